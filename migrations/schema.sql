@@ -162,6 +162,9 @@ CREATE TABLE public.batches (
     paused_at timestamp with time zone,
     paused_by text DEFAULT ''::text NOT NULL,
     pause text DEFAULT ''::text NOT NULL,
+    first_job uuid,
+    last_job uuid,
+    spanned bigint DEFAULT 0 NOT NULL,
     CONSTRAINT batches_sealed_or_dropped CHECK (((sealed_at IS NULL) OR (dropped_at IS NULL)))
 );
 
@@ -670,6 +673,8 @@ CREATE INDEX batches_by_tenant ON public.batches USING btree (tenant_id, id) WHE
 CREATE INDEX batches_open ON public.batches USING btree (id) WHERE (sealed_at IS NULL);
 
 CREATE INDEX batches_paused ON public.batches USING btree (id) WHERE (paused_at IS NOT NULL);
+
+CREATE INDEX batches_sealed ON public.batches USING btree (sealed_at, id) WHERE (sealed_at IS NOT NULL);
 
 CREATE INDEX callbacks_open ON public.callbacks USING btree (batch_id) WHERE ((delivered_at IS NULL) AND (given_up_at IS NULL));
 

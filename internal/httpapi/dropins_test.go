@@ -80,9 +80,9 @@ func TestDropInsKnowTenants(t *testing.T) {
 		}
 	}
 	for _, tenant := range []string{"team-a", "team-b"} {
-		jobs, _, err := f.store.Jobs(t.Context(), tenant, store.JobFilter{}, "", 10)
-		if err != nil || len(jobs) != 1 || jobs[0].Name != dropin.SandboxFusion {
-			t.Errorf("jobs of %s: %+v, %v", tenant, jobs, err)
+		page, err := f.store.BrowseJobs(t.Context(), tenant, store.JobQuery{Limit: 10})
+		if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Name != dropin.SandboxFusion {
+			t.Errorf("jobs of %s: %+v, %v", tenant, page, err)
 		}
 	}
 }

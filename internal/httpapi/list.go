@@ -34,7 +34,8 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	}
 	var out api.JobList
 	err = s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
-		out.Jobs, out.Next, err = s.Store.Jobs(r.Context(), web.Tenant(r), f, before, int(limit))
+		page, err := s.Store.BrowseJobs(r.Context(), web.Tenant(r), store.JobQuery{JobFilter: f, Before: before, Limit: int(limit)})
+		out.Jobs, out.Next = page.Jobs, page.Next
 		return err
 	})
 	if err != nil {

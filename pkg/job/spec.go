@@ -38,16 +38,24 @@ type Retry struct {
 
 // Summary is a job in a list: what it is called and where it stands.
 type Summary struct {
-	ID        ID                `json:"id"`
-	BatchID   ID                `json:"batch_id,omitempty"`
-	Name      string            `json:"name,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"` // its own
-	State     State             `json:"state"`
-	Outcome   Outcome           `json:"outcome,omitempty"`
-	Worker    string            `json:"worker,omitempty"` // on which it runs, or ended
-	CreatedAt time.Time         `json:"created_at"`
-	StartedAt time.Time         `json:"started_at,omitzero"`
-	EndedAt   time.Time         `json:"ended_at,omitzero"`
+	ID       ID                `json:"id"`
+	BatchID  ID                `json:"batch_id,omitempty"`
+	Tenant   string            `json:"tenant,omitempty"`
+	Name     string            `json:"name,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"` // its own
+	Image    string            `json:"image,omitempty"`
+	Priority int               `json:"priority,omitempty"`
+	State    State             `json:"state"`
+	Outcome  Outcome           `json:"outcome,omitempty"`
+	Reason   Reason            `json:"reason,omitempty"` // of the attempt that it ended with, if infrastructure is to blame
+	Message  string            `json:"message,omitempty"`
+	Attempts int               `json:"attempts,omitempty"` // how often it was started
+	Worker   string            `json:"worker,omitempty"`   // on which it runs, or ended
+
+	CreatedAt  time.Time `json:"created_at"`
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	EndedAt    time.Time `json:"ended_at,omitzero"`
+	DurationMS float64   `json:"duration_ms,omitempty"` // from its start to its end, or to now
 }
 
 // Job is an accepted Spec and where it stands.

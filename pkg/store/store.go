@@ -24,6 +24,7 @@ type Store interface {
 	Scheduler
 	Recorder
 	Reader
+	Browser
 	Policies
 	Secrets
 	Tenants
@@ -216,13 +217,6 @@ type Reader interface {
 	// one named (zero: from the last): what is sealed later is before all that was listed,
 	// however long it was open. job.ErrNotFound if there is none of that name.
 	Batches(ctx context.Context, tenant string, before job.ID, limit int) ([]job.Batch, error)
-	// Jobs lists jobs, those submitted last first, that were submitted before the one named
-	// (zero: from the last), and next, which is to be named for the page behind; empty: there
-	// is none. However many other jobs there are, a page costs no more than so much: it
-	// may have fewer than limit jobs, or none, and have one behind it all the same. It is
-	// bounded in bytes as that of Results is. Jobs of open batches are none yet.
-	// job.ErrNotFound if there is no such batch.
-	Jobs(ctx context.Context, tenant string, f JobFilter, before job.ID, limit int) (page []job.Summary, next job.ID, err error)
 	// Results returns up to limit results of a batch recorded after the cursor,
 	// in the order they became visible, and the next cursor. A result that
 	// commits later always lies after every cursor handed out before. A page ends before

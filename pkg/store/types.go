@@ -181,9 +181,20 @@ type Canceling struct {
 type JobFilter struct {
 	State   job.State         // empty: any
 	Outcome job.Outcome       // how it ended; empty: any, and not yet
+	Failed  bool              // it is over, and did not succeed
 	Batch   job.ID            // empty: any, and none
 	Labels  map[string]string // its own or, for keys that it has not itself, its batch's
 	Since   time.Time         // submitted at or after; zero: ever
+	Until   time.Time         // submitted before; zero: up to now
+
+	Name, NamePrefix string
+	Image            string // as the job names it; those of languages have theirs from the catalogue
+	Worker           string // on which it runs, or ended
+	// MinDuration and MaxDuration are from its start to its end, or to now; 0: any, and jobs that did not start.
+	MinDuration, MaxDuration time.Duration
+	// Text is in the message of its result, or in the exception or the first failed test that is shown where there is none;
+	// letters of either case are the same.
+	Text string
 }
 
 // Input is a blob that jobs of a tenant name.

@@ -26,10 +26,11 @@ func TestJobsAmongManyOfOthers(t *testing.T) {
 	submit("few", 2)
 	pages, found, empty := 0, 0, 0
 	for before := job.ID(""); ; pages++ {
-		jobs, next, err := s.Jobs(ctx, "few", store.JobFilter{}, before, 10)
+		page, err := s.BrowseJobs(ctx, "few", store.JobQuery{Before: before, Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
+		jobs, next := page.Jobs, page.Next
 		found += len(jobs)
 		if len(jobs) == 0 {
 			empty++
@@ -41,8 +42,8 @@ func TestJobsAmongManyOfOthers(t *testing.T) {
 	if found != 3 || empty < 2 || pages > 4 {
 		t.Errorf("%d jobs on %d pages, %d of them empty", found, pages+1, empty)
 	}
-	if jobs, next, err := s.Jobs(ctx, "many", store.JobFilter{}, "", 2); err != nil || len(jobs) != 2 || next != jobs[1].ID {
-		t.Errorf("a full page: %v, %s, %v", jobs, next, err)
+	if p, err := s.BrowseJobs(ctx, "many", store.JobQuery{Limit: 2}); err != nil || len(p.Jobs) != 2 || p.Next != p.Jobs[1].ID {
+		t.Errorf("a full page: %+v, %v", p, err)
 	}
 }
 
@@ -65,10 +66,11 @@ func TestJobsOfAnOutcomeFillTheirPage(t *testing.T) {
 	}
 	seen := map[job.ID]bool{}
 	for page, before := 0, job.ID(""); ; page++ {
-		jobs, next, err := s.Jobs(ctx, "acme", store.JobFilter{Outcome: job.Failed}, before, 50)
+		found, err := s.BrowseJobs(ctx, "acme", store.JobQuery{JobFilter: store.JobFilter{Outcome: job.Failed}, Before: before, Limit: 50})
 		if err != nil {
 			t.Fatal(err)
 		}
+		jobs, next := found.Jobs, found.Next
 		for _, j := range jobs {
 			seen[j.ID] = true
 		}

@@ -9,25 +9,27 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
 // jobNames are those of the jobs that a filter lets through, over all pages.
-func (f *fixture) jobNames(filter store.JobFilter, page int) (got []string) {
+func (f *fixture) jobNames(filter store.JobFilter, page int) (names []string) {
 	f.Helper()
 	for before := job.ID(""); ; {
-		jobs, next, err := f.Jobs(f.Context(), tenant, filter, before, page)
+		got, err := f.BrowseJobs(f.Context(), tenant, store.JobQuery{JobFilter: filter, Before: before, Limit: page})
 		f.must(err)
+		jobs, next := got.Jobs, got.Next
 		if len(jobs) > page {
 			f.Fatalf("%d jobs on a page of %d", len(jobs), page)
 		}
 		for _, j := range jobs {
-			got = append(got, j.Name)
+			names = append(names, j.Name)
 		}
 		if next == "" {
-			return got
+			return names
 		}
 		if before != "" && next >= before {
 			f.Fatalf("from %s to %s: it does not come to an end", before, next)
@@ -103,20 +105,21 @@ func testJobs(t *testing.T, open Open) {
 		})
 	}
 	for _, none := range []job.ID{job.NewID(), unsealed.ID} {
-		_, _, err := f.Jobs(ctx, tenant, store.JobFilter{Batch: none}, "", 10)
+		_, err := f.BrowseJobs(ctx, tenant, store.JobQuery{JobFilter: store.JobFilter{Batch: none}, Limit: 10})
 		f.mustBe(err, job.ErrNotFound)
 	}
-	if _, _, err := f.Jobs(ctx, "another", store.JobFilter{Batch: batch.ID}, "", 10); err == nil {
+	if _, err := f.BrowseJobs(ctx, "another", store.JobQuery{JobFilter: store.JobFilter{Batch: batch.ID}, Limit: 10}); err == nil {
 		t.Error("a stranger's batch was listed")
 	}
 
-	page, _, err := f.Jobs(ctx, tenant, store.JobFilter{State: job.Finished}, "", 10)
+	page, err := f.BrowseJobs(ctx, tenant, store.JobQuery{JobFilter: store.JobFilter{State: job.Finished}, Limit: 10})
 	f.must(err)
 	full, err := f.Job(ctx, tenant, over.ID)
 	f.must(err)
 	want := []job.Summary{{ID: over.ID, Name: "over", Labels: map[string]string{"k": "v"}, State: job.Finished, Outcome: job.Failed,
+		Tenant: tenant, Message: full.Result.Message, Attempts: 1, DurationMS: float64(full.EndedAt.Sub(full.StartedAt).Microseconds()) / 1000,
 		Worker: worker, CreatedAt: full.CreatedAt, StartedAt: full.StartedAt, EndedAt: full.EndedAt}}
-	if diff := cmp.Diff(want, page); diff != "" {
+	if diff := cmp.Diff(want, page.Jobs, cmpopts.EquateApprox(0, 0.001)); diff != "" {
 		t.Errorf("a job that is over (-want +got):\n%s", diff)
 	}
 }

@@ -28,7 +28,9 @@ var batchColumns = `b.id, b.name, b.labels, b.label_caps, t.name, b.retry_of, b.
 		WHERE j.state = 'running' AND j.tenant_id = b.tenant_id AND j.batch_id = b.id) ELSE 0 END,
 	c.recorded, ARRAY[` + format.PerOutcome(`c.%s`) + `], ` + deliveryColumns + `, ` + leaseColumns
 
-const batchTables = ` FROM batches b JOIN tenants t ON t.id = b.tenant_id JOIN batch_counts c ON c.batch_id = b.id
+const batchTables = ` FROM batches b` + batchParts
+
+const batchParts = ` JOIN tenants t ON t.id = b.tenant_id JOIN batch_counts c ON c.batch_id = b.id
 	LEFT JOIN callbacks k ON k.batch_id = b.id LEFT JOIN batch_leases l ON l.batch_id = b.id `
 
 func scanBatch(row pgx.CollectableRow) (job.Batch, error) {
@@ -123,31 +125,6 @@ func (s *Reader) Progress(ctx context.Context, batches []job.ID) (out []store.Pr
 // BatchesByID implements store.Reader.
 func (s *Reader) BatchesByID(ctx context.Context, batches []job.ID) ([]job.Batch, error) {
 	return s.selectBatches(ctx, "", `b.id = ANY($2::uuid[])`, pg.UUIDs(batches))
-}
-
-// listBatches is where a page of a tenant's batches begins and ends.
-const listBatches = `(b.sealed_at, b.id) < ($2::timestamptz, $3::uuid) ORDER BY b.tenant_id DESC, b.sealed_at DESC, b.id DESC LIMIT $4`
-
-// Batches implements store.Reader.
-func (s *Reader) Batches(ctx context.Context, tenant string, before job.ID, limit int) ([]job.Batch, error) {
-	sealed := pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
-	if before == "" {
-		before = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-	} else if err := s.db.Do(ctx, "find batch", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
-		if err != nil {
-			return err
-		}
-		err = s.db.Pool.QueryRow(ctx, `SELECT sealed_at FROM batches WHERE id = $2 AND sealed_at IS NOT NULL AND (tenant_id = $1 OR $1::integer = 0)`,
-			t, pg.UUID(before)).Scan(&sealed)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("%w: batch %s", job.ErrNotFound, before)
-		}
-		return err
-	}); err != nil {
-		return nil, s.db.Gone(ctx, before, err)
-	}
-	return s.selectBatches(ctx, tenant, listBatches, sealed, pg.UUID(before), limit)
 }
 
 func (s *Reader) selectBatches(ctx context.Context, tenant, where string, args ...any) (found []job.Batch, err error) {

@@ -13,144 +13,268 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/format"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
 // jobsLook is how many jobs, whoever's, one page is looked for in. No index has a tenant's
 // jobs, or those with a label: each would be paid for by every submit and every change of
 // a job's state. So a page may end before it is full, and the next begins there.
-const jobsLook = 50_000
+const jobsLook = 20_000
+
+// How much more than a look at a job alone it costs to read its labels, or its record and its spec as well.
+const (
+	readsLabels = 2
+	readsBodies = 5
+)
 
 // jobsSlack is how far apart the clocks are by which a batch and its jobs have their ids.
 const jobsSlack = 2 * time.Minute
+
+// maxMessage is how much of a message a list has, in characters.
+const maxMessage = 200
 
 // jobsTo is where a look from $1 down to $2 ends, if it does not come to $2.
 func jobsTo(table string) string {
 	return `SELECT j.id FROM ` + table + ` j WHERE j.id < $1 AND j.id >= $2 ORDER BY j.id DESC OFFSET $3 LIMIT 1`
 }
 
-// listJobs is a page of a look. Jobs of batches that are open are none yet. The state and the outcome
-// are compared in a way that no index answers, so that the plan is always along the ids.
-func listJobs(table string) string {
-	return `
-SELECT j.id, j.batch_id, j.identity, j.state, j.outcome, CASE WHEN j.state IN ('queued', 'dispatched') THEN '' ELSE coalesce(j.worker, '') END,
-	j.created_at, CASE WHEN j.state IN ('queued', 'dispatched') THEN NULL ELSE j.started_at END, j.ended_at
-FROM ` + table + ` j LEFT JOIN batches b ON b.id = j.batch_id
-WHERE j.id < $1 AND j.id >= $2 AND ($3::integer = 0 OR j.tenant_id = $3) AND ($4 = '' OR j.state || '' = $4) AND ($8 = '' OR j.outcome || '' = $8)
-	AND ($5::uuid IS NULL OR j.batch_id = $5) AND (b.id IS NULL OR b.sealed_at IS NOT NULL)
-	AND ($6::jsonb IS NULL OR coalesce(b.labels::jsonb, '{}') || coalesce(('{' || rtrim(j.identity, ',') || '}')::jsonb -> 'labels', '{}') @> $6::jsonb)
-ORDER BY j.id DESC LIMIT $7`
+// underwayJobs are the jobs of a state of which there are never more than the windows and the fleet's slots, in an
+// index that has no others.
+func underwayJobs(state job.State) string {
+	return `(SELECT * FROM live_jobs WHERE state = '` + string(state) + `' ORDER BY tenant_id, batch_id OFFSET 0)`
 }
 
-// Jobs implements store.Reader.
-func (s *Reader) Jobs(ctx context.Context, tenant string, f store.JobFilter, before job.ID, limit int) (out []job.Summary, next job.ID, err error) {
+// listJobs is a page of a look, and what the specs and the records say about its jobs. Jobs of batches that are open are
+// none yet. The state and the outcome are compared in a way that no index answers, so that the plan is always along the ids.
+func listJobs(table string) string {
+	const started = `CASE WHEN j.state IN ('queued', 'dispatched') THEN NULL ELSE j.started_at END`
+	return `
+SELECT j.id, j.batch_id, t.name, j.identity, j.state, j.outcome, j.worker, j.created_at, j.began, j.ended_at,
+	coalesce(extract(epoch FROM coalesce(j.ended_at, now()) - j.began) * 1000, 0)::float8,
+	j.priority, j.earlier, coalesce(r.reason, ''), coalesce(r.lease > 0, j.state = 'running'), coalesce(` + format.Said + `, ''), ` + format.Image + `
+FROM (
+	SELECT j.id, j.batch_id, j.tenant_id, j.identity, j.state, j.outcome, CASE WHEN j.state IN ('queued', 'dispatched') THEN '' ELSE coalesce(j.worker, '') END AS worker,
+		j.created_at, ` + started + ` AS began, j.ended_at, j.priority, j.earlier
+	FROM ` + table + ` j LEFT JOIN batches b ON b.id = j.batch_id
+	WHERE j.id < $1 AND j.id >= $2 AND ($3::integer = 0 OR j.tenant_id = $3) AND ($4 = '' OR j.state || '' = $4) AND ($8 = '' OR j.outcome || '' = $8)
+		AND ($5::uuid IS NULL OR j.batch_id = $5) AND (b.id IS NULL OR b.sealed_at IS NOT NULL)
+		AND (NOT $9::boolean OR j.outcome || '' <> 'succeeded')
+		AND ($10 = '' OR CASE WHEN j.state IN ('queued', 'dispatched') THEN '' ELSE j.worker END = $10)
+		AND ($11::bigint = 0 OR coalesce(j.ended_at, now()) - ` + started + ` >= $11::bigint * interval '1 microsecond')
+		AND ($12::bigint = 0 OR coalesce(j.ended_at, now()) - ` + started + ` <= $12::bigint * interval '1 microsecond')
+		AND ($6::jsonb IS NULL OR coalesce(b.labels::jsonb, '{}') || coalesce(('{' || rtrim(j.identity, ',') || '}')::jsonb -> 'labels', '{}') @> $6::jsonb)
+		AND ($13 = '' OR ('{' || rtrim(j.identity, ',') || '}')::jsonb ->> 'name' = $13)
+		AND ($14 = '' OR starts_with(('{' || rtrim(j.identity, ',') || '}')::jsonb ->> 'name', $14))
+		AND ($15 = '' OR EXISTS (SELECT FROM specs s WHERE s.id = j.id AND s.id < $1 AND s.id >= $2 AND ` + format.Image + ` = $15))
+		AND (cardinality($16::text[]) = 0 OR EXISTS (
+			SELECT FROM (SELECT lower(` + format.Said + `) AS said FROM results r WHERE r.id = j.id AND r.id < $1 AND r.id >= $2 OFFSET 0) told, unnest($16::text[]) AS w (words) WHERE strpos(told.said, lower(w.words)) > 0))
+	ORDER BY j.id DESC LIMIT $7) j
+JOIN tenants t ON t.id = j.tenant_id LEFT JOIN specs s ON s.id = j.id AND s.id < $1 AND s.id >= $2
+	LEFT JOIN results r ON r.id = j.id AND r.id < $1 AND r.id >= $2 AND j.outcome IS NOT NULL
+ORDER BY j.id DESC`
+}
+
+// BrowseJobs implements store.Browser.
+func (s *Reader) BrowseJobs(ctx context.Context, tenant string, q store.JobQuery) (page store.JobPage, err error) {
 	err = s.db.Do(ctx, "list jobs", func(ctx context.Context) error {
 		t, err := s.db.KnownTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
-		from, to, err := s.jobsSpan(ctx, t, f)
+		from, to, err := s.jobsSpan(ctx, t, q)
 		if err != nil {
 			return err
 		}
-		if before != "" {
-			from = min(from, before)
-		}
-		table := "jobs"
-		if f.State != "" && !f.State.Terminal() {
+		table, more := "jobs", false
+		switch q.State {
+		case job.Running, job.Dispatched:
+			table = underwayJobs(q.State)
+		case job.Queued:
 			table = "live_jobs" // there are none elsewhere
+			fallthrough
+		default:
+			if to, more, err = s.jobsTo(ctx, table, from, to, s.jobsLook/costOf(q.JobFilter)); err != nil {
+				return err
+			}
 		}
-		var end pgtype.UUID
-		err = s.db.Pool.QueryRow(ctx, jobsTo(table), pg.UUID(from), pg.UUID(to), s.jobsLook-1).Scan(&end)
-		more := err == nil
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return err
+		page, err = s.listJobs(ctx, listJobs(table), t, q, from, to)
+		if page.Next == "" && more {
+			page.Next = to
 		}
-		if more {
-			to = pg.JobID(end)
-		}
-		var full bool
-		if out, full, err = s.listJobs(ctx, listJobs(table), t, f, from, to, limit); err != nil {
-			return err
-		}
-		switch next = ""; {
-		case full:
-			next = out[len(out)-1].ID
-		case more:
-			next = to
-		}
-		return nil
+		return err
 	})
-	if err != nil && f.Batch != "" {
-		err = s.db.Gone(ctx, f.Batch, err)
+	if err != nil && q.Batch != "" {
+		err = s.db.Gone(ctx, q.Batch, err)
 	}
-	return out, next, err
+	return page, err
 }
 
-// jobsSpan returns between which ids the jobs are. Those of a batch were drawn while it
-// was uploaded.
-func (s *Reader) jobsSpan(ctx context.Context, tenant int32, f store.JobFilter) (from, to job.ID, err error) {
-	from, to = pg.LastID, pg.NilID
-	if !f.Since.IsZero() {
-		to = job.FirstIDAt(f.Since)
+// costOf is how many times as much as a plain look at a job one with the filter costs.
+func costOf(f store.JobFilter) int64 {
+	switch {
+	case f.Text != "" || f.Image != "":
+		return readsBodies
+	case len(f.Labels) > 0 || f.Name != "" || f.NamePrefix != "":
+		return readsLabels
 	}
-	if f.Batch == "" {
+	return 1
+}
+
+// jobsTo returns where a look at so many jobs ends, and whether there are more behind it.
+func (s *Reader) jobsTo(ctx context.Context, table string, from, to job.ID, look int64) (end job.ID, more bool, err error) {
+	var id pgtype.UUID
+	err = s.db.Pool.QueryRow(ctx, jobsTo(table), pg.UUID(from), pg.UUID(to), max(look, 1)-1).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return to, false, nil
+	}
+	return pg.JobID(id), true, err
+}
+
+// jobsSpan returns between which ids the jobs are.
+func (s *Reader) jobsSpan(ctx context.Context, tenant int32, q store.JobQuery) (from, to job.ID, err error) {
+	from, to = pg.LastID, pg.NilID
+	if !q.Since.IsZero() {
+		to = job.FirstIDAt(q.Since)
+	}
+	if !q.Until.IsZero() {
+		from = job.FirstIDAt(q.Until)
+	}
+	if q.Before != "" {
+		from = min(from, q.Before)
+	}
+	if q.Batch == "" {
 		return from, to, nil
 	}
-	var created, sealed time.Time
-	err = s.db.Pool.QueryRow(ctx, `SELECT created_at, sealed_at FROM batches
-		WHERE id = $1 AND sealed_at IS NOT NULL AND (tenant_id = $2 OR $2::integer = 0)`, pg.UUID(f.Batch), tenant).Scan(&created, &sealed)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return from, to, fmt.Errorf("%w: batch %s", job.ErrNotFound, f.Batch)
-	}
-	if err != nil {
-		return from, to, err
-	}
-	made := f.Batch.Time() // by the clock of its dispatcher, as the ids of its jobs; the others are the server's
-	end := made.Add(sealed.Sub(created))
-	if end.Before(sealed) {
-		end = sealed
-	}
-	return job.FirstIDAt(end.Add(jobsSlack)), max(to, job.FirstIDAt(made.Add(-jobsSlack))), nil
+	b, err := s.spanOf(ctx, tenant, q.Batch)
+	return min(from, b.below), max(to, b.first), err
 }
 
-// listJobs reads up to limit jobs, fewer where they have store.PageBytes; full: there may
-// be more.
-func (s *Reader) listJobs(ctx context.Context, sql string, tenant int32, f store.JobFilter, from, to job.ID, limit int) (out []job.Summary, full bool, err error) {
-	var batch pgtype.UUID
-	if f.Batch != "" {
-		batch = pg.UUID(f.Batch)
+// span is between which ids the jobs of a batch are.
+type span struct {
+	first, below job.ID
+	total        int64
+}
+
+// spanOf returns that of a batch. It was noted as the jobs came, unless a dispatcher of an earlier release took in some
+// of them: their ids were drawn while the batch was uploaded.
+func (s *Reader) spanOf(ctx context.Context, tenant int32, batch job.ID) (b span, err error) {
+	var created, sealed time.Time
+	var noted bool
+	var first, last pgtype.UUID
+	err = s.db.Pool.QueryRow(ctx, `SELECT created_at, sealed_at, appended, spanned = appended, first_job, last_job FROM batches
+		WHERE id = $1 AND sealed_at IS NOT NULL AND (tenant_id = $2 OR $2::integer = 0)`, pg.UUID(batch), tenant).
+		Scan(&created, &sealed, &b.total, &noted, &first, &last)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return b, fmt.Errorf("%w: batch %s", job.ErrNotFound, batch)
 	}
-	rows, err := s.db.Pool.Query(ctx, sql, pg.UUID(from), pg.UUID(to), tenant, string(f.State), batch, pg.LabelsText(f.Labels), limit, string(f.Outcome))
+	switch {
+	case err != nil:
+		return b, err
+	case noted && !last.Valid:
+		b.first, b.below = pg.NilID, pg.NilID // it has no jobs
+	case noted:
+		b.first, b.below = pg.JobID(first), after(last)
+	default:
+		made := batch.Time() // by the clock of its dispatcher, as the ids of its jobs; the others are the server's
+		end := made.Add(sealed.Sub(created))
+		if end.Before(sealed) {
+			end = sealed
+		}
+		b.first, b.below = job.FirstIDAt(made.Add(-jobsSlack)), job.FirstIDAt(end.Add(jobsSlack))
+	}
+	return b, nil
+}
+
+// after is the next id that there could be.
+func after(id pgtype.UUID) job.ID {
+	for i := len(id.Bytes) - 1; i >= 0; i-- {
+		if id.Bytes[i]++; id.Bytes[i] != 0 {
+			break
+		}
+	}
+	return pg.JobID(id)
+}
+
+// listJobs reads up to limit jobs, fewer where they have store.PageBytes. Next is set if there may be more.
+func (s *Reader) listJobs(ctx context.Context, sql string, tenant int32, q store.JobQuery, from, to job.ID) (page store.JobPage, err error) {
+	var batch pgtype.UUID
+	if q.Batch != "" {
+		batch = pg.UUID(q.Batch)
+	}
+	rows, err := s.db.Pool.Query(ctx, sql, pg.UUID(from), pg.UUID(to), tenant, string(q.State), batch, pg.LabelsText(q.Labels), q.Limit, string(q.Outcome),
+		q.Failed, q.Worker, q.MinDuration.Microseconds(), q.MaxDuration.Microseconds(), q.Name, q.NamePrefix, q.Image, spellings(q.Text))
 	if err != nil {
-		return nil, false, err
+		return page, err
 	}
 	defer rows.Close()
-	bytes := 0
-	for rows.Next() {
+	for bytes, n := 0, 0; rows.Next(); {
 		j, size, err := scanSummary(rows)
 		if err != nil {
-			return nil, false, err
+			return page, err
 		}
-		out = append(out, j)
-		if bytes += size; bytes >= store.PageBytes || len(out) == limit {
-			return out, true, nil
+		if says(j.Message, q.Text) {
+			j.Message = clip(j.Message, maxMessage)
+			page.Jobs = append(page.Jobs, j)
+		}
+		n++
+		if bytes += size; bytes >= store.PageBytes || n == q.Limit {
+			page.Next = j.ID
+			return page, nil
 		}
 	}
-	return out, false, rows.Err()
+	return page, rows.Err()
+}
+
+// spellings are the ways in which a text stands in a record: Go escapes more than the server does.
+func spellings(text string) []string {
+	if text == "" {
+		return []string{}
+	}
+	var plain strings.Builder
+	e := json.NewEncoder(&plain)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(pg.CleanText(text)) // a string always encodes
+	escaped, _ := json.Marshal(pg.CleanText(text))
+	return []string{strings.Trim(strings.TrimSpace(plain.String()), `"`), string(escaped[1 : len(escaped)-1])}
+}
+
+// says reports whether a message has the text: a record may have it elsewhere.
+func says(message, text string) bool {
+	return text == "" || strings.Contains(strings.ToLower(message), strings.ToLower(text))
+}
+
+func clip(text string, most int) string {
+	n := 0
+	for i := range text {
+		if n++; n > most {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 func scanSummary(row pgx.Row) (j job.Summary, bytes int, err error) {
 	var id, batch pgtype.UUID
-	var identity string
+	var identity, said string
 	var outcome *job.Outcome
 	var started, ended *time.Time
-	if err := row.Scan(&id, &batch, &identity, &j.State, &outcome, &j.Worker, &j.CreatedAt, &started, &ended); err != nil {
+	var ran bool
+	if err := row.Scan(&id, &batch, &j.Tenant, &identity, &j.State, &outcome, &j.Worker, &j.CreatedAt, &started, &ended, &j.DurationMS,
+		&j.Priority, &j.Attempts, &j.Reason, &ran, &said, &j.Image); err != nil {
 		return j, 0, err
 	}
 	j.ID, j.BatchID, j.StartedAt, j.EndedAt = pg.JobID(id), pg.BatchID(batch), pg.OrZero(started), pg.OrZero(ended)
 	if outcome != nil {
 		j.Outcome = *outcome
+	}
+	if ran {
+		j.Attempts++
+	}
+	if exception, message := format.Decode(said); exception != "" {
+		j.Message = strings.TrimSuffix(exception+": "+message, ": ")
+	} else {
+		j.Message = message
 	}
 	who := struct {
 		Name   string            `json:"name"`
@@ -160,5 +284,5 @@ func scanSummary(row pgx.Row) (j job.Summary, bytes int, err error) {
 		return j, 0, fmt.Errorf("postgres: identity of job %s: %w", j.ID, err)
 	}
 	j.Name, j.Labels = who.Name, who.Labels
-	return j, len(identity), nil
+	return j, len(identity) + len(said), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -51,7 +52,8 @@ func (s *Submitter) OpenBatch(ctx context.Context, b store.NewBatch) (id job.ID,
 // appendJobs locks the batch row, so that a seal counts all or nothing of it.
 var appendJobs = `
 WITH batch AS (
-	UPDATE batches SET appended = appended + $2, appended_at = now()
+	UPDATE batches SET appended = appended + $2, appended_at = now(),
+		first_job = least(first_job, $15), last_job = greatest(last_job, $16), spanned = spanned + $2
 	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id),` + insertJobs("batch", "batch.tenant_id", 3) + `
 SELECT EXISTS (SELECT FROM batch)`
 
@@ -61,7 +63,7 @@ func (s *Submitter) AppendJobs(ctx context.Context, batch job.ID, jobs []store.N
 	if err != nil {
 		return pg.Translate("append jobs", err)
 	}
-	args := append([]any{pg.UUID(batch), int64(len(jobs))}, cols.args()...)
+	args := slices.Concat([]any{pg.UUID(batch), int64(len(jobs))}, cols.args(), cols.span())
 	return s.db.Do(ctx, "append jobs", func(ctx context.Context) error {
 		var open bool
 		if err := s.db.Pool.QueryRow(ctx, appendJobs, args...).Scan(&open); err != nil {

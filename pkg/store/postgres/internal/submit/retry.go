@@ -37,7 +37,9 @@ WITH failed AS MATERIALIZED (
 	FROM (SELECT r.id, r.seq, row_number() OVER (ORDER BY r.seq) AS n FROM results r
 		WHERE r.batch_id = $2 AND r.seq > greatest($3::bigint, 0) AND r.seq > 0 AND r.outcome <> 'succeeded' ORDER BY r.seq LIMIT $4) f),
 batch AS (
-	UPDATE batches SET appended = appended + (SELECT count(*) FROM failed), appended_at = now()
+	UPDATE batches SET appended = appended + (SELECT count(*) FROM failed), appended_at = now(),
+		first_job = least(first_job, ($5::uuid[])[1]), last_job = greatest(last_job, ($5::uuid[])[cardinality($5::uuid[])]),
+		spanned = spanned + (SELECT count(*) FROM failed)
 	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id),
 filled AS (
 	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps)
@@ -128,8 +130,9 @@ failed AS MATERIALIZED (
 	FROM (SELECT r.id, row_number() OVER (ORDER BY r.seq) AS n FROM old, results r
 	WHERE r.batch_id = old.id AND r.seq > 0 AND r.outcome <> 'succeeded') f),
 batch AS (
-	INSERT INTO batches (id, tenant_id, name, labels, label_caps, traceparent, retry_of, appended, sealed_at)
-	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, old.label_caps, $7, old.id, (SELECT count(*) FROM failed), now() FROM old
+	INSERT INTO batches (id, tenant_id, name, labels, label_caps, traceparent, retry_of, appended, sealed_at, first_job, last_job, spanned)
+	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, old.label_caps, $7, old.id, (SELECT count(*) FROM failed), now(),
+		($8::uuid[])[1], ($8::uuid[])[cardinality($8::uuid[])], (SELECT count(*) FROM failed) FROM old
 	RETURNING id, appended),
 counts AS (
 	INSERT INTO batch_counts (batch_id, total, ended_at)

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -69,8 +70,8 @@ func extrasOf(b store.NewBatch) []any {
 
 var submitBatch = keyGuard + `,
 batch AS (
-	INSERT INTO batches (id, tenant_id, name, labels, traceparent, appended, label_caps, sealed_at)
-	SELECT $4, $1, $5, $6, $7, $8, $9, now() FROM go RETURNING id, tenant_id),` + batchExtras(10, true) + `,
+	INSERT INTO batches (id, tenant_id, name, labels, traceparent, appended, label_caps, sealed_at, first_job, last_job, spanned)
+	SELECT $4, $1, $5, $6, $7, $8, $9, now(), $25, $26, $8 FROM go RETURNING id, tenant_id),` + batchExtras(10, true) + `,
 counts AS (
 	INSERT INTO batch_counts (batch_id, total, ended_at)
 	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),` + insertJobs("batch", "$1::integer", 13) + `
@@ -89,7 +90,7 @@ func (s *Submitter) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []st
 			return err
 		}
 		args := slices.Concat([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, pg.UUID(b.ID), b.Name, pg.LabelsText(b.Labels),
-			b.TraceParent, int64(len(jobs)), pg.CapsOrNull(b.LabelCaps)}, extrasOf(b), cols.args())
+			b.TraceParent, int64(len(jobs)), pg.CapsOrNull(b.LabelCaps)}, extrasOf(b), cols.args(), cols.span())
 		for {
 			var written bool
 			err := s.db.Pool.QueryRow(ctx, submitBatch, args...).Scan(&written)
@@ -315,6 +316,15 @@ type columns struct {
 
 func (c *columns) args() []any {
 	return []any{c.id, c.pool, c.priority, c.maxAttempts, c.retryOn, c.expires, c.trace, c.identity, c.spec, c.lane, c.caps, c.cacheKey}
+}
+
+// span returns the smallest and the largest of the ids: among which those of a batch are found.
+func (c *columns) span() []any {
+	if len(c.id) == 0 {
+		return []any{nil, nil}
+	}
+	byBytes := func(a, b pgtype.UUID) int { return bytes.Compare(a.Bytes[:], b.Bytes[:]) }
+	return []any{slices.MinFunc(c.id, byBytes), slices.MaxFunc(c.id, byBytes)}
 }
 
 func columnsOf(jobs []store.NewJob) (*columns, error) {

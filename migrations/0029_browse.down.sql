@@ -1,0 +1,4 @@
+DROP INDEX batches_sealed;
+ALTER TABLE batches DROP COLUMN spanned;
+ALTER TABLE batches DROP COLUMN last_job;
+ALTER TABLE batches DROP COLUMN first_job;

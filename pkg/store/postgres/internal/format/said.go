@@ -1,0 +1,94 @@
+package format
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bodies of results are large, and what is said in lists is at the beginning of them or after a marker. Both are found
+// in the text, without a body being parsed: text of programs stands in strings, where the quotes of a marker would be
+// escaped. What a value or a test has as JSON of its own may look like one; then a list says that.
+
+// Said is SQL for what Decode takes: what the record r says went wrong, in a few hundred characters. Of results that
+// succeeded that is their message, if they have one.
+const Said = `CASE
+	WHEN left(r.body, 11) = '"message":"' THEN 'm' || substr(r.body, 12, 1000)
+	WHEN r.outcome = 'succeeded' THEN ''
+	WHEN strpos(r.body, ',"exception":{"type":"') > 0 THEN 'e' || substr(r.body, strpos(r.body, ',"exception":{"type":"') + 22, 1000)
+	WHEN strpos(r.body, ',"passed":false,') > 0 THEN 't' || substr(r.body, strpos(r.body, ',"passed":false,'), 1000)
+	WHEN left(r.body, 12) = '"exit_code":' THEN 'x' || substr(r.body, 13, 8)
+	WHEN left(r.body, 10) = '"signal":"' THEN 's' || substr(r.body, 11, 20)
+	ELSE '' END`
+
+// Image is SQL for the image that the spec s names.
+const Image = `coalesce(CASE WHEN strpos(s.spec, '"program":{') > 0
+	THEN (rtrim(left(s.spec, strpos(s.spec, '"program":{') - 1), ', ') || '}')::jsonb ->> 'image' END, '')`
+
+// Decode returns what Said has found: the type of an exception, if there was one, and the message.
+func Decode(said string) (exception, message string) {
+	if said == "" {
+		return "", ""
+	}
+	rest := said[1:]
+	switch said[0] {
+	case 'm':
+		message, _ = cutString(rest)
+	case 'e':
+		exception, rest = cutString(rest)
+		if rest, ok := strings.CutPrefix(rest, `,"message":"`); ok {
+			message, _ = cutString(rest)
+		}
+	case 't':
+		case_, _, _ := strings.Cut(rest, `{"name":"`) // the rest is of the next case
+		if _, after, ok := strings.Cut(case_, `"message":"`); ok {
+			message, _ = cutString(after)
+		}
+	case 'x':
+		code, _, _ := strings.Cut(rest, ",")
+		message = "exit code " + code
+	case 's':
+		message, _ = cutString(rest)
+	}
+	return exception, message
+}
+
+// cutString decodes a JSON string of which the first quote is gone, and perhaps the end as well. It returns what comes
+// after it.
+func cutString(b string) (text, rest string) {
+	end := stringEnd([]byte(b), -1)
+	if end < len(b) {
+		rest = b[end+1:]
+	} else {
+		end = wholeEscapes(b)
+	}
+	if json.Unmarshal([]byte(`"`+b[:end]+`"`), &text) != nil {
+		text = strings.ToValidUTF8(b[:end], string(utf8.RuneError))
+	}
+	return text, rest
+}
+
+// wholeEscapes returns how much of b there is before an escape that was cut.
+func wholeEscapes(b string) int {
+	for i := 0; i < len(b); i++ {
+		n := 1
+		if b[i] == '\\' {
+			if n = 2; i+1 < len(b) && b[i+1] == 'u' {
+				n = 6
+			}
+			if i+n > len(b) {
+				return i
+			}
+		}
+		i += n - 1
+	}
+	return len(b)
+}
+
+// Name returns the name in an identity, if it is the first of it.
+func Name(identity string) (name string) {
+	if rest, ok := strings.CutPrefix(identity, `"name":"`); ok {
+		name, _ = cutString(rest)
+	}
+	return name
+}

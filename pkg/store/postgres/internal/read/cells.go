@@ -1,0 +1,171 @@
+package read
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/format"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+// mapLook is how many jobs, whoever's, besides four times as many as are asked for a part of a map is looked for in.
+const mapLook = 20_000
+
+// cellsTo is where a look from behind $1 up to $2 ends, if it does not come to $2.
+const cellsTo = `SELECT j.id FROM jobs j WHERE j.id > $1 AND j.id < $2 ORDER BY j.id OFFSET $3 LIMIT 1`
+
+const cells = `
+SELECT j.id, coalesce(j.outcome, j.state), CASE WHEN j.started_at IS NULL OR j.state IN ('queued', 'dispatched') THEN 0
+	ELSE (extract(epoch FROM coalesce(j.ended_at, now()) - j.started_at) * 1000)::bigint END
+FROM jobs j WHERE j.id > $1 AND j.id < $2 AND j.batch_id = $3 ORDER BY j.id LIMIT $4`
+
+// named are the jobs of a batch as a comparison sees them.
+const named = `
+SELECT j.id, coalesce(j.outcome, j.state), left(j.identity, 600)
+FROM jobs j WHERE j.id >= $1 AND j.id < $2 AND j.batch_id = $3 ORDER BY j.id LIMIT $4`
+
+// ends are what the states and the outcomes say of a job.
+var ends = func() map[string]job.Cell {
+	all := map[string]job.Cell{}
+	for _, s := range []job.State{job.Queued, job.Dispatched, job.Running} {
+		all[string(s)] = job.Cell{State: s}
+	}
+	for _, o := range job.Outcomes {
+		all[string(o)] = job.Cell{State: o.State(), Outcome: o}
+	}
+	return all
+}()
+
+// BatchMap implements store.Browser.
+func (s *Reader) BatchMap(ctx context.Context, tenant string, batch, after job.ID, n int) (*job.BatchMap, error) {
+	n = min(n, store.MaxMap)
+	m := &job.BatchMap{}
+	err := s.db.Do(ctx, "map of a batch", func(ctx context.Context) error {
+		t, err := s.db.KnownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		b, err := s.spanOf(ctx, t, batch)
+		if err != nil {
+			return err
+		}
+		begin := pg.UUID(after)
+		if after < b.first {
+			begin = before(pg.UUID(b.first))
+		}
+		end, more, err := s.cellsTo(ctx, begin, b.below, 4*n+mapLook)
+		if err != nil {
+			return err
+		}
+		rows, err := s.db.Pool.Query(ctx, cells, begin, pg.UUID(end), pg.UUID(batch), n)
+		if err != nil {
+			return err
+		}
+		*m = job.BatchMap{Cells: make([]job.Cell, 0, min(int64(n), b.total))}
+		if err := scanCells(rows, m); err != nil {
+			return err
+		}
+		switch {
+		case len(m.Cells) == n:
+			m.Next = m.Cells[n-1].ID
+		case more:
+			m.Next = pg.JobID(before(pg.UUID(end))) // of nobody's, perhaps
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, s.db.Gone(ctx, batch, err)
+	}
+	return m, nil
+}
+
+func (s *Reader) cellsTo(ctx context.Context, begin pgtype.UUID, below job.ID, look int) (end job.ID, more bool, err error) {
+	var id pgtype.UUID
+	err = s.db.Pool.QueryRow(ctx, cellsTo, begin, pg.UUID(below), look).Scan(&id)
+	if err == pgx.ErrNoRows {
+		return below, false, nil
+	}
+	return pg.JobID(id), true, err
+}
+
+func scanCells(rows pgx.Rows, m *job.BatchMap) error {
+	var id pgtype.UUID
+	var end string
+	var ms int64
+	_, err := pgx.ForEachRow(rows, []any{&id, &end, &ms}, func() error {
+		c := ends[end]
+		c.ID, c.DurationMS = pg.JobID(id), ms
+		m.Cells = append(m.Cells, c)
+		return nil
+	})
+	return err
+}
+
+// before is the id before: those that are greater than it are from id on.
+func before(id pgtype.UUID) pgtype.UUID {
+	if id.Bytes == [16]byte{} {
+		return id
+	}
+	for i := len(id.Bytes) - 1; i >= 0; i-- {
+		if id.Bytes[i]--; id.Bytes[i] != 0xff {
+			break
+		}
+	}
+	return id
+}
+
+// side is the jobs of one of two batches, in their order.
+type side struct {
+	ids   []job.ID
+	ends  []job.Outcome // empty: it is not over
+	names []string
+	cut   bool
+}
+
+// sideOf reads the first jobs of a batch, store.MaxCompare at most.
+func (s *Reader) sideOf(ctx context.Context, tenant int32, batch job.ID) (*side, error) {
+	b, err := s.spanOf(ctx, tenant, batch)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.db.Pool.Query(ctx, named, pg.UUID(b.first), pg.UUID(b.below), pg.UUID(batch), store.MaxCompare)
+	if err != nil {
+		return nil, err
+	}
+	d := &side{cut: b.total > store.MaxCompare}
+	var id pgtype.UUID
+	var end, identity string
+	_, err = pgx.ForEachRow(rows, []any{&id, &end, &identity}, func() error {
+		d.ids = append(d.ids, pg.JobID(id))
+		d.ends = append(d.ends, ends[end].Outcome)
+		d.names = append(d.names, format.Name(identity))
+		return nil
+	})
+	return d, err
+}
+
+// CompareBatches implements store.Browser.
+func (s *Reader) CompareBatches(ctx context.Context, tenant string, a, b job.ID, from, n int) (*job.Comparison, error) {
+	var c *job.Comparison
+	err := s.db.Do(ctx, "compare batches", func(ctx context.Context) error {
+		t, err := s.db.KnownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		var sides [2]*side
+		for i, id := range []job.ID{a, b} {
+			if sides[i], err = s.sideOf(ctx, t, id); err != nil {
+				return s.db.Gone(ctx, id, fmt.Errorf("read batch %s: %w", id, err))
+			}
+		}
+		c = compare(sides[0], sides[1], from, n)
+		c.A, c.B = a, b
+		return nil
+	})
+	return c, err
+}

@@ -1,0 +1,74 @@
+package read
+
+import (
+	"slices"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// compare pairs the jobs of two batches, and returns n of those that flipped, from one on.
+func compare(a, b *side, from, n int) *job.Comparison {
+	c := &job.Comparison{By: "position", Compared: int64(max(len(a.ids), len(b.ids))), Cut: a.cut || b.cut, Flips: []job.Flip{}}
+	if inA, inB := places(a.names), places(b.names); inA != nil && inB != nil {
+		c.By = "name"
+		pair(c, a, b, func(i int) (int, bool) { at, ok := inB[a.names[i]]; return at, ok })
+	} else {
+		pair(c, a, b, func(i int) (int, bool) { return i, i < len(b.ids) })
+	}
+	slices.SortStableFunc(c.Flips, func(x, y job.Flip) int { return rank(x) - rank(y) })
+	all := len(c.Flips)
+	c.Flips = c.Flips[min(from, all):min(from+n, all)]
+	if from+n < all {
+		c.FlipsNext = from + n
+	}
+	return c
+}
+
+// rank puts those that are broken before those that are fixed.
+func rank(f job.Flip) int {
+	if f.OutcomeB == job.Succeeded {
+		return 1
+	}
+	return 0
+}
+
+// places says where each name is; nil if there is not one for each.
+func places(names []string) map[string]int {
+	at := make(map[string]int, len(names))
+	for i, name := range names {
+		if _, twice := at[name]; twice || name == "" {
+			return nil
+		}
+		at[name] = i
+	}
+	return at
+}
+
+// pair counts what became of each job of a and its other in b.
+func pair(c *job.Comparison, a, b *side, other func(i int) (int, bool)) {
+	pairs := int64(0)
+	for i := range a.ids {
+		k, ok := other(i)
+		if !ok {
+			c.OnlyA++
+			continue
+		}
+		pairs++
+		was, is := a.ends[i], b.ends[k]
+		switch flip := (job.Flip{Name: a.names[i], A: a.ids[i], B: b.ids[k], OutcomeA: was, OutcomeB: is}); {
+		case !was.OfProgram() || !is.OfProgram():
+			c.Unended++
+		case was == is:
+			c.Same++
+		case was == job.Succeeded:
+			c.Broken++
+			c.Flips = append(c.Flips, flip)
+		case is == job.Succeeded:
+			c.Fixed++
+			c.Flips = append(c.Flips, flip)
+		default:
+			c.Other++
+		}
+	}
+	c.OnlyB = int64(len(b.ids)) - pairs
+}

@@ -1,0 +1,191 @@
+package read
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/format"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
+)
+
+const (
+	// summarySample is how many records a summary is from.
+	summarySample = 2000
+	// summaryRate is how many of the last records the rate is from.
+	summaryRate = 1000
+	// summaryAge is for how long a summary is good, and summariesKept how many are.
+	summaryAge    = time.Second
+	summariesKept = 200
+	// maxClusters is how many clusters a summary has; maxExplained how much of a message they are told apart by.
+	maxClusters  = 50
+	maxExplained = 300
+)
+
+// sample are some of the records of a batch, $2 of $3, evenly spread over their numbers, which have no gaps but those of
+// what was deleted.
+func sample(batch job.ID) string {
+	return `
+SELECT r.id, r.outcome, r.reason, coalesce(extract(epoch FROM j.ended_at - j.started_at) * 1000, -1)::float8,
+	CASE WHEN r.outcome = 'succeeded' THEN '' ELSE ` + format.Said + ` END
+FROM generate_series(0, $2::bigint - 1) AS i (n) JOIN results r ON r.batch_id = $1 AND r.seq = 1 + i.n * $3::bigint / $2::bigint AND r.seq > 0 AND ` + pg.SinceDay("r.id", batch) + `
+	JOIN jobs j ON j.id = r.id AND ` + pg.SinceDay("j.id", batch)
+}
+
+// lately is how many records a batch has had in the last minute, of the last $2, and for how long they came, in seconds.
+func lately(batch job.ID) string {
+	return `
+SELECT count(*), coalesce(extract(epoch FROM now() - min(recorded_at)), 0)::float8
+FROM (SELECT recorded_at FROM results r WHERE r.batch_id = $1 AND r.seq > 0 AND ` + pg.SinceDay("r.id", batch) + ` ORDER BY r.seq DESC LIMIT $2) r
+WHERE recorded_at > now() - interval '1 minute'`
+}
+
+// summaries are those that were made a moment ago.
+type summaries struct {
+	mu sync.Mutex
+	of map[summaryKey]summaryMade
+}
+
+type summaryKey struct {
+	tenant string
+	batch  job.ID
+}
+
+type summaryMade struct {
+	*job.BatchSummary
+	at time.Time
+}
+
+func (s *summaries) get(k summaryKey) *job.BatchSummary {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m, ok := s.of[k]; ok && time.Since(m.at) < summaryAge {
+		return m.BatchSummary
+	}
+	return nil
+}
+
+func (s *summaries) put(k summaryKey, b *job.BatchSummary, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil || len(s.of) >= summariesKept {
+		s.of = map[summaryKey]summaryMade{}
+	}
+	s.of[k] = summaryMade{b, at}
+}
+
+// BatchSummary implements store.Browser. What it returns is not to be changed: others have it, too.
+func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) (*job.BatchSummary, error) {
+	key, at := summaryKey{tenant, batch}, time.Now()
+	if b := s.summaries.get(key); b != nil {
+		return b, nil
+	}
+	b, err := s.Batch(ctx, tenant, batch)
+	if err != nil {
+		return nil, err
+	}
+	sum := &job.BatchSummary{Batch: *b, SampledOf: b.Counts[job.Finished] + b.Counts[job.Canceled]}
+	err = s.db.Do(ctx, "summary of a batch", func(ctx context.Context) error {
+		if err := s.rate(ctx, sum); err != nil || sum.SampledOf == 0 {
+			return err
+		}
+		return s.sample(ctx, sum)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.summaries.put(key, sum, at)
+	return sum, nil
+}
+
+func (s *Reader) rate(ctx context.Context, sum *job.BatchSummary) error {
+	sum.Reasons, sum.Durations, sum.Clusters = map[job.Reason]int64{}, []job.DurationBucket{}, []job.FailureCluster{}
+	if sum.Batch.Done() {
+		return nil
+	}
+	var n int64
+	var seconds float64
+	if err := s.db.Pool.QueryRow(ctx, lately(sum.Batch.ID), pg.UUID(sum.Batch.ID), summaryRate).Scan(&n, &seconds); err != nil {
+		return err
+	}
+	if n < summaryRate { // those before are older than a minute, or there are none
+		seconds = min(max(time.Since(sum.Batch.CreatedAt).Seconds(), 1), time.Minute.Seconds())
+	}
+	sum.Rate = float64(n) / max(seconds, 0.001)
+	if left := sum.Batch.Total - sum.SampledOf; sum.Rate > 0 {
+		sum.ETA = job.Duration(min(float64(left)/sum.Rate, (30*24*time.Hour).Seconds())*1000) * job.Duration(time.Millisecond)
+	}
+	return nil
+}
+
+func (s *Reader) sample(ctx context.Context, sum *job.BatchSummary) error {
+	rows, err := s.db.Pool.Query(ctx, sample(sum.Batch.ID), pg.UUID(sum.Batch.ID), min(sum.SampledOf, summarySample), sum.SampledOf)
+	if err != nil {
+		return err
+	}
+	buckets, clusters := map[int]int64{}, map[clusterKey]*job.FailureCluster{}
+	var id pgtype.UUID
+	var outcome job.Outcome
+	var reason job.Reason
+	var ms float64
+	var said string
+	_, err = pgx.ForEachRow(rows, []any{&id, &outcome, &reason, &ms, &said}, func() error {
+		sum.Sampled++
+		if reason != job.ReasonNone {
+			sum.Reasons[reason]++
+		}
+		if ms >= 0 {
+			buckets[bucketOf(ms)]++
+		}
+		if outcome != job.Succeeded {
+			cluster(clusters, outcome, said, pg.JobID(id))
+		}
+		return nil
+	})
+	for _, b := range slices.Sorted(maps.Keys(buckets)) {
+		sum.Durations = append(sum.Durations, job.DurationBucket{UpToMS: math.Exp2(float64(b)), Jobs: buckets[b]})
+	}
+	for _, c := range clusters {
+		sum.Clusters = append(sum.Clusters, *c)
+	}
+	slices.SortFunc(sum.Clusters, func(a, b job.FailureCluster) int {
+		return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Example, b.Example))
+	})
+	sum.Clusters = sum.Clusters[:min(len(sum.Clusters), maxClusters)]
+	return err
+}
+
+// bucketOf is the power of two, at least one millisecond, up to which a duration is.
+func bucketOf(ms float64) int { return max(int(math.Ceil(math.Log2(max(ms, 1)))), 0) }
+
+type clusterKey struct {
+	outcome            job.Outcome
+	exception, message string
+}
+
+// differs is what of a message is different each time: numbers, addresses, ids, and what is quoted.
+var differs = regexp.MustCompile(`'[^']*'|"[^"]*"|0x[0-9a-fA-F]+|[0-9a-f]{8}-[0-9a-f-]{27}|-?\d+(\.\d+)?`)
+
+// cluster adds a failure to those that are like it.
+func cluster(all map[clusterKey]*job.FailureCluster, o job.Outcome, said string, id job.ID) {
+	exception, message := format.Decode(said)
+	message, _, _ = strings.Cut(message, "\n")
+	message = differs.ReplaceAllString(clip(message, maxExplained), "…")
+	k := clusterKey{o, exception, message}
+	c := all[k]
+	if c == nil {
+		c = &job.FailureCluster{Outcome: o, Exception: exception, Message: message, Example: id}
+		all[k] = c
+	}
+	c.Jobs++
+}

@@ -1,0 +1,328 @@
+package storetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// end records a result that says something.
+func (f *fixture) end(l store.LeaseRef, r job.Result) {
+	f.Helper()
+	raw, err := json.Marshal(r)
+	f.must(err)
+	got, err := f.Finish(f.Context(), []store.Finish{{Worker: worker, LeaseRef: l, Outcome: r.Outcome, Result: raw}})
+	f.must(err)
+	if got[0] != store.Recorded {
+		f.Fatalf("the result was %s", got[0])
+	}
+}
+
+// imaged is a small job in an image.
+func imaged(name, image string, priority int) store.NewJob {
+	j := newJob(name)
+	j.Priority = priority
+	j.Spec = fmt.Appendf(nil, `{"name":%q,"labels":{"image":"a label"},"image":%q,"program":{"python":{"code":"\u0000"}}}`, name, image)
+	return j
+}
+
+// A list says what there is to say of a job, and each filter lets through what it should.
+func testBrowseJobs(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	jobs := []store.NewJob{imaged("alpha 1", "python", 3), imaged("alpha 2", "node", 0), imaged("beta", "python", 0), imaged("graded", "node", 0), imaged("waits", "python", 0)}
+	batch := f.submit(jobs[:4]...)
+	for _, c := range f.run() {
+		switch l := leaseOf(c); c.Job {
+		case jobs[0].ID:
+			f.end(l, job.Result{Outcome: job.Failed, Message: "No <such> file: \"ä\\b\""})
+		case jobs[1].ID:
+			f.end(l, job.Result{Outcome: job.Exception, Stdout: job.Output{Text: `,"exception":{"type":"Fake"`},
+				Exception: &job.ExceptionInfo{Type: "ValueError", Message: "not\n7", Traceback: "…"}})
+		case jobs[2].ID:
+			f.end(l, job.Result{Outcome: job.Succeeded})
+		case jobs[3].ID:
+			f.end(l, job.Result{Outcome: job.Failed, Tests: &job.TestsResult{Cases: []job.CaseResult{
+				{Name: "good", Passed: true, Message: "well"}, {Name: "bad", Message: "returned 1, expected 2"}, {Name: "worse", Message: "no"}}}})
+		}
+	}
+	f.submitJob(jobs[4])
+	said := map[string]string{}
+	page, err := f.BrowseJobs(ctx, tenant, store.JobQuery{Limit: 10})
+	f.must(err)
+	for _, j := range page.Jobs {
+		said[j.Name] = fmt.Sprintf("%s %d %s %d %s", j.Image, j.Priority, j.Outcome, j.Attempts, j.Message)
+	}
+	if diff := cmp.Diff(map[string]string{
+		"alpha 1": `python 3 failed 1 No <such> file: "ä\b"`, "alpha 2": "node 0 exception 1 ValueError: not\n7", "beta": "python 0 succeeded 1 ",
+		"graded": "node 0 failed 1 returned 1, expected 2", "waits": "python 0  0 ",
+	}, said); diff != "" {
+		t.Errorf("what the list says (-want +got):\n%s", diff)
+	}
+	for what, c := range map[string]struct {
+		filter store.JobFilter
+		want   []string
+	}{
+		"name":            {store.JobFilter{Name: "alpha 1"}, []string{"alpha 1"}},
+		"part of a name":  {store.JobFilter{Name: "alpha"}, nil},
+		"prefix":          {store.JobFilter{NamePrefix: "alpha"}, []string{"alpha 1", "alpha 2"}},
+		"image":           {store.JobFilter{Image: "node"}, []string{"alpha 2", "graded"}},
+		"a label's image": {store.JobFilter{Image: "a label"}, nil},
+		"failed":          {store.JobFilter{Failed: true, Batch: batch}, []string{"alpha 1", "alpha 2", "graded"}},
+		"worker":          {store.JobFilter{Worker: worker}, []string{"alpha 1", "alpha 2", "beta", "graded"}},
+		"another worker":  {store.JobFilter{Worker: "nobody"}, nil},
+		"message":         {store.JobFilter{Text: "no <SUCH>"}, []string{"alpha 1"}},
+		"quotes":          {store.JobFilter{Text: `"ä\b"`}, []string{"alpha 1"}},
+		"exception":       {store.JobFilter{Text: "valueerror: NOT"}, nil}, // which are two places of the record
+		"its type":        {store.JobFilter{Text: "valueerror"}, []string{"alpha 2"}},
+		"a failed test":   {store.JobFilter{Text: "expected 2"}, []string{"graded"}},
+		"the record":      {store.JobFilter{Text: "exit_code"}, nil},
+		"until":           {store.JobFilter{Until: time.Now().Add(-time.Hour)}, nil},
+		"until later":     {store.JobFilter{Until: time.Now().Add(time.Hour), Name: "waits"}, []string{"waits"}},
+		"short":           {store.JobFilter{MaxDuration: time.Hour}, []string{"alpha 1", "alpha 2", "beta", "graded"}},
+		"long":            {store.JobFilter{MinDuration: time.Hour}, nil},
+	} {
+		t.Run(what, func(t *testing.T) {
+			got := f.with(t).jobNames(c.filter, 2)
+			slices.Sort(got)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("jobs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Pages show what was there when the first was read once each, whatever is submitted, starts and ends meanwhile.
+func testBrowseWhileChanging(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	jobs := newJobs(30)
+	f.submit(jobs[:15]...)
+	for _, j := range jobs[15:] {
+		f.submitJob(j)
+	}
+	seen := map[job.ID]int{}
+	for before := job.ID(""); ; {
+		page, err := f.BrowseJobs(t.Context(), tenant, store.JobQuery{Before: before, Limit: 4})
+		f.must(err)
+		for _, j := range page.Jobs {
+			seen[j.ID]++
+		}
+		f.submit(newJobs(3)...)
+		for _, d := range f.schedule(2) {
+			f.finish(leaseOf(f.claim(d.Ref)[0]), job.Failed)
+		}
+		if before = page.Next; before == "" {
+			break
+		}
+	}
+	for _, j := range jobs {
+		if seen[j.ID] != 1 {
+			t.Errorf("job %s was seen %d times", j.ID, seen[j.ID])
+		}
+	}
+}
+
+// A summary adds up, and puts failures of one kind together.
+func testBatchSummary(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	batch := f.submit(newJobs(8)...)
+	for n, c := range f.run()[:7] {
+		switch l := leaseOf(c); {
+		case n < 3:
+			f.end(l, job.Result{Outcome: job.Exception, Exception: &job.ExceptionInfo{Type: "KeyError", Message: fmt.Sprintf("'k%d' at 0x%x\nmore", n, n)}})
+		case n < 5:
+			f.end(l, job.Result{Outcome: job.TimedOut, Message: fmt.Sprintf("stopped after %d.5s", n)})
+		default:
+			f.finish(l, job.Succeeded)
+		}
+	}
+	s, err := f.BatchSummary(ctx, tenant, batch)
+	f.must(err)
+	var got []string
+	for _, c := range s.Clusters {
+		got = append(got, fmt.Sprintf("%d %s %s %s", c.Jobs, c.Outcome, c.Exception, c.Message))
+	}
+	if diff := cmp.Diff([]string{"3 exception KeyError … at …", "2 timed_out  stopped after …s"}, got); diff != "" {
+		t.Errorf("clusters (-want +got):\n%s", diff)
+	}
+	ran := int64(0)
+	for _, b := range s.Durations {
+		ran += b.Jobs
+	}
+	if s.Sampled != 7 || s.SampledOf != 7 || ran != 7 || s.Rate <= 0 || s.ETA <= 0 || s.Batch.Counts[job.Running] != 1 {
+		t.Errorf("summary %+v", s)
+	}
+	_, err = f.BatchSummary(ctx, "another", batch)
+	f.mustBe(err, job.ErrNotFound)
+}
+
+// A map has every job of its batch and no other, whatever was submitted between them, in parts of any size.
+func testBatchMap(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	var mine, all []store.NewJob
+	a, b := store.NewBatch{ID: job.NewID(), Tenant: tenant}, store.NewBatch{ID: job.NewID(), Tenant: "another"}
+	for _, o := range []store.NewBatch{a, b} {
+		_, _, err := f.OpenBatch(ctx, o)
+		f.must(err)
+	}
+	for n := range 40 {
+		part := newJobs(1 + n%3)
+		if all = append(all, part...); n%2 == 0 {
+			mine = append(mine, part...)
+			f.must(f.AppendJobs(ctx, a.ID, part))
+		} else if n%5 == 0 {
+			f.submitJob(part[0])
+		} else {
+			f.must(f.AppendJobs(ctx, b.ID, part))
+		}
+	}
+	_, err := f.BatchMap(ctx, tenant, a.ID, "", 10)
+	f.mustBe(err, job.ErrNotFound) // it is open
+	f.must(f.SealBatch(ctx, a.ID, int64(len(mine))))
+	f.finish(leaseOf(f.claim(f.schedule(1)[0].Ref)[0]), job.Failed)
+	var want []job.ID
+	for _, j := range mine {
+		want = append(want, j.ID)
+	}
+	for _, n := range []int{1, 7, 1000} {
+		var got []job.ID
+		for after := job.ID(""); ; {
+			m, err := f.BatchMap(ctx, tenant, a.ID, after, n)
+			f.must(err)
+			for _, c := range m.Cells {
+				got = append(got, c.ID)
+				j, err := f.Job(ctx, tenant, c.ID)
+				f.must(err)
+				if c.State != j.State || j.Result != nil && c.Outcome != j.Result.Outcome {
+					t.Errorf("cell %+v of a job that is %s", c, j.State)
+				}
+			}
+			if after = m.Next; after == "" {
+				break
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d at a time (-want +got):\n%s", n, diff)
+		}
+	}
+	_, err = f.BatchMap(ctx, "another", a.ID, "", 10)
+	f.mustBe(err, job.ErrNotFound)
+	empty, err := f.BatchMap(ctx, tenant, f.submit(), "", 10)
+	f.must(err)
+	if len(empty.Cells) > 0 || empty.Next != "" {
+		t.Errorf("the map of nothing: %+v", empty)
+	}
+}
+
+// A comparison pairs by name where that can be, and shows each flip once.
+func testCompare(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	run := func(names []string, ends ...job.Outcome) job.ID {
+		var jobs []store.NewJob
+		for _, n := range names {
+			jobs = append(jobs, newJob(n))
+		}
+		id := f.submit(jobs...)
+		for _, c := range f.run() {
+			n := slices.IndexFunc(jobs, func(j store.NewJob) bool { return j.ID == c.Job })
+			if ends[n] != "" {
+				f.finish(leaseOf(c), ends[n])
+			}
+		}
+		return id
+	}
+	a := run([]string{"1", "2", "3", "4", "5", "6", "7"}, job.Succeeded, job.Succeeded, job.Failed, job.Failed, job.TimedOut, job.Succeeded, job.Failed)
+	b := run([]string{"8", "6", "5", "4", "3", "2", "1"}, job.Succeeded, job.Lost, job.Failed, job.Failed, job.Succeeded, job.Failed, job.Failed)
+	var flips []string
+	var c *job.Comparison
+	for from := 0; ; {
+		var err error
+		c, err = f.CompareBatches(ctx, tenant, a, b, from, 2)
+		f.must(err)
+		for _, x := range c.Flips {
+			flips = append(flips, fmt.Sprint(x.Name, " ", x.OutcomeA, " ", x.OutcomeB))
+		}
+		if from = c.FlipsNext; from == 0 {
+			break
+		}
+	}
+	if diff := cmp.Diff([]string{"1 succeeded failed", "2 succeeded failed", "3 failed succeeded"}, flips); diff != "" {
+		t.Errorf("flips (-want +got):\n%s", diff)
+	}
+	want := &job.Comparison{A: a, B: b, By: "name", Compared: 7, Same: 1, Other: 1, Fixed: 1, Broken: 2, Unended: 1, OnlyA: 1, OnlyB: 1}
+	if diff := cmp.Diff(want, c, cmpopts.IgnoreFields(job.Comparison{}, "Flips")); diff != "" {
+		t.Errorf("comparison (-want +got):\n%s", diff)
+	}
+	twice := run([]string{"x", "x"}, job.Failed, job.Succeeded)
+	if c, err := f.CompareBatches(ctx, tenant, a, twice, 0, 10); err != nil || c.By != "position" || c.OnlyA != 5 || c.Broken != 1 || c.Same != 1 {
+		t.Errorf("by position: %+v, %v", c, err)
+	}
+	_, err := f.CompareBatches(ctx, "another", a, b, 0, 1)
+	f.mustBe(err, job.ErrNotFound)
+}
+
+// The list of batches has filters, and their states are asked for by id.
+func testBrowseBatches(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	batch := func(name, label string, jobs ...store.NewJob) job.ID {
+		id, err := f.SubmitBatch(ctx, store.NewBatch{ID: job.NewID(), Tenant: tenant, Name: name, Labels: map[string]string{"run": label}}, jobs)
+		f.must(err)
+		return id
+	}
+	over, none := batch("eval 1", "7", newJob("1")), batch("eval 2", "8")
+	f.finish(leaseOf(f.claim(f.schedule(1)[0].Ref)[0]), job.Succeeded)
+	live := batch("train", "7", newJobs(2)...)
+	yes, no := true, false
+	for what, c := range map[string]struct {
+		query store.BatchQuery
+		want  []job.ID
+	}{
+		"all":    {store.BatchQuery{}, []job.ID{live, none, over}},
+		"prefix": {store.BatchQuery{NamePrefix: "eval"}, []job.ID{none, over}},
+		"label":  {store.BatchQuery{Labels: map[string]string{"run": "7"}}, []job.ID{live, over}},
+		"open":   {store.BatchQuery{Open: &yes}, []job.ID{live}},
+		"closed": {store.BatchQuery{Open: &no}, []job.ID{none, over}},
+		"later":  {store.BatchQuery{Since: time.Now().Add(time.Hour)}, nil},
+		"since":  {store.BatchQuery{Since: time.Now().Add(-time.Hour), NamePrefix: "t"}, []job.ID{live}},
+	} {
+		for _, who := range []string{tenant, ""} {
+			for _, limit := range []int{1, 10} {
+				var got []job.ID
+				for c.query.Before, c.query.Limit = "", limit; ; {
+					page, err := f.BrowseBatches(ctx, who, c.query)
+					f.must(err)
+					for _, b := range page.Batches {
+						got = append(got, b.ID)
+					}
+					if c.query.Before = page.Next; page.Next == "" {
+						break
+					}
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Errorf("%s, %d a page (-want +got):\n%s", what, limit, diff)
+				}
+			}
+		}
+	}
+	got, err := f.BatchStates(ctx, tenant, []job.ID{live, job.NewID(), over})
+	f.must(err)
+	want := []job.BatchState{{ID: live, Total: 2}, {ID: over, Total: 1, Recorded: 1, Succeeded: 1, Done: true}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(job.BatchState{}, "EndedAt")); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+	if got, err := f.BatchStates(ctx, "another", []job.ID{live}); err != nil || len(got) > 0 {
+		t.Errorf("a stranger sees %+v, %v", got, err)
+	}
+}

@@ -184,6 +184,7 @@ var table = map[string]row{
 	"test/image":       {"the images, as containers", outside},
 	"test/start":       {"what newcomers are told to run: pages and examples", outside},
 	"test/languages":   {"programs in every language, over real binaries", with(outside, "pkg/language")},
+	"test/ui":          {"the web page, by a real browser", outside},
 	"test/k8s":         {"the chart on a cluster", outside},
 }
 

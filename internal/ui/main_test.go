@@ -25,6 +25,7 @@ import (
 	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/internal/ui"
+	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
@@ -48,6 +49,13 @@ func (idle) WatchBatch(job.ID) (<-chan struct{}, func())                        
 func (idle) WatchRecord(job.ID) (<-chan struct{}, func() json.RawMessage, func()) {
 	return nil, func() json.RawMessage { return nil }, func() {}
 }
+
+// CallSession answers for a worker that is away.
+func (idle) CallSession(context.Context, string, control.SessionCall) (control.SessionReply, error) {
+	return control.SessionReply{}, job.ErrUnavailable
+}
+
+func (idle) OnTold(context.Context, string, func(string, []byte)) error { return nil }
 
 // The keys of the tests.
 const (
@@ -127,7 +135,7 @@ func newAPI(t *testing.T, s store.Store, o *object.Store, gate identity.Gate, lo
 	admits := &admit.Admitter{Policies: s, Tenants: admit.Recent(s), Blobs: o, Secrets: secrets, Pool: ws.Pool, Reserved: ws.Reserved, Room: ws.Room, Hosts: ws.Hosts, Images: ws}
 	return httpapi.New(httpapi.Config{
 		Admit: admits, Intake: intake.New(intake.Config{Store: s, Admit: admits, Dispatcher: idle{}, Fleet: ws, Log: log}),
-		Sessions: session.New(session.Config{Store: s, Fleet: ws, Admit: admits, Log: log}),
+		Sessions: session.New(session.Config{Store: s, Line: idle{}, Fleet: ws, Admit: admits, Log: log}),
 		Admin:    &admin.Admin{Store: s, Wake: func() {}, Stop: idle{}.SendCancel, Pool: ws.Pool, Version: "test", Log: log},
 		Workers:  ws, Store: s, Secrets: secrets, Objects: o, Watcher: idle{}, Canceler: idle{}, Auth: gate, Queue: idle{}, Log: log,
 	})
@@ -196,11 +204,11 @@ func (f *fleet) finish(worker string, cs []store.Claimed, result func(c store.Cl
 // jobsOf lists a batch's jobs.
 func (f *fleet) jobsOf(tenant string, batch job.ID) []job.Summary {
 	f.t.Helper()
-	page, _, err := f.store.Jobs(f.t.Context(), tenant, store.JobFilter{Batch: batch}, "", 100)
+	page, err := f.store.BrowseJobs(f.t.Context(), tenant, store.JobQuery{JobFilter: store.JobFilter{Batch: batch}, Limit: 100})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return page
+	return page.Jobs
 }
 
 // browser is a visitor, who keeps cookies and follows no redirect.

@@ -127,6 +127,10 @@ func (s *Server) routes() []route {
 		{pattern: "GET /ui/signin/callback", serve: s.oidcFinish},
 
 		{pattern: "GET /ui/batches", role: identity.Reader, serve: s.batches},
+		{pattern: "GET /ui/batches/{id}", role: identity.Reader, serve: s.batch},
+		{pattern: "GET /ui/batches/{id}/map", role: identity.Reader, serve: s.batchMap},
+		{pattern: "GET /ui/batches/{id}/at/{n}", role: identity.Reader, serve: s.batchCell},
+		{pattern: "GET /ui/compare", role: identity.Reader, serve: s.compare},
 		{pattern: "GET /ui/jobs", role: identity.Reader, serve: s.jobs},
 		{pattern: "GET /ui/jobs/{id}", role: identity.Reader, serve: s.job},
 		{pattern: "GET /ui/jobs/{id}/log/{stream}", role: identity.Reader, serve: s.log},

@@ -79,6 +79,19 @@ type BatchList struct {
 	Next    job.ID      `json:"next,omitempty"` // give it as before= for the next page
 }
 
+// BatchMap is a part of a batch's jobs in the order in which they were submitted: the three lists have one entry for each.
+type BatchMap struct {
+	IDs        []job.ID `json:"ids"`
+	Ends       []string `json:"ends"`           // its outcome; the state of one that is not over
+	DurationMS []int64  `json:"duration_ms"`    // from its start to its end, or to now; 0: it did not start
+	Next       job.ID   `json:"next,omitempty"` // give it as after= for the next part
+}
+
+// BatchStates is how far some batches are.
+type BatchStates struct {
+	States []job.BatchState `json:"states"`
+}
+
 // PolicyList is the tenant's stored policies, the newest version of each.
 type PolicyList struct {
 	Policies []fleet.StoredPolicy `json:"policies"`

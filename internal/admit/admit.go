@@ -112,6 +112,10 @@ func (a *Admitter) Open(ctx context.Context, tenant string, trace Trace, default
 
 // Job admits one job.
 func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
+	return in.job(ctx, raw, job.NewID())
+}
+
+func (in *Intake) job(ctx context.Context, raw []byte, id job.ID) (store.NewJob, error) {
 	if in.defaults != nil {
 		raw = in.defaults.under(raw)
 	}
@@ -156,7 +160,6 @@ func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	if err != nil {
 		return store.NewJob{}, err
 	}
-	id := job.NewID()
 	return store.NewJob{
 		ID: id, Tenant: in.tenant, Pool: pool,
 		Priority: spec.Priority, MaxAttempts: spec.Retry.MaxAttempts, RetryOn: spec.Retry.On, ExpiresIn: spec.ExpiresIn.D(),

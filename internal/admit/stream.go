@@ -82,6 +82,7 @@ type chunk struct {
 	first int // number of its first line
 	data  []byte
 	ends  []int
+	ids   []job.ID // of its jobs, drawn in the order of the lines: those of a batch are in that order, too
 	jobs  []store.NewJob
 	err   error
 	done  chan struct{}
@@ -149,7 +150,10 @@ func (in *Intake) pipe(ctx context.Context, place func(error, int) error, sink S
 		defer close(work)
 		defer close(ordered)
 		err := source(func(c *chunk) error {
-			c.done = make(chan struct{})
+			c.done, c.ids = make(chan struct{}), make([]job.ID, len(c.ends))
+			for i := range c.ids {
+				c.ids[i] = job.NewID()
+			}
 			return errors.Join(send(ctx, ordered, c), send(ctx, work, c))
 		})
 		if err == nil || ctx.Err() != nil {
@@ -213,7 +217,7 @@ func (in *Intake) decode(ctx context.Context, c *chunk, place func(error, int) e
 		if len(line) == 0 {
 			continue
 		}
-		j, err := in.Job(ctx, line)
+		j, err := in.job(ctx, line, c.ids[i])
 		if err != nil {
 			c.err = place(err, c.first+i)
 			return

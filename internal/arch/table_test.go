@@ -101,7 +101,8 @@ var table = map[string]row{
 	"internal/watch":    {"batches, for those who watch them", []string{"pkg/job", "pkg/store", "internal/share"}},
 	"internal/identity": {"who sends a request, and what they may do", []string{"api", "pkg/job"}},
 	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "internal/identity", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
-		"internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
+		"internal/httpapi/browse", "internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/sessions", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/watch")},
+	"internal/httpapi/browse":   {"its part for those who look at jobs and batches", []string{"api", "internal/admit", "internal/identity", "pkg/job", "pkg/store", "internal/httpapi/web", "internal/share"}},
 	"internal/httpapi/sessions": {"its part about sessions", []string{"api", "internal/identity", "pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store", "internal/httpapi/files", "internal/httpapi/web", "internal/session", "internal/share"}},
 	"internal/httpapi/dropin": {"answers in the formats of other servers that run code", []string{
 		"api", "pkg/control", "pkg/job", "pkg/language", "pkg/object", "pkg/policy", "internal/httpapi/files", "internal/httpapi/web", "internal/identity", "internal/recent"}},

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -11,38 +10,6 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
-
-func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
-	limit, err := web.Int(r, "limit", 50, 1, web.MaxPage)
-	if err != nil {
-		return err
-	}
-	var before job.ID
-	if text := r.URL.Query().Get("before"); text != "" {
-		if before, err = job.ParseID(text); err != nil {
-			return job.Invalid("before", "%.40q is not the id of a batch", text)
-		}
-	}
-	var found []job.Batch
-	err = s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
-		found, err = s.Store.Batches(r.Context(), web.Tenant(r), before, int(limit))
-		return err
-	})
-	if errors.Is(err, job.ErrNotFound) {
-		return job.Invalid("before", "%s is none of the batches that are listed: begin without it, at the newest", before)
-	}
-	if err != nil {
-		return fmt.Errorf("list batches: %w", err)
-	}
-	out := api.BatchList{Batches: found}
-	if out.Batches == nil {
-		out.Batches = []job.Batch{}
-	}
-	if len(found) == int(limit) {
-		out.Next = found[len(found)-1].ID
-	}
-	return web.WriteJSON(w, http.StatusOK, out)
-}
 
 func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
@@ -75,7 +42,7 @@ func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read batch %s: %w", id, err)
 	}
-	return web.WriteJSON(w, http.StatusOK, b)
+	return web.WriteTaggedJSON(w, r, b)
 }
 
 func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
@@ -160,9 +127,36 @@ func (s *Server) answerBatch(w http.ResponseWriter, r *http.Request, id job.ID, 
 	if err != nil {
 		return fmt.Errorf("read batch %s: %w", id, err)
 	}
+	if r.URL.Query().Get("ids") == "true" {
+		if b, err = s.withIDs(r, b); err != nil {
+			return err
+		}
+	}
 	w.Header().Set("Location", "/v1/batches/"+string(id))
 	if replayed {
 		w.Header().Set(api.HeaderReplayed, "true")
 	}
 	return web.WriteJSON(w, http.StatusCreated, b)
+}
+
+// withIDs returns the batch with the ids of its jobs, in the order in which they were submitted. Of very many it has none:
+// GET /v1/batches/{id}/map has them in parts.
+func (s *Server) withIDs(r *http.Request, b *job.Batch) (*job.Batch, error) {
+	with := *b
+	with.IDs = make([]job.ID, 0, min(b.Total, store.MaxMap))
+	if b.Total > store.MaxMap {
+		return &with, nil
+	}
+	for after := job.ID(""); ; {
+		m, err := s.Store.BatchMap(r.Context(), web.Tenant(r), b.ID, after, store.MaxMap)
+		if err != nil {
+			return nil, fmt.Errorf("read the jobs of batch %s: %w", b.ID, err)
+		}
+		for _, c := range m.Cells {
+			with.IDs = append(with.IDs, c.ID)
+		}
+		if after = m.Next; after == "" {
+			return &with, nil
+		}
+	}
 }

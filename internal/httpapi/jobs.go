@@ -74,7 +74,10 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if raw == nil {
 		return web.WriteJSON(w, http.StatusAccepted, a)
 	}
-	return v.writeResult(w, raw)
+	if raw, err = v.result(raw); err != nil {
+		return err
+	}
+	return web.WriteRaw(w, http.StatusOK, raw)
 }
 
 // ran submits one job and returns its result; nil if there is none within wait.
@@ -139,7 +142,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteRaw(w, http.StatusOK, raw)
+	return web.WriteTagged(w, r, raw)
 }
 
 // awaitJob returns the job once it is in a terminal state or wait has passed.
@@ -191,7 +194,7 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) error {
 	if raw == nil {
 		return web.NotFound("job %s is %s: it has no result yet; wait for it with ?wait=30s", id, j.State)
 	}
-	return v.writeResult(w, raw)
+	return v.writeResult(w, r, raw)
 }
 
 func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {

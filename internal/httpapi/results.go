@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi/browse"
 	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -39,8 +40,12 @@ func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	outcome, err := browse.Outcome(r)
+	if err != nil {
+		return err
+	}
 	s.leases.Hear(r.Context(), web.Tenant(r), id)
-	p, err := s.awaitPage(r, id, page{cursor: store.Cursor(after), limit: int(limit)}, wait)
+	p, err := s.awaitPage(r, id, page{cursor: store.Cursor(after), limit: int(limit), outcome: outcome}, wait)
 	if err != nil {
 		return fmt.Errorf("read results of batch %s: %w", id, err)
 	}
@@ -68,6 +73,7 @@ func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
 type page struct {
 	cursor   store.Cursor
 	limit    int
+	outcome  job.Outcome // of those that are read; empty: all
 	results  []json.RawMessage
 	complete bool
 }
@@ -89,18 +95,28 @@ func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duratio
 		if err != nil {
 			return false, err
 		}
-		if far.Recorded <= p.cursor { // there is nothing to read yet, as those who wait find mostly
-			p.complete = far.Done
-			return far.Done, nil
+		// Of a batch that is done, some may have been deleted: the numbers go on behind how many there are.
+		if far.Recorded <= p.cursor && !far.Done { // there is nothing to read yet, as those who wait find mostly
+			return false, nil
 		}
+		read := p.cursor
 		err = s.reads.Do(r.Context(), tenant, func() (err error) {
-			p.results, p.cursor, err = s.Store.Results(r.Context(), tenant, id, p.cursor, p.limit)
+			p.results, p.cursor, p.complete, err = s.readPage(r.Context(), tenant, id, p, far)
 			return err
 		})
-		p.complete = far.Done && len(p.results) < p.limit && sizeOf(p.results) < store.PageBytes
-		return len(p.results) > 0 || p.complete, err
+		return len(p.results) > 0 || p.complete || p.cursor > read, err
 	})
 	return p, err
+}
+
+// readPage reads what comes after p.cursor of a batch that was so far a moment ago.
+func (s *Server) readPage(ctx context.Context, tenant string, id job.ID, p page, far store.Progress) (rs []json.RawMessage, next store.Cursor, last bool, err error) {
+	if p.outcome != "" {
+		rs, next, more, err := s.Store.ResultsOf(ctx, tenant, id, p.outcome, p.cursor, p.limit)
+		return rs, next, far.Done && !more, err
+	}
+	rs, next, err = s.Store.Results(ctx, tenant, id, p.cursor, p.limit)
+	return rs, next, far.Done && len(rs) < p.limit && sizeOf(rs) < store.PageBytes, err
 }
 
 func sizeOf(results []json.RawMessage) (n int) {

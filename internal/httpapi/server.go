@@ -17,6 +17,7 @@ import (
 	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/internal/admit"
 	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/httpapi/browse"
 	"github.com/assay-run/assay/internal/httpapi/files"
 	"github.com/assay-run/assay/internal/httpapi/sessions"
 	"github.com/assay-run/assay/internal/httpapi/web"
@@ -100,6 +101,7 @@ type Server struct {
 	// nowhere answers for what no route matches.
 	nowhere  http.Handler
 	sessions *sessions.Handlers
+	browse   *browse.Handlers
 	files    *files.Files
 	agents   *mcp.Handler
 
@@ -129,6 +131,7 @@ func New(c Config) *Server {
 	s.memory = share.NewPot("bodies in memory", int64(c.Limits.Memory))
 	s.glance = newGlance(c.Store)
 	s.files = &files.Files{Objects: c.Objects}
+	s.browse = &browse.Handlers{Store: c.Store, Reads: s.reads}
 	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}
 	for _, r := range s.routes() {
 		s.fix(r.Pattern)
@@ -200,7 +203,6 @@ func (s *Server) routes() []web.Route {
 		web.At("POST /v1/run", identity.Submitter, s.run),
 		web.At("POST /v1/check", identity.Reader, s.check),
 		web.At("POST /v1/jobs", identity.Submitter, s.submitJob),
-		web.At("GET /v1/jobs", identity.Reader, s.listJobs),
 		web.At("POST /v1/jobs/cancel", identity.Submitter, s.cancelJobs),
 		web.At("GET /v1/jobs/{id}", identity.Reader, s.getJob),
 		web.At("GET /v1/jobs/{id}/result", identity.Reader, s.getResult),
@@ -209,7 +211,6 @@ func (s *Server) routes() []web.Route {
 		web.At("GET /v1/jobs/{id}/artifacts/{path...}", identity.Reader, s.getArtifact),
 		web.At("GET /v1/jobs/{id}/output/{stream}", identity.Reader, s.getOutput),
 		web.At("POST /v1/batches", identity.Submitter, s.submitBatch),
-		web.At("GET /v1/batches", identity.Reader, s.listBatches),
 		web.At("GET /v1/batches/{id}", identity.Reader, s.getBatch),
 		web.At("GET /v1/batches/{id}/results", identity.Reader, s.listResults),
 		web.At("GET /v1/batches/{id}/events", identity.Reader, s.batchEvents),
@@ -232,6 +233,7 @@ func (s *Server) routes() []web.Route {
 		web.OpenAt("GET /readyz", s.readyz),
 		web.OpenAt("GET /openapi.json", s.openapi),
 	}
+	all = append(all, s.browse.Routes()...)
 	all = append(all, s.sessions.Routes()...)
 	return append(all, s.adminRoutes()...)
 }

@@ -97,6 +97,7 @@ type Batch struct {
 	Outcomes  map[Outcome]int64 `json:"outcomes"`
 	CreatedAt time.Time         `json:"created_at"`
 	EndedAt   time.Time         `json:"ended_at,omitzero"` // when its last job reached a terminal state
+	IDs       []ID              `json:"ids,omitempty"`     // of its jobs, in the answer to a submit that asks for them
 }
 
 // Done reports whether every job of b is in a terminal state.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -26,6 +27,9 @@ type Browser interface {
 	// CompareBatches pairs the jobs of two batches, the first MaxCompare of each, and returns up to n of the pairs that flipped,
 	// from the one with the number from on.
 	CompareBatches(ctx context.Context, tenant string, a, b job.ID, from, n int) (*job.Comparison, error)
+	// ResultsOf is Reader's Results for those with one outcome. It looks at a bounded number of records: there may be none on
+	// a page, and more behind it.
+	ResultsOf(ctx context.Context, tenant string, batch job.ID, o job.Outcome, after Cursor, limit int) (page []json.RawMessage, next Cursor, more bool, err error)
 	// BatchStates says how far batches are, at most MaxStates, in the order in which they are named. What the tenant has no
 	// sealed batch of that id of is left out.
 	BatchStates(ctx context.Context, tenant string, batches []job.ID) ([]job.BatchState, error)

@@ -15,6 +15,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
@@ -48,6 +49,7 @@ func Served(kind string, id job.ID, all []job.Artifact) {
 func (f *Files) ServeArtifact(w http.ResponseWriter, r *http.Request, kind string, id job.ID, found []job.Artifact) error {
 	name := "/" + r.PathValue("path")
 	var a *job.Artifact
+	var err error
 	for i := range found {
 		if found[i].Path == name {
 			a = &found[i]
@@ -63,32 +65,77 @@ func (f *Files) ServeArtifact(w http.ResponseWriter, r *http.Request, kind strin
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	body, info, err := f.OpenArtifact(r.Context(), web.Tenant(r), id, a)
-	if err != nil {
-		h.Del("ETag")
-		h.Del("Cache-Control")
-		return fmt.Errorf("open artifact %q: %w", name, err)
-	}
-	defer body.Close()
 	h.Set("Content-Type", safeMediaType(a.MediaType))
-	h.Set("Content-Length", strconv.FormatInt(info.Bytes, 10))
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	if r.Header.Get("Range") != "" {
+		err = f.serveRange(w, r, id, a)
+	} else {
+		err = f.serveWhole(w, r, id, a)
+	}
+	if err != nil {
+		return fmt.Errorf("open artifact %q: %w", name, err)
+	}
+	return nil
+}
+
+// serveWhole streams an artifact: whoever reads all of it gets what the record says, or an answer that breaks off.
+func (f *Files) serveWhole(w http.ResponseWriter, r *http.Request, id job.ID, a *job.Artifact) error {
+	body, info, err := f.OpenArtifact(r.Context(), web.Tenant(r), id, a)
+	if err != nil {
+		return unserved(w, err)
+	}
+	defer body.Close()
+	w.Header().Set("Accept-Ranges", "bytes")
+	w.Header().Set("Content-Length", strconv.FormatInt(info.Bytes, 10))
 	w.WriteHeader(http.StatusOK)
 	return web.StreamTo(w, body)
 }
 
-// OpenArtifact opens what an attempt of the job stored, and nothing else: the record
-// is the word of a worker. What the reader yields is what the record says, or it
-// ends with an error before its last bytes.
-func (f *Files) OpenArtifact(ctx context.Context, tenant string, id job.ID, a *job.Artifact) (io.ReadCloser, object.Info, error) {
+// serveRange serves parts of an artifact, without what is before or behind them being read.
+func (f *Files) serveRange(w http.ResponseWriter, r *http.Request, id job.ID, a *job.Artifact) error {
+	key, err := artifactKey(web.Tenant(r), id, a)
+	if err != nil {
+		return unserved(w, err)
+	}
+	body, err := f.openRange(r.Context(), key, a.Bytes)
+	if err != nil {
+		return unserved(w, err)
+	}
+	defer body.Close()
+	slow := web.Patient(w)
+	defer slow.Done()
+	http.ServeContent(slow, r, "", time.Time{}, body)
+	return nil
+}
+
+// unserved takes back what was said of a file that is not served after all.
+func unserved(w http.ResponseWriter, err error) error {
+	for _, name := range []string{"ETag", "Cache-Control", "Content-Disposition"} {
+		w.Header().Del(name)
+	}
+	return err
+}
+
+// artifactKey is where what an attempt of the job stored is, and nothing else: the record is the word of a worker.
+func artifactKey(tenant string, id job.ID, a *job.Artifact) (string, error) {
 	_, _, lease, ok := object.AttemptOf(a.Object)
 	own, err := object.AttemptPrefix(tenant, id, lease)
 	if !ok || err != nil || !strings.HasPrefix(a.Object, own) {
-		return nil, object.Info{}, fmt.Errorf("%w: the record names an object of another job", job.ErrNotFound)
+		return "", fmt.Errorf("%w: the record names an object of another job", job.ErrNotFound)
 	}
-	body, info, err := f.Objects.Get(ctx, a.Object)
+	return a.Object, nil
+}
+
+// OpenArtifact opens what an attempt of the job stored. What the reader yields is what the record says, or it ends with an
+// error before its last bytes.
+func (f *Files) OpenArtifact(ctx context.Context, tenant string, id job.ID, a *job.Artifact) (io.ReadCloser, object.Info, error) {
+	key, err := artifactKey(tenant, id, a)
+	if err != nil {
+		return nil, object.Info{}, err
+	}
+	body, info, err := f.Objects.Get(ctx, key)
 	if err != nil {
 		return nil, info, err
 	}

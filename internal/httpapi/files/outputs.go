@@ -18,16 +18,21 @@ func (f *Files) OpenOutput(ctx context.Context, tenant string, id job.ID, stream
 	if !ok || err != nil || own != o.Object {
 		return nil, fmt.Errorf("%w: the record names another object", job.ErrNotFound)
 	}
-	empty, info, err := f.Objects.GetRange(ctx, own, 0, 0)
+	return f.openRange(ctx, own, o.Bytes)
+}
+
+// openRange opens an object that has so many bytes, to be read from anywhere.
+func (f *Files) openRange(ctx context.Context, key string, size int64) (io.ReadSeekCloser, error) {
+	empty, info, err := f.Objects.GetRange(ctx, key, 0, 0)
 	if err != nil {
 		return nil, err
 	}
 	_ = empty.Close()
-	if info.Bytes != o.Bytes {
+	if info.Bytes != size {
 		return nil, fmt.Errorf("%w: the object is not what the record says", job.ErrUnavailable)
 	}
 	return &rangeReader{size: info.Bytes, open: func(offset int64) (io.ReadCloser, error) {
-		body, _, err := f.Objects.GetRange(ctx, own, offset, -1)
+		body, _, err := f.Objects.GetRange(ctx, key, offset, -1)
 		return body, err
 	}}, nil
 }

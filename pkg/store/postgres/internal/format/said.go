@@ -17,7 +17,7 @@ const Said = `CASE
 	WHEN r.outcome = 'succeeded' THEN ''
 	WHEN strpos(r.body, ',"exception":{"type":"') > 0 THEN 'e' || substr(r.body, strpos(r.body, ',"exception":{"type":"') + 22, 1000)
 	WHEN strpos(r.body, ',"passed":false,') > 0 THEN 't' || substr(r.body, strpos(r.body, ',"passed":false,'), 1000)
-	WHEN left(r.body, 12) = '"exit_code":' THEN 'x' || substr(r.body, 13, 8)
+	WHEN left(r.body, 12) = '"exit_code":' THEN 'xexit code ' || substr(r.body, 13, 8)
 	WHEN left(r.body, 10) = '"signal":"' THEN 's' || substr(r.body, 11, 20)
 	ELSE '' END`
 
@@ -45,8 +45,7 @@ func Decode(said string) (exception, message string) {
 			message, _ = cutString(after)
 		}
 	case 'x':
-		code, _, _ := strings.Cut(rest, ",")
-		message = "exit code " + code
+		message, _, _ = strings.Cut(rest, ",")
 	case 's':
 		message, _ = cutString(rest)
 	}

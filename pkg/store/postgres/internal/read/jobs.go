@@ -24,8 +24,8 @@ const jobsLook = 20_000
 
 // How much more than a look at a job alone it costs to read its labels, or its record and its spec as well.
 const (
-	readsLabels = 2
-	readsBodies = 5
+	readsLabels = 4
+	readsBodies = 10
 )
 
 // jobsSlack is how far apart the clocks are by which a batch and its jobs have their ids.

@@ -134,3 +134,62 @@ func withoutResult(j *job.Job, err error) (*job.Job, error) {
 	}
 	return j, nil
 }
+
+// resultsLook is how many records a page of those with one outcome is looked for in.
+const resultsLook = 5000
+
+// lookedAt is the last number of the next $4 records, and how many there are.
+func lookedAt(batch job.ID) string {
+	return `
+SELECT coalesce(max(l.seq), 0), count(*) FROM (SELECT r.seq FROM results r
+	WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND ($3::integer = 0 OR r.tenant_id = $3) AND ` + pg.SinceDay("r.id", batch) + `
+	ORDER BY r.seq LIMIT $4) l`
+}
+
+// resultsOf is results for those of up to $6 that have the outcome $7.
+func resultsOf(batch job.ID) string {
+	return `
+SELECT ` + format.ResultColumns + ` FROM (
+	SELECT r.*, sum(octet_length(r.body)) OVER (ORDER BY r.seq ROWS UNBOUNDED PRECEDING) - octet_length(r.body) AS before
+	FROM results r
+	WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND r.seq <= $6 AND ($3::integer = 0 OR r.tenant_id = $3) AND r.outcome || '' = $7 AND ` + pg.SinceDay("r.id", batch) + `
+	ORDER BY r.seq LIMIT $4) r
+WHERE r.before < $5::bigint ORDER BY r.seq`
+}
+
+// ResultsOf implements store.Browser.
+func (s *Reader) ResultsOf(ctx context.Context, tenant string, batch job.ID, o job.Outcome, after store.Cursor, limit int) (out []json.RawMessage, next store.Cursor, more bool, err error) {
+	err = s.db.Do(ctx, "results of an outcome", func(ctx context.Context) error {
+		out, next = nil, max(after, 0)
+		t, err := s.db.KnownTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		var last store.Cursor
+		var looked int64
+		if err := s.db.Pool.QueryRow(ctx, lookedAt(batch), pg.UUID(batch), int64(next), t, resultsLook).Scan(&last, &looked); err != nil || looked == 0 {
+			return err
+		}
+		rows, err := s.db.Pool.Query(ctx, resultsOf(batch), pg.UUID(batch), int64(next), t, limit, store.PageBytes, int64(last), string(o))
+		if err != nil {
+			return err
+		}
+		var r format.Result
+		bytes := 0
+		if _, err := pgx.ForEachRow(rows, r.Targets(), func() error {
+			raw := r.JSON()
+			out, next, bytes = append(out, raw), r.Seq, bytes+len(raw)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if more = len(out) == limit || bytes >= store.PageBytes; !more {
+			next, more = last, looked == resultsLook
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, after, false, err
+	}
+	return out, next, more, nil
+}

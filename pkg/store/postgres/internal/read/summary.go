@@ -32,22 +32,24 @@ const (
 	maxExplained = 300
 )
 
-// sample are some of the records of a batch, $2 of $3, evenly spread over their numbers, which have no gaps but those of
-// what was deleted.
+// sample are some of the records of a batch, $2 of those with numbers up to $3, evenly spread over them, but not at even
+// distances: what comes at even ones as well would be all there is, or nothing. What was deleted left gaps.
 func sample(batch job.ID) string {
 	return `
-SELECT r.id, r.outcome, r.reason, coalesce(extract(epoch FROM j.ended_at - j.started_at) * 1000, -1)::float8,
-	CASE WHEN r.outcome = 'succeeded' THEN '' ELSE ` + format.Said + ` END
-FROM generate_series(0, $2::bigint - 1) AS i (n) JOIN results r ON r.batch_id = $1 AND r.seq = 1 + i.n * $3::bigint / $2::bigint AND r.seq > 0 AND ` + pg.SinceDay("r.id", batch) + `
-	JOIN jobs j ON j.id = r.id AND ` + pg.SinceDay("j.id", batch)
+SELECT r.id, r.outcome, r.reason, coalesce(extract(epoch FROM j.ended_at - j.started_at) * 1000, -1)::float8, r.said
+FROM generate_series(0, $2::bigint - 1) AS i (n), LATERAL (
+		SELECT r.id, r.outcome, r.reason, CASE WHEN r.outcome = 'succeeded' THEN '' ELSE ` + format.Said + ` END AS said FROM results r
+		WHERE r.batch_id = $1 AND r.seq = 1 + i.n * $3::bigint / $2::bigint + abs(hashint8(i.n)::bigint) % greatest($3::bigint / $2::bigint, 1)
+			AND r.seq > 0 AND ` + pg.SinceDay("r.id", batch) + ` LIMIT 1) r, LATERAL (
+		SELECT j.started_at, j.ended_at FROM jobs j WHERE j.id = r.id AND ` + pg.SinceDay("j.id", batch) + ` LIMIT 1) j`
 }
 
-// lately is how many records a batch has had in the last minute, of the last $2, and for how long they came, in seconds.
+// lately is how many of the last $2 records of a batch are of the last minute, the last number, and how old they are, in seconds.
 func lately(batch job.ID) string {
 	return `
-SELECT count(*), coalesce(extract(epoch FROM now() - min(recorded_at)), 0)::float8
-FROM (SELECT recorded_at FROM results r WHERE r.batch_id = $1 AND r.seq > 0 AND ` + pg.SinceDay("r.id", batch) + ` ORDER BY r.seq DESC LIMIT $2) r
-WHERE recorded_at > now() - interval '1 minute'`
+SELECT count(*) FILTER (WHERE recorded_at > now() - interval '1 minute'), coalesce(max(seq), 0),
+	coalesce(extract(epoch FROM now() - min(recorded_at)), 0)::float8
+FROM (SELECT recorded_at, seq FROM results r WHERE r.batch_id = $1 AND r.seq > 0 AND ` + pg.SinceDay("r.id", batch) + ` ORDER BY r.seq DESC LIMIT $2) r`
 }
 
 // summaries are those that were made a moment ago.
@@ -96,10 +98,11 @@ func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) 
 	}
 	sum := &job.BatchSummary{Batch: *b, SampledOf: b.Counts[job.Finished] + b.Counts[job.Canceled]}
 	err = s.db.Do(ctx, "summary of a batch", func(ctx context.Context) error {
-		if err := s.rate(ctx, sum); err != nil || sum.SampledOf == 0 {
+		last, err := s.rate(ctx, sum)
+		if err != nil || last == 0 {
 			return err
 		}
-		return s.sample(ctx, sum)
+		return s.sample(ctx, sum, last)
 	})
 	if err != nil {
 		return nil, err
@@ -108,15 +111,14 @@ func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) 
 	return sum, nil
 }
 
-func (s *Reader) rate(ctx context.Context, sum *job.BatchSummary) error {
+// rate fills in how fast the batch is, and returns the last number of its records.
+func (s *Reader) rate(ctx context.Context, sum *job.BatchSummary) (last int64, err error) {
 	sum.Reasons, sum.Durations, sum.Clusters = map[job.Reason]int64{}, []job.DurationBucket{}, []job.FailureCluster{}
-	if sum.Batch.Done() {
-		return nil
-	}
 	var n int64
 	var seconds float64
-	if err := s.db.Pool.QueryRow(ctx, lately(sum.Batch.ID), pg.UUID(sum.Batch.ID), summaryRate).Scan(&n, &seconds); err != nil {
-		return err
+	err = s.db.Pool.QueryRow(ctx, lately(sum.Batch.ID), pg.UUID(sum.Batch.ID), summaryRate).Scan(&n, &last, &seconds)
+	if err != nil || sum.Batch.Done() {
+		return last, err
 	}
 	if n < summaryRate { // those before are older than a minute, or there are none
 		seconds = min(max(time.Since(sum.Batch.CreatedAt).Seconds(), 1), time.Minute.Seconds())
@@ -125,11 +127,11 @@ func (s *Reader) rate(ctx context.Context, sum *job.BatchSummary) error {
 	if left := sum.Batch.Total - sum.SampledOf; sum.Rate > 0 {
 		sum.ETA = job.Duration(min(float64(left)/sum.Rate, (30*24*time.Hour).Seconds())*1000) * job.Duration(time.Millisecond)
 	}
-	return nil
+	return last, nil
 }
 
-func (s *Reader) sample(ctx context.Context, sum *job.BatchSummary) error {
-	rows, err := s.db.Pool.Query(ctx, sample(sum.Batch.ID), pg.UUID(sum.Batch.ID), min(sum.SampledOf, summarySample), sum.SampledOf)
+func (s *Reader) sample(ctx context.Context, sum *job.BatchSummary, last int64) error {
+	rows, err := s.db.Pool.Query(ctx, sample(sum.Batch.ID), pg.UUID(sum.Batch.ID), min(last, summarySample), last)
 	if err != nil {
 		return err
 	}

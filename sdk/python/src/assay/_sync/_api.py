@@ -195,7 +195,18 @@ class API:
         )
         return models.Action.from_dict((self._transport.send(c)).json())
 
-    def list_batches(self, *, before: str | None = None, limit: int | None = None) -> models.BatchList:
+    def list_batches(
+        self,
+        *,
+        name_prefix: str | None = None,
+        label: list[str] | None = None,
+        since: datetime | str | None = None,
+        open: bool | None = None,
+        tenant: str | None = None,
+        fields: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> models.BatchList:
         """Batches, newest first.
 
         In the order in which they were accepted whole: one whose upload took long is before those that were accepted
@@ -205,9 +216,29 @@ class API:
         is not kept any more.
 
         Args:
+            name_prefix: Batches whose name begins so.
+            label: KEY=VALUE, any number of times: batches that have all of them.
+            since: Batches accepted at this time or later.
+            open: Batches that have jobs that are not over (true), or have none (false).
+            tenant: For operators: batches of this tenant, or of all (*).
+            fields: Names of fields of the batches, separated by commas: they have these only, and id, total, counts,
+                outcomes and created_at.
             before: The `next` of the page before, or any batch: those accepted before it.
         """
-        c = operation("GET", "/v1/batches", query={"before": before, "limit": limit})
+        c = operation(
+            "GET",
+            "/v1/batches",
+            query={
+                "name_prefix": name_prefix,
+                "label": label,
+                "since": since,
+                "open": open,
+                "tenant": tenant,
+                "fields": fields,
+                "before": before,
+                "limit": limit,
+            },
+        )
         return models.BatchList.from_dict((self._transport.send(c)).json())
 
     def submit_batch(
@@ -222,6 +253,7 @@ class API:
         defaults: str | None = None,
         lease: str | None = None,
         callback: str | None = None,
+        ids: bool | None = None,
     ) -> models.Batch:
         """Submit jobs together, all of them or none.
 
@@ -238,6 +270,8 @@ class API:
             defaults: Defaults of an NDJSON batch; a JSON object.
             lease: Lease of an NDJSON batch, such as 60s.
             callback: Callback of an NDJSON batch; a JSON object.
+            ids: With true, the answer has the ids of the jobs in the order in which they were sent; of more than
+                100,000 it has none, and the map of the batch has them in parts.
         """
         c = operation(
             "POST",
@@ -249,6 +283,7 @@ class API:
                 "defaults": defaults,
                 "lease": lease,
                 "callback": callback,
+                "ids": ids,
             },
             header={"Idempotency-Key": idempotency_key, "Content-Digest": content_digest},
             body=body,
@@ -256,19 +291,55 @@ class API:
         )
         return models.Batch.from_dict((self._transport.send(c)).json())
 
-    def get_batch(self, id: str, *, wait: str | None = None) -> models.Batch:
+    def batch_states(self, *, id: list[str] | None = None, if_none_match: str | None = None) -> models.BatchStates:
+        """How far many batches are.
+
+        A few bytes for each batch, in the order in which they are named, without those that there are not: what to
+        ask again and again, rather than each batch by itself.
+
+        Args:
+            id: A batch; up to 1000 times.
+            if_none_match: The ETag of a copy that is already there.
+        """
+        c = operation("GET", "/v1/batches/states", query={"id": id}, header={"If-None-Match": if_none_match})
+        return models.BatchStates.from_dict((self._transport.send(c)).json())
+
+    def get_batch(self, id: str, *, wait: str | None = None, if_none_match: str | None = None) -> models.Batch:
         """A batch and how far it is.
 
         Args:
             wait: How long to hold the answer, such as 10s.
+            if_none_match: The ETag of a copy that is already there.
         """
-        c = operation("GET", "/v1/batches/{id}", path={"id": id}, query={"wait": wait})
+        c = operation(
+            "GET", "/v1/batches/{id}", path={"id": id}, query={"wait": wait}, header={"If-None-Match": if_none_match}
+        )
         return models.Batch.from_dict((self._transport.send(c)).json())
 
     def cancel_batch(self, id: str) -> models.Batch:
         """End every job of a batch."""
         c = operation("POST", "/v1/batches/{id}/cancel", path={"id": id})
         return models.Batch.from_dict((self._transport.send(c)).json())
+
+    def compare_batches(
+        self, id: str, other: str, *, from_: int | None = None, limit: int | None = None
+    ) -> models.Comparison:
+        """What differs between two batches.
+
+        Their jobs are paired by name, or by position where names are missing or occur twice; at most the first
+        100,000 of each. What flipped is listed: what succeeded in the first and failed in the second, then the other
+        way round.
+
+        Args:
+            from_: The `next` of the page before.
+        """
+        c = operation(
+            "GET",
+            "/v1/batches/{id}/compare/{other}",
+            path={"id": id, "other": other},
+            query={"from": from_, "limit": limit},
+        )
+        return models.Comparison.from_dict((self._transport.send(c)).json())
 
     def batch_events(self, id: str) -> Iterator[tuple[str, Any]]:
         """A batch's progress as server-sent events.
@@ -279,6 +350,74 @@ class API:
         c = operation("GET", "/v1/batches/{id}/events", path={"id": id})
         return self._transport.events(c)
 
+    def list_jobs_of_batch(
+        self,
+        id: str,
+        *,
+        state: models.State | None = None,
+        outcome: models.Outcome | None = None,
+        failed: bool | None = None,
+        name: str | None = None,
+        name_prefix: str | None = None,
+        label: list[str] | None = None,
+        image: str | None = None,
+        worker: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        min_duration: str | None = None,
+        max_duration: str | None = None,
+        message: str | None = None,
+        fields: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> models.JobList:
+        """Jobs of a batch, newest first.
+
+        As `GET /v1/jobs`, for one batch.
+
+        Args:
+            outcome: Jobs that ended so.
+            failed: Jobs that are over and did not succeed.
+            name: Jobs with this name.
+            name_prefix: Jobs whose name begins so.
+            label: KEY=VALUE, any number of times: jobs that have all of them, their own or, for keys that a job has
+                not itself, those of its batch.
+            image: Jobs that name this image.
+            worker: Jobs that run on this worker, or ended there.
+            since: Jobs submitted at this time or later.
+            until: Jobs submitted before this time.
+            min_duration: Jobs that ran so long or longer, such as 1.5s, from start to end or to now.
+            max_duration: Jobs that ran so long or shorter.
+            message: Jobs whose message has this text, in letters of either case.
+            fields: Names of fields of the jobs, separated by commas: they have these only, and id, state and
+                created_at.
+            before: The `next` of the page before, or any job: those submitted before it.
+        """
+        c = operation(
+            "GET",
+            "/v1/batches/{id}/jobs",
+            path={"id": id},
+            query={
+                "state": state,
+                "outcome": outcome,
+                "failed": failed,
+                "name": name,
+                "name_prefix": name_prefix,
+                "label": label,
+                "image": image,
+                "worker": worker,
+                "since": since,
+                "until": until,
+                "min_duration": min_duration,
+                "max_duration": max_duration,
+                "message": message,
+                "fields": fields,
+                "before": before,
+                "limit": limit,
+            },
+        )
+        return models.JobList.from_dict((self._transport.send(c)).json())
+
     def keep_batch(self, id: str) -> models.Batch:
         """Prolong the client's lease on a batch.
 
@@ -288,10 +427,33 @@ class API:
         c = operation("POST", "/v1/batches/{id}/keepalive", path={"id": id})
         return models.Batch.from_dict((self._transport.send(c)).json())
 
+    def batch_map(
+        self, id: str, *, after: str | None = None, limit: int | None = None, if_none_match: str | None = None
+    ) -> models.BatchMap:
+        """Every job of a batch, in few bytes.
+
+        In the order in which they were submitted, as three lists with one entry for each. Where jobs of very many
+        other batches were submitted in between, a part may have fewer than its limit, or none, and a `next` all the
+        same.
+
+        Args:
+            after: The `next` of the part before.
+            if_none_match: The ETag of a copy that is already there.
+        """
+        c = operation(
+            "GET",
+            "/v1/batches/{id}/map",
+            path={"id": id},
+            query={"after": after, "limit": limit},
+            header={"If-None-Match": if_none_match},
+        )
+        return models.BatchMap.from_dict((self._transport.send(c)).json())
+
     def list_results(
         self,
         id: str,
         *,
+        outcome: models.Outcome | None = None,
         after: int | None = None,
         limit: int | None = None,
         wait: str | None = None,
@@ -305,6 +467,8 @@ class API:
         where its results have 8 MiB together.
 
         Args:
+            outcome: Results with this outcome. They are looked for in a bounded number of results: a page may be
+                empty, and have one behind it.
             after: Cursor of the page before.
             wait: How long to hold the answer, such as 10s.
             fields: Names of fields of the result, separated by commas, such as id,outcome,stdout: the answer has
@@ -314,7 +478,7 @@ class API:
             "GET",
             "/v1/batches/{id}/results",
             path={"id": id},
-            query={"after": after, "limit": limit, "wait": wait, "fields": fields},
+            query={"outcome": outcome, "after": after, "limit": limit, "wait": wait, "fields": fields},
         )
         return self._transport.send(c)
 
@@ -329,6 +493,19 @@ class API:
         """
         c = operation("POST", "/v1/batches/{id}/retry", path={"id": id}, header={"Idempotency-Key": idempotency_key})
         return models.Batch.from_dict((self._transport.send(c)).json())
+
+    def batch_summary(self, id: str, *, if_none_match: str | None = None) -> models.BatchSummary:
+        """How a batch is doing.
+
+        Its counters, how fast it is, how long its jobs took, and what those that failed have in common. Durations,
+        reasons and clusters are from up to 2000 of its results, evenly spread over them (`sampled`, `sampled_of`),
+        and up to a second old.
+
+        Args:
+            if_none_match: The ETag of a copy that is already there.
+        """
+        c = operation("GET", "/v1/batches/{id}/summary", path={"id": id}, header={"If-None-Match": if_none_match})
+        return models.BatchSummary.from_dict((self._transport.send(c)).json())
 
     def head_blob(self, digest: str) -> bool:
         """Whether the tenant has uploaded an input."""
@@ -373,9 +550,20 @@ class API:
         *,
         state: models.State | None = None,
         outcome: models.Outcome | None = None,
+        failed: bool | None = None,
         batch: str | None = None,
+        name: str | None = None,
+        name_prefix: str | None = None,
         label: list[str] | None = None,
+        image: str | None = None,
+        worker: str | None = None,
         since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        min_duration: str | None = None,
+        max_duration: str | None = None,
+        message: str | None = None,
+        tenant: str | None = None,
+        fields: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> models.JobList:
@@ -388,10 +576,22 @@ class API:
 
         Args:
             outcome: Jobs that ended so.
+            failed: Jobs that are over and did not succeed.
             batch: Jobs of this batch.
+            name: Jobs with this name.
+            name_prefix: Jobs whose name begins so.
             label: KEY=VALUE, any number of times: jobs that have all of them, their own or, for keys that a job has
                 not itself, those of its batch.
+            image: Jobs that name this image.
+            worker: Jobs that run on this worker, or ended there.
             since: Jobs submitted at this time or later.
+            until: Jobs submitted before this time.
+            min_duration: Jobs that ran so long or longer, such as 1.5s, from start to end or to now.
+            max_duration: Jobs that ran so long or shorter.
+            message: Jobs whose message has this text, in letters of either case.
+            tenant: For operators: jobs of this tenant, or of all (*).
+            fields: Names of fields of the jobs, separated by commas: they have these only, and id, state and
+                created_at.
             before: The `next` of the page before, or any job: those submitted before it.
         """
         c = operation(
@@ -400,9 +600,20 @@ class API:
             query={
                 "state": state,
                 "outcome": outcome,
+                "failed": failed,
                 "batch": batch,
+                "name": name,
+                "name_prefix": name_prefix,
                 "label": label,
+                "image": image,
+                "worker": worker,
                 "since": since,
+                "until": until,
+                "min_duration": min_duration,
+                "max_duration": max_duration,
+                "message": message,
+                "tenant": tenant,
+                "fields": fields,
                 "before": before,
                 "limit": limit,
             },
@@ -432,14 +643,23 @@ class API:
         c = operation("POST", "/v1/jobs/cancel", body=body, content="application/json")
         return models.CancelReport.from_dict((self._transport.send(c)).json())
 
-    def get_job(self, id: str, *, wait: str | None = None, fields: str | None = None) -> models.Job:
+    def get_job(
+        self, id: str, *, wait: str | None = None, fields: str | None = None, if_none_match: str | None = None
+    ) -> models.Job:
         """A job and where it stands.
 
         Args:
             wait: How long to hold the answer, such as 10s.
             fields: Names of fields of the job, separated by commas, such as id,state: the answer has these only.
+            if_none_match: The ETag of a copy that is already there.
         """
-        c = operation("GET", "/v1/jobs/{id}", path={"id": id}, query={"wait": wait, "fields": fields})
+        c = operation(
+            "GET",
+            "/v1/jobs/{id}",
+            path={"id": id},
+            query={"wait": wait, "fields": fields},
+            header={"If-None-Match": if_none_match},
+        )
         return models.Job.from_dict((self._transport.send(c)).json())
 
     def list_artifacts(self, id: str) -> models.ArtifactList:
@@ -447,17 +667,27 @@ class API:
         c = operation("GET", "/v1/jobs/{id}/artifacts", path={"id": id})
         return models.ArtifactList.from_dict((self._transport.send(c)).json())
 
-    def get_artifact(self, id: str, path: str, *, if_none_match: str | None = None) -> Answer:
+    def get_artifact(
+        self,
+        id: str,
+        path: str,
+        *,
+        range: str | None = None,
+        if_range: str | None = None,
+        if_none_match: str | None = None,
+    ) -> Answer:
         """One file.
 
         Args:
+            range: Bytes, as bytes=0-99, bytes=100- or bytes=-100 (RFC 9110).
+            if_range: The ETag of the copy that the range is for: if it is another by now, the answer has all of it.
             if_none_match: The ETag of a copy that is already there.
         """
         c = operation(
             "GET",
             "/v1/jobs/{id}/artifacts/{path}",
             path={"id": id, "path": path},
-            header={"If-None-Match": if_none_match},
+            header={"Range": range, "If-Range": if_range, "If-None-Match": if_none_match},
         )
         return self._transport.send(c)
 
@@ -477,6 +707,7 @@ class API:
         *,
         step: int | None = None,
         range: str | None = None,
+        if_range: str | None = None,
         if_none_match: str | None = None,
     ) -> Answer:
         """What a finished job wrote to a stream.
@@ -487,6 +718,7 @@ class API:
         Args:
             step: Number of a step, from 0; without it, the program as a whole.
             range: Bytes, as bytes=0-99, bytes=100- or bytes=-100 (RFC 9110).
+            if_range: The ETag of the copy that the range is for: if it is another by now, the answer has all of it.
             if_none_match: The ETag of a copy that is already there.
         """
         c = operation(
@@ -494,19 +726,28 @@ class API:
             "/v1/jobs/{id}/output/{stream}",
             path={"id": id, "stream": stream},
             query={"step": step},
-            header={"Range": range, "If-None-Match": if_none_match},
+            header={"Range": range, "If-Range": if_range, "If-None-Match": if_none_match},
         )
         return self._transport.send(c)
 
-    def get_result(self, id: str, *, wait: str | None = None, fields: str | None = None) -> models.Result:
+    def get_result(
+        self, id: str, *, wait: str | None = None, fields: str | None = None, if_none_match: str | None = None
+    ) -> models.Result:
         """The record of how a job ended.
 
         Args:
             wait: How long to hold the answer, such as 10s.
             fields: Names of fields of the result, separated by commas, such as id,outcome,stdout: the answer has
                 these only. Without it, it has all.
+            if_none_match: The ETag of a copy that is already there.
         """
-        c = operation("GET", "/v1/jobs/{id}/result", path={"id": id}, query={"wait": wait, "fields": fields})
+        c = operation(
+            "GET",
+            "/v1/jobs/{id}/result",
+            path={"id": id},
+            query={"wait": wait, "fields": fields},
+            header={"If-None-Match": if_none_match},
+        )
         return models.Result.from_dict((self._transport.send(c)).json())
 
     def list_languages(self, *, image: str | None = None) -> models.LanguageList:
@@ -662,17 +903,27 @@ class API:
         c = operation("POST", "/v1/sessions/{id}/artifacts", path={"id": id}, once=True)
         return models.Export.from_dict((self._transport.send(c)).json())
 
-    def get_exported_artifact(self, id: str, path: str, *, if_none_match: str | None = None) -> Answer:
+    def get_exported_artifact(
+        self,
+        id: str,
+        path: str,
+        *,
+        range: str | None = None,
+        if_range: str | None = None,
+        if_none_match: str | None = None,
+    ) -> Answer:
         """One file that a session exported.
 
         Args:
+            range: Bytes, as bytes=0-99, bytes=100- or bytes=-100 (RFC 9110).
+            if_range: The ETag of the copy that the range is for: if it is another by now, the answer has all of it.
             if_none_match: The ETag of a copy that is already there.
         """
         c = operation(
             "GET",
             "/v1/sessions/{id}/artifacts/{path}",
             path={"id": id, "path": path},
-            header={"If-None-Match": if_none_match},
+            header={"Range": range, "If-Range": if_range, "If-None-Match": if_none_match},
         )
         return self._transport.send(c)
 

@@ -135,6 +135,7 @@ class Batch(Model):
         abandoned: Its lease ended before it was done.
         callback: A callback and how far it has come.
         counts: Jobs by state.
+        ids: Of its jobs, in the answer to a submit that asks for them.
         label_caps: Of jobs with the same value of this label, at most so many run at once.
         lease: How long it goes on after its client was last heard of. None or 0s for ever.
         lease_until: When that is.
@@ -149,6 +150,7 @@ class Batch(Model):
     created_at: datetime
     ended_at: datetime | None = None
     id: str
+    ids: list[str] | None = None
     label_caps: dict[str, int] | None = None
     labels: dict[str, str] | None = None
     lease: str | None = None
@@ -180,6 +182,22 @@ class BatchList(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchMap(Model):
+    """A JSON object of the API, BatchMap.
+
+    Attributes:
+        duration_ms: From its start to its end, or to now; 0: it did not start.
+        ends: Its outcome, or the state of one that is not over.
+    """
+
+    duration_ms: list[int]
+    ends: list[str]
+    ids: list[str]
+    next: str | None = None
+    _zeros: ClassVar[dict[str, str]] = {"duration_ms": "list", "ends": "list", "ids": "list"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRequest(Model):
     """A JSON object of the API, BatchRequest.
 
@@ -204,6 +222,75 @@ class BatchRequest(Model):
     name: str | None = None
     _shapes: ClassVar[dict[str, str]] = {"callback": "Callback"}
     _zeros: ClassVar[dict[str, str]] = {"jobs": "list"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchState(Model):
+    """A JSON object of the API, BatchState.
+
+    Attributes:
+        recorded: Jobs that are over.
+    """
+
+    canceled: int | None = None
+    done: bool
+    ended_at: datetime | None = None
+    id: str
+    recorded: int
+    succeeded: int
+    total: int
+    _shapes: ClassVar[dict[str, str]] = {"ended_at": "@"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "done": "bool",
+        "id": "str",
+        "recorded": "int",
+        "succeeded": "int",
+        "total": "int",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStates(Model):
+    """A JSON object of the API, BatchStates."""
+
+    states: list[BatchState]
+    _shapes: ClassVar[dict[str, str]] = {"states": "[BatchState]"}
+    _zeros: ClassVar[dict[str, str]] = {"states": "list"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSummary(Model):
+    """A JSON object of the API, BatchSummary.
+
+    Attributes:
+        eta: How long the rest takes at that rate; none or 0s: not known.
+        rate: Jobs recorded a second, in the last minute.
+        reasons: Jobs whose end infrastructure is to blame for, by reason.
+        sampled: How many results the rest is from.
+    """
+
+    batch: Batch
+    clusters: list[FailureCluster]
+    durations: list[DurationBucket]
+    eta: str | None = None
+    rate: float
+    reasons: dict[str, int]
+    sampled: int
+    sampled_of: int
+    _shapes: ClassVar[dict[str, str]] = {
+        "batch": "Batch",
+        "clusters": "[FailureCluster]",
+        "durations": "[DurationBucket]",
+    }
+    _zeros: ClassVar[dict[str, str]] = {
+        "batch": "Batch",
+        "clusters": "list",
+        "durations": "list",
+        "rate": "float",
+        "reasons": "dict",
+        "sampled": "int",
+        "sampled_of": "int",
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -480,6 +567,52 @@ class CheckerCode(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Model):
+    """A JSON object of the API, Comparison.
+
+    Attributes:
+        broken: Pairs that succeeded, and then failed.
+        compared: How many jobs of the larger one were looked at.
+        cut: One of them has more.
+        fixed: Pairs that failed, and then succeeded.
+        next: From which the next page begins.
+        other: Pairs that failed in two ways.
+        same: Pairs with the same outcome.
+        unended: Pairs of which one is not over, or says nothing about the program.
+    """
+
+    a: str
+    b: str
+    broken: int
+    by: Literal["name", "position"]
+    compared: int
+    cut: bool | None = None
+    fixed: int
+    flips: list[Flip]
+    next: int | None = None
+    only_a: int
+    only_b: int
+    other: int
+    same: int
+    unended: int
+    _shapes: ClassVar[dict[str, str]] = {"flips": "[Flip]"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "a": "str",
+        "b": "str",
+        "broken": "int",
+        "by": "str",
+        "compared": "int",
+        "fixed": "int",
+        "flips": "list",
+        "only_a": "int",
+        "only_b": "int",
+        "other": "int",
+        "same": "int",
+        "unended": "int",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compile(Model):
     """How a program is compiled. Its limits are not those of the run, and never above the tenant's ceiling.
 
@@ -541,6 +674,15 @@ class Delivery(Model):
     url: str
     _shapes: ClassVar[dict[str, str]] = {"delivered_at": "@", "given_up_at": "@"}
     _zeros: ClassVar[dict[str, str]] = {"id": "str", "tries": "int", "url": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DurationBucket(Model):
+    """A JSON object of the API, DurationBucket."""
+
+    jobs: int
+    up_to_ms: float
+    _zeros: ClassVar[dict[str, str]] = {"jobs": "int", "up_to_ms": "float"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -705,6 +847,30 @@ class Export(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailureCluster(Model):
+    """Jobs that seem to have failed in the same way.
+
+    Attributes:
+        example: One of them.
+        exception: Its type.
+        message: The first line, with what differs between them left out.
+        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
+            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
+            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
+            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
+            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
+            result has the compiler's words).
+    """
+
+    example: str
+    exception: str | None = None
+    jobs: int
+    message: str | None = None
+    outcome: Outcome
+    _zeros: ClassVar[dict[str, str]] = {"example": "str", "jobs": "int", "outcome": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class File(Model):
     """A JSON object of the API, File.
 
@@ -761,6 +927,33 @@ class FleetVersionSchema(Model):
     has: int
     wants: int
     _zeros: ClassVar[dict[str, str]] = {"has": "int", "wants": "int"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flip(Model):
+    """A JSON object of the API, Flip.
+
+    Attributes:
+        outcome_a: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`,
+            `expired`, `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed
+            them) and `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or
+            secrets: it did not run). Clients should take an outcome that they do not know for one of these.
+            `compile_error` is the program's own: it does not compile, within the limits for that, and did not run
+            (`compiled` of the result has the compiler's words).
+        outcome_b: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`,
+            `expired`, `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed
+            them) and `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or
+            secrets: it did not run). Clients should take an outcome that they do not know for one of these.
+            `compile_error` is the program's own: it does not compile, within the limits for that, and did not run
+            (`compiled` of the result has the compiler's words).
+    """
+
+    a: str
+    b: str
+    name: str | None = None
+    outcome_a: Outcome
+    outcome_b: Outcome
+    _zeros: ClassVar[dict[str, str]] = {"a": "str", "b": "str", "outcome_a": "str", "outcome_b": "str"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -928,24 +1121,36 @@ class JobSummary(Model):
     """A JSON object of the API, JobSummary.
 
     Attributes:
+        attempts: How often it was started.
+        duration_ms: From its start to its end, or to now.
+        message: What went wrong, in up to 200 characters: the message of its result, or its exception or first failed
+            test.
         outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
             `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
             `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
             did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
             the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
             result has the compiler's words).
+        reason: Why infrastructure ended its last attempt: lost, drained, preempted or infra.
         worker: On which it runs or ended.
     """
 
+    attempts: int | None = None
     batch_id: str | None = None
     created_at: datetime
+    duration_ms: float | None = None
     ended_at: datetime | None = None
     id: str
+    image: str | None = None
     labels: dict[str, str] | None = None
+    message: str | None = None
     name: str | None = None
     outcome: Outcome | None = None
+    priority: int | None = None
+    reason: str | None = None
     started_at: datetime | None = None
     state: State
+    tenant: str | None = None
     worker: str | None = None
     _shapes: ClassVar[dict[str, str]] = {"created_at": "@", "ended_at": "@", "started_at": "@"}
     _zeros: ClassVar[dict[str, str]] = {"created_at": "time", "id": "str", "state": "str"}

@@ -32,7 +32,7 @@ var markups = []string{
 var (
 	allowedElements = strings.Fields("html head meta title link script body a header nav ul li div span form input button main p h1 h2 h3 small table thead tbody tr th td caption svg rect text g code pre bdi br " +
 		"label select option textarea dl dt dd section article details summary ol strong time meter img canvas output polyline line")
-	allowedAttributes = strings.Fields("lang charset name content rel href type defer src class id aria-label aria-labelledby aria-current aria-hidden aria-describedby role tabindex method action value for " +
+	allowedAttributes = strings.Fields("lang charset name content rel href type defer src class id aria-label aria-labelledby aria-current aria-hidden aria-describedby aria-live role tabindex method action value for " +
 		"maxlength required autofocus autocomplete spellcheck scope viewbox preserveaspectratio x y x1 x2 y1 y2 width height datetime min max placeholder selected checked download alt rows data-submit " +
 		"hx-get hx-trigger hx-swap hx-headers text-anchor data-map data-total data-open hidden step title")
 )

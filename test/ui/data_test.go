@@ -42,7 +42,7 @@ func (f *fleet) fill(t *testing.T) (d data) {
 	d.failed = f.jobOf(t, d.after, job.Failed)
 	d.ansi = f.one(t, job.Spec{Name: "colours and a long output", Program: job.Program{Python: &job.Python{Code: "for i in range(200_000):\n    print(f'\\x1b[3{i % 8}mline {i}\\x1b[0m of a long output')\n"}}})
 	d.artifact = f.one(t, job.Spec{Name: "files", Program: job.Program{Command: &job.Command{Argv: []string{"sh", "-c", "mkdir -p out; echo hello > 'out/a b?.txt'; echo '<script>alert(1)</script>' > out/page.html; echo done"}}},
-		Policy: json.RawMessage(`{"artifacts":["/workspace/out/**"]}`)})
+		Policy: json.RawMessage(`{"artifacts":{"paths":["/workspace/out/**"]}}`)})
 	var specs []job.Spec
 	for i, m := range markups {
 		specs = append(specs, f.hostileSpec(i, m))
@@ -87,7 +87,7 @@ func (f *fleet) solutions(shift int) (out []job.Spec) {
 func (f *fleet) hostileSpec(i int, m string) job.Spec {
 	quoted, _ := json.Marshal(m)
 	code := fmt.Sprintf("import sys\nm = %s\nprint(m)\nprint(m * 40, file=sys.stderr)\nopen('/workspace/' + m.replace('/', '_')[:80], 'w').write(m)\nclass E(Exception): pass\nE.__name__ = m\nraise E(m)  # %s\n", quoted, strings.ReplaceAll(m, "\n", " "))
-	s := job.Spec{Name: m, Labels: map[string]string{m: m}, Program: job.Program{Python: &job.Python{Code: code}}, Policy: json.RawMessage(`{"artifacts":["/workspace/**"]}`)}
+	s := job.Spec{Name: m, Labels: map[string]string{m: m}, Program: job.Program{Python: &job.Python{Code: code}}, Policy: json.RawMessage(`{"artifacts":{"paths":["/workspace/**"]}}`)}
 	if i%2 == 1 {
 		s.Program = job.Program{Tests: &job.Tests{Code: fmt.Sprintf("def f(x):\n    return %s\n", quoted), Function: "f", Cases: []job.Case{{Name: m, Args: []json.RawMessage{quoted}, Expected: json.RawMessage(`"other"`)}}}}
 	}

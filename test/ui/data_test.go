@@ -87,9 +87,10 @@ func (f *fleet) solutions(shift int) (out []job.Spec) {
 func (f *fleet) hostileSpec(i int, m string) job.Spec {
 	quoted, _ := json.Marshal(m)
 	code := fmt.Sprintf("import sys\nm = %s\nprint(m)\nprint(m * 40, file=sys.stderr)\nopen('/workspace/' + m.replace('/', '_')[:80], 'w').write(m)\nclass E(Exception): pass\nE.__name__ = m\nraise E(m)  # %s\n", quoted, strings.ReplaceAll(m, "\n", " "))
-	s := job.Spec{Name: m, Labels: map[string]string{m: m}, Program: job.Program{Python: &job.Python{Code: code}}, Policy: json.RawMessage(`{"artifacts":{"paths":["/workspace/**"]}}`)}
+	name := strings.ReplaceAll(m, "\x1b", "") // which names must not have
+	s := job.Spec{Name: name, Labels: map[string]string{name: name}, Program: job.Program{Python: &job.Python{Code: code}}, Policy: json.RawMessage(`{"artifacts":{"paths":["/workspace/**"]}}`)}
 	if i%2 == 1 {
-		s.Program = job.Program{Tests: &job.Tests{Code: fmt.Sprintf("def f(x):\n    return %s\n", quoted), Function: "f", Cases: []job.Case{{Name: m, Args: []json.RawMessage{quoted}, Expected: json.RawMessage(`"other"`)}}}}
+		s.Program = job.Program{Tests: &job.Tests{Code: fmt.Sprintf("def f(x):\n    return %s\n", quoted), Function: "f", Cases: []job.Case{{Name: name, Args: []json.RawMessage{quoted}, Expected: json.RawMessage(`"other"`)}}}}
 	}
 	return s
 }

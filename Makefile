@@ -146,6 +146,21 @@ test-mcp: setup build image ## Use the tools of agents by the official Python cl
 	@.cache/mcp/bin/python -m pip install --quiet '$(MCP_CLIENT)'
 	$(TEST) -tags=mcp -count=1 -timeout=10m -v ./test/e2e -run '^TestPythonClientOfMCP$$' -args -mcp.python=$(CURDIR)/.cache/mcp/bin/python
 
+.PHONY: test-ui
+# axe looks for what keeps people from using a page. It is fetched from the package index once, and checked.
+AXE     ?= 4.14.1
+AXE_SUM ?= e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
+AXE_DIR  = .cache/axe/$(AXE)
+$(AXE_DIR)/package/axe.min.js:
+	@mkdir -p $(AXE_DIR) && cd $(AXE_DIR) && curl -fsSLo axe.tgz https://registry.npmjs.org/axe-core/-/axe-core-$(AXE).tgz
+	@cd $(AXE_DIR) && echo '$(AXE_SUM)  axe.tgz' | sha256sum --check --quiet && tar -xzf axe.tgz package/axe.min.js
+
+# UI='-ui.pictures=DIR' makes the pictures of the documentation anew.
+UI ?= -ui.shots=$(CURDIR)/.cache/ui
+test-ui: setup build image $(AXE_DIR)/package/axe.min.js ## Look at the web page with a real browser, over a real fleet, and take a picture of every page into .cache/ui
+	@scripts/setup browser
+	$(TEST) -tags=ui -count=1 -timeout=20m -v ./test/ui -args -ui.axe=$(CURDIR)/$(AXE_DIR)/package/axe.min.js $(UI)
+
 .PHONY: sdk check-sdk test-sdk test-integrations wheels test-wheels
 # Everything that it needs of the package index is in an environment of its own, for each PYTHON another. Adapters are
 # tested with the usual one: not all of their packages are there for every version.
@@ -232,7 +247,7 @@ format:
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard --deduplicate '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 
-lint: tags = cluster,compose,image,languages,libs,load,mcp,upgrade
+lint: tags = cluster,compose,image,languages,libs,load,mcp,ui,upgrade
 lint: format ## Check format, vet and staticcheck
 	$(GO) vet ./...
 	$(GO) vet -tags=$(tags) ./test/... ./pkg/runtime/cell

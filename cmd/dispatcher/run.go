@@ -21,6 +21,7 @@ import (
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/tenants"
+	"github.com/assay-run/assay/internal/ui"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/netrule"
@@ -106,16 +107,21 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	}
 	limits.Reads, limits.Queued, limits.Batches = reads(database.MaxConns()), others.Ceiling.Queued, others.Ceiling.Batches
 	keys := identity.NewKeys(store, slog.Default())
+	gate := identity.WithKeys(auth, keys)
 	api := newAPI(parts{
 		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
-		auth: identity.WithKeys(auth, keys), pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(), dropIns: cfg.DropIns,
+		auth: gate, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(), dropIns: cfg.DropIns,
 	})
+	page, err := ui.New(ui.Config{API: api, Gate: gate, Key: pageKey(string(cfg.SecretsKey))})
+	if err != nil {
+		return err
+	}
 	stopMetrics, err := serveMetrics(ctx, cfg.Metrics, tel.Metrics())
 	if err != nil {
 		return err
 	}
 	defer join(&err, stopMetrics)
-	return serve(ctx, cfg, api, d, callbacks, keys)
+	return serve(ctx, cfg, page, d, callbacks, keys)
 }
 
 // serve answers HTTP and works until ctx ends or either fails.

@@ -37,6 +37,7 @@ var homes = []home{
 	{"github.com/google/go-cmp/", []string{"internal/testenv", "pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},
 	{"pgregory.net/rapid", []string{"pkg/store/storetest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},
 	{"go.uber.org/goleak", []string{"internal/testenv", "test/..."}, testing_},
+	{"github.com/chromedp/", []string{"test/..."}, testing_},
 	{"github.com/getkin/kin-openapi/", []string{"test/..."}, testing_},
 }
 

@@ -117,6 +117,8 @@ var table = map[string]row{
 	"internal/httpapi/tenants": {"its part about what tenants are granted", []string{"api", "internal/admin", "internal/httpapi/web", "internal/identity", "pkg/job", "pkg/store"}},
 	"internal/httpapi/files":   {"serves what was left in the object store", []string{"pkg/job", "pkg/object", "internal/httpapi/web"}},
 	"internal/httpapi/web":     {"reads requests, writes answers", []string{"api", "internal/identity", "pkg/job", "pkg/store", "internal/share"}},
+	"internal/ui":              {"the web page", []string{"api", "internal/identity", "internal/ui/shown", "pkg/job", "pkg/store"}},
+	"internal/ui/shown":        {"what strangers wrote, fit to be looked at", []string{"pkg/job"}},
 	"internal/mcp":             {"sandboxes as tools for agents", []string{"api", "pkg/client", "pkg/job", "internal/version"}},
 	"internal/sweep":           {"removes from the object store what is nobody's", []string{"api", "pkg/job", "pkg/object", "pkg/store"}},
 	"internal/dispatcher":      {"schedule, relay, record, reap", with(ideas, "api", "pkg/object", "internal/fleet", "internal/session", "internal/sweep", "internal/telemetry")},
@@ -154,7 +156,7 @@ var table = map[string]row{
 	"internal/arch":            {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/admin", "internal/admit", "internal/callback", "internal/certs", "internal/identity/oidc", "internal/tenants", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/identity", "internal/intake", "internal/session", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/version", "pkg/netrule")},
+		"internal/admin", "internal/admit", "internal/callback", "internal/certs", "internal/identity/oidc", "internal/tenants", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/identity", "internal/intake", "internal/session", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/ui", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
@@ -195,6 +197,7 @@ var table = map[string]row{
 	"test/image":       {"the images, as containers", outside},
 	"test/start":       {"what newcomers are told to run: pages and examples", outside},
 	"test/languages":   {"programs in every language, over real binaries", with(outside, "pkg/language")},
+	"test/ui":          {"the web page, by a real browser", outside},
 	"test/k8s":         {"the chart on a cluster", outside},
 }
 

@@ -1,0 +1,268 @@
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/assay-run/assay/internal/ui/shown"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// batchPage is a batch as a whole, and a page of its jobs.
+type batchPage struct {
+	batchRow
+	Reasons   []reasonRow
+	Columns   []column // of the histogram
+	Clusters  []clusterRow
+	Sampled   int64 // of SampledOf, where that is not all
+	SampledOf int64
+	Jobs      jobsPage
+	MapURL    string
+	Mapped    int64 // jobs on the map
+	Callback  *job.Delivery
+}
+
+type reasonRow struct {
+	Reason job.Reason
+	Jobs   int64
+}
+
+// column is one of a histogram, in a box of 1000 by 100.
+type column struct {
+	X, Y, W, H int
+	Label      string // up to where it goes
+	Jobs       int64
+	Named      bool // its label is written below it
+}
+
+type clusterRow struct {
+	job.FailureCluster
+	URL string // of jobs like these
+}
+
+func (s *Server) batch(v *visit) error {
+	id, err := v.id()
+	if err != nil {
+		return err
+	}
+	at := "/v1/batches/" + string(id)
+	var sum job.BatchSummary
+	if err := v.get(at+"/summary", nil, &sum); err != nil {
+		return err
+	}
+	p := batchPage{batchRow: rowOf(sum.Batch, s.Now()), Columns: histogram(sum.Durations), Sampled: sum.Sampled, SampledOf: sum.SampledOf, Callback: sum.Batch.Callback}
+	if sum.Rate > 0 && !sum.Batch.Done() { // of late, which says more of what is to come
+		p.Rate, p.ETA = sum.Rate, sum.ETA.D()
+	}
+	p.Reasons, p.Clusters = reasonsOf(sum.Reasons), clustersOf(v.r.URL.Path, sum.Clusters)
+	p.Mapped = min(sum.Batch.Total, mapMost)
+	p.MapURL = "/ui/batches/" + string(id) + "/map"
+	if p.Jobs, err = v.jobsOf(at+"/jobs", v.r.URL.Path); err != nil {
+		return err
+	}
+	title := "Batch " + shortID(id)
+	if sum.Batch.Name != "" {
+		title = shown.Line(sum.Batch.Name, 80)
+	}
+	return v.show("batch", title, !sum.Batch.Done(), p)
+}
+
+func reasonsOf(m map[job.Reason]int64) (out []reasonRow) {
+	for r, n := range m {
+		if r != job.ReasonNone && n > 0 {
+			out = append(out, reasonRow{r, n})
+		}
+	}
+	slices.SortFunc(out, func(a, b reasonRow) int { return int(b.Jobs - a.Jobs) })
+	return out
+}
+
+func clustersOf(path string, all []job.FailureCluster) (out []clusterRow) {
+	for i, c := range all {
+		if i == 20 {
+			break
+		}
+		out = append(out, clusterRow{c, path + "?" + url.Values{"outcome": {string(c.Outcome)}}.Encode() + "#jobs"})
+	}
+	return out
+}
+
+// histogram lays out how many jobs took how long.
+func histogram(all []job.DurationBucket) (out []column) {
+	for len(all) > 0 && all[0].Jobs == 0 {
+		all = all[1:]
+	}
+	for len(all) > 0 && all[len(all)-1].Jobs == 0 {
+		all = all[:len(all)-1]
+	}
+	var most int64
+	for _, b := range all {
+		most = max(most, b.Jobs)
+	}
+	if most == 0 {
+		return nil
+	}
+	w := min(1000/len(all), 120)
+	every := (len(all) + 7) / 8
+	for i, b := range all {
+		h := int(b.Jobs * 96 / most)
+		if b.Jobs > 0 {
+			h = max(h, 1)
+		}
+		out = append(out, column{X: i * w, Y: 100 - h, W: max(w-3, 1), H: h, Label: shown.Millis(b.UpToMS), Jobs: b.Jobs, Named: i%every == 0})
+	}
+	return out
+}
+
+// mapMost is how many jobs a map has.
+const mapMost = 100_000
+
+// mapData is the map as the script draws it: a character for each job.
+type mapData struct {
+	Kinds []mapKind `json:"kinds"` // that characters stand for: "0" the first, then each the next of Unicode
+	Cells string    `json:"cells"`
+}
+
+type mapKind struct {
+	Name  string `json:"name"`
+	Class string `json:"class"`
+}
+
+// mapPart is a part of the map, as the API has it.
+type mapPart struct {
+	IDs  []job.ID `json:"ids"`
+	Ends []string `json:"ends"` // its outcome; the state of one that is not over
+	Next job.ID   `json:"next"`
+}
+
+// readMap reads the first n jobs of a batch's map.
+func (v *visit) readMap(id job.ID, n int) (m mapPart, err error) {
+	after := job.ID("")
+	for len(m.IDs) < n {
+		q := url.Values{"limit": {strconv.Itoa(n - len(m.IDs))}}
+		if after != "" {
+			q.Set("after", string(after))
+		}
+		var part mapPart
+		if err := v.get("/v1/batches/"+string(id)+"/map", q, &part); err != nil {
+			return m, err
+		}
+		m.IDs, m.Ends = append(m.IDs, part.IDs...), append(m.Ends, part.Ends...)
+		if after = part.Next; after == "" {
+			break
+		}
+	}
+	return m, nil
+}
+
+// batchMap answers with the map of a batch.
+func (s *Server) batchMap(v *visit) error {
+	id, err := v.id()
+	if err != nil {
+		return err
+	}
+	m, err := v.readMap(id, mapMost)
+	if err != nil {
+		return err
+	}
+	out := mapData{Kinds: []mapKind{}}
+	number := map[string]byte{}
+	cells := make([]byte, len(m.Ends))
+	for i, end := range m.Ends {
+		n, known := number[end]
+		if !known {
+			n = '0' + byte(len(out.Kinds))
+			number[end] = n
+			out.Kinds = append(out.Kinds, mapKind{shown.Words(end), classOf(end)})
+		}
+		cells[i] = n
+	}
+	out.Cells = string(cells)
+	v.w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(v.w).Encode(out)
+}
+
+// classOf is the colour of an outcome or, of what is not over, of a state.
+func classOf(end string) string {
+	switch job.State(end) {
+	case job.Running:
+		return "run"
+	case job.Queued, job.Dispatched:
+		return "wait"
+	}
+	return shown.Kind(job.Outcome(end))
+}
+
+// batchCell sends to the job that has a place on the map.
+func (s *Server) batchCell(v *visit) error {
+	id, err := v.id()
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(v.r.PathValue("n"))
+	if err != nil || n < 0 || n >= mapMost {
+		return fmt.Errorf("%w: there is no such place on the map", job.ErrNotFound)
+	}
+	m, err := v.readMap(id, n+1)
+	if err != nil {
+		return err
+	}
+	if n >= len(m.IDs) {
+		return fmt.Errorf("%w: the batch has %d jobs", job.ErrNotFound, len(m.IDs))
+	}
+	return v.to("/ui/jobs/" + string(m.IDs[n]))
+}
+
+// comparePage is what differs between two batches.
+type comparePage struct {
+	job.Comparison
+	NameA, NameB string
+	Next         string
+	Choose       string // what is to be done before there is something to compare
+}
+
+const flipsShown = 100
+
+func (s *Server) compare(v *visit) error {
+	given := v.r.URL.Query()
+	ids := slices.DeleteFunc(slices.Clone(given["b"]), func(s string) bool { return s == "" })
+	if len(ids) != 2 {
+		return v.show("compare", "Compare batches", false, comparePage{Choose: "Choose two batches to compare, and no more."})
+	}
+	var names [2]job.Batch
+	for i, text := range ids {
+		id, err := job.ParseID(text)
+		if err != nil {
+			return fmt.Errorf("%w: %.40q is no id", job.ErrNotFound, text)
+		}
+		if err := v.get("/v1/batches/"+string(id), nil, &names[i]); err != nil {
+			return err
+		}
+	}
+	if names[1].CreatedAt.Before(names[0].CreatedAt) { // what came later is compared with what was before
+		names[0], names[1] = names[1], names[0]
+	}
+	p := comparePage{NameA: nameOf(names[0]), NameB: nameOf(names[1])}
+	q := url.Values{"limit": {strconv.Itoa(flipsShown)}}
+	if from := given.Get("from"); from != "" {
+		q.Set("from", from)
+	}
+	if err := v.get("/v1/batches/"+string(names[0].ID)+"/compare/"+string(names[1].ID), q, &p.Comparison); err != nil {
+		return err
+	}
+	if p.FlipsNext > 0 {
+		p.Next = "/ui/compare?" + url.Values{"b": ids, "from": {strconv.Itoa(p.FlipsNext)}}.Encode()
+	}
+	return v.show("compare", "Compare batches", false, p)
+}
+
+func nameOf(b job.Batch) string {
+	if b.Name != "" {
+		return shown.Line(b.Name, maxLine)
+	}
+	return "batch " + shortID(b.ID) + " of " + b.CreatedAt.UTC().Format(time.DateTime)
+}

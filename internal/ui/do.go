@@ -1,0 +1,246 @@
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/ui/shown"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// action is something that the page asks about once, and has the API do then.
+type action struct {
+	Name     string // of the button
+	Question string // with %s for what it is done to
+	Note     string // what else it means
+	Danger   bool   // it cannot be taken back
+	role     identity.Role
+	fields   []field
+	method   string
+	path     string                                   // of the API, with %s
+	body     func(subject string, f url.Values) any   // nil: none
+	said     func(subject string, raw []byte) string  // what it did
+	next     func(subject string, raw []byte) string  // where to go then; nil: where it was asked from
+	wrong    func(subject string, f url.Values) error // refuses a form; nil: takes every one
+}
+
+// field is something more that a form asks for.
+type field struct{ Name, Label, Kind, Value, Hint string }
+
+var reason = field{Name: "reason", Label: "Reason", Kind: "text", Hint: "kept with the record of it"}
+
+func reasonOf(_ string, f url.Values) any { return api.OperatorRequest{Reason: f.Get("reason")} }
+
+// recorded says what the record of an operator's action does.
+func recorded(done string) func(string, []byte) string {
+	return func(subject string, raw []byte) string {
+		var a store.Action
+		_ = json.Unmarshal(raw, &a) // without, it was done
+		if a.Outcome == store.ActionUnchanged {
+			return fmt.Sprintf("%s: it was so already, and nothing changed.", shown.Line(subject, 80))
+		}
+		return fmt.Sprintf("%s %s.", shown.Line(subject, 80), done)
+	}
+}
+
+// actions by the last part of their address.
+var actions = map[string]action{
+	"cancel-job": {Name: "Cancel job", Question: "Cancel job %s?", Danger: true, role: identity.Submitter, method: http.MethodPost, path: "/v1/jobs/%s/cancel",
+		said: func(_ string, raw []byte) string {
+			var a api.Accepted
+			if json.Unmarshal(raw, &a) == nil && !a.State.Terminal() {
+				return "The worker is told to stop the job."
+			}
+			return "The job is canceled."
+		}},
+	"cancel-batch": {Name: "Cancel batch", Question: "Cancel batch %s?", Note: "What waits ends at once, what runs is stopped. Jobs that are over keep their results.", Danger: true,
+		role: identity.Submitter, method: http.MethodPost, path: "/v1/batches/%s/cancel",
+		said: func(_ string, raw []byte) string {
+			var b job.Batch
+			_ = json.Unmarshal(raw, &b)
+			return fmt.Sprintf("The batch is canceled: %s of its jobs never ran or were stopped, %s are being stopped.", shown.Count(b.Counts[job.Canceled]), shown.Count(b.Counts[job.Running]))
+		}},
+	"retry-batch": {Name: "Retry batch", Question: "Submit the jobs of batch %s that did not succeed again?", Note: "They become a batch of their own.", role: identity.Submitter,
+		method: http.MethodPost, path: "/v1/batches/%s/retry",
+		said: func(_ string, raw []byte) string {
+			var b job.Batch
+			_ = json.Unmarshal(raw, &b)
+			return fmt.Sprintf("%s jobs are submitted again, as this batch.", shown.Count(b.Total))
+		},
+		next: func(_ string, raw []byte) string {
+			var b job.Batch
+			if json.Unmarshal(raw, &b) != nil || b.ID == "" {
+				return "/ui/batches"
+			}
+			return "/ui/batches/" + string(b.ID)
+		}},
+	"end-session": {Name: "End session", Question: "End session %s?", Note: "Its variables and files are gone then.", Danger: true, role: identity.Submitter, method: http.MethodDelete, path: "/v1/sessions/%s",
+		said: func(string, []byte) string { return "The session has ended." }},
+	"interrupt-session": {Name: "Interrupt", Question: "Interrupt what runs in session %s?", role: identity.Submitter, method: http.MethodPost, path: "/v1/sessions/%s/interrupt",
+		said: func(string, []byte) string { return "What ran in the session is interrupted." }},
+
+	"cordon": {Name: "Cordon", Question: "Keep worker %s from taking jobs?", Note: "What it runs goes on. It takes no more until it is uncordoned.", role: identity.Operator, fields: []field{reason},
+		method: http.MethodPost, path: "/v1/admin/workers/%s/cordon", body: reasonOf, said: recorded("takes no more jobs")},
+	"uncordon": {Name: "Uncordon", Question: "Let worker %s take jobs again?", role: identity.Operator, fields: []field{reason},
+		method: http.MethodPost, path: "/v1/admin/workers/%s/uncordon", body: reasonOf, said: recorded("takes jobs again")},
+	"quarantine": {Name: "Quarantine", Question: "Put worker %s into quarantine?", Note: "It takes no jobs for that time, and then tries one at a time.", role: identity.Operator,
+		fields: []field{{Name: "for", Label: "For", Kind: "text", Value: "10m", Hint: "such as 90s, 10m or 2h"}, reason}, method: http.MethodPost, path: "/v1/admin/workers/%s/quarantine",
+		wrong: wrongDuration, said: recorded("is in quarantine"),
+		body: func(_ string, f url.Values) any {
+			return map[string]string{"for": strings.TrimSpace(f.Get("for")), "reason": f.Get("reason")}
+		}},
+	"unquarantine": {Name: "End quarantine", Question: "End the quarantine of worker %s?", role: identity.Operator, fields: []field{reason},
+		method: http.MethodPost, path: "/v1/admin/workers/%s/unquarantine", body: reasonOf, said: recorded("is out of quarantine")},
+	"requeue": {Name: "Requeue its jobs", Question: "Have the jobs of worker %s run elsewhere?", Note: "Their attempts there end, and are not charged to them. Cordon the worker before, or it may take them again.", Danger: true,
+		role: identity.Operator, fields: []field{reason}, method: http.MethodPost, path: "/v1/admin/requeue", wrong: noReason,
+		body: func(w string, f url.Values) any { return api.RequeueRequest{Worker: w, Reason: f.Get("reason")} },
+		said: func(w string, _ []byte) string { return "The jobs of " + shown.Line(w, 80) + " are queued again." }},
+
+	"pause-batch":   pausing("batch", "Pause", "pause", "is paused: what waits of it stays where it is"),
+	"resume-batch":  pausing("batch", "Resume", "resume", "goes on"),
+	"pause-tenant":  pausing("tenant", "Pause", "pause", "is paused: what waits of it stays where it is"),
+	"resume-tenant": pausing("tenant", "Resume", "resume", "goes on"),
+	"pause-pool":    pausing("pool", "Pause", "pause", "is paused: what waits for it stays where it is"),
+	"resume-pool":   pausing("pool", "Resume", "resume", "goes on"),
+	"override": {Name: "Change limits", Question: "Change what counts for tenant %s?", Note: "It counts in place of what the tenant is granted, until it is ended. What is left empty stays.", role: identity.Operator,
+		fields: []field{{Name: "weight", Label: "Weight", Kind: "text", Hint: "share of the fleet when it is contended, such as 2"},
+			{Name: "max_running", Label: "Most running jobs", Kind: "text", Hint: "0: no limit"}, {Name: "for", Label: "For", Kind: "text", Hint: "such as 2h; empty: until it is ended"}, reason},
+		method: http.MethodPost, path: "/v1/admin/tenants/%s/override", wrong: wrongOverride, body: overrideOf, said: recorded("has other limits now")},
+	"restore": {Name: "End change of limits", Question: "Have tenant %s be as it is granted?", role: identity.Operator, fields: []field{reason},
+		method: http.MethodPost, path: "/v1/admin/tenants/%s/restore", body: reasonOf, said: recorded("is as it is granted")},
+}
+
+func pausing(what, name, verb, done string) action {
+	return action{Name: name, Question: name + " " + what + " %s?", role: identity.Operator, fields: []field{reason}, method: http.MethodPost, path: "/v1/admin/" + verb,
+		body: func(subject string, f url.Values) any {
+			return map[string]string{what: subject, "reason": f.Get("reason")}
+		}, said: recorded(done)}
+}
+
+func noReason(_ string, f url.Values) error {
+	if strings.TrimSpace(f.Get("reason")) == "" {
+		return job.Invalid("reason", "is needed: the records of the attempts have it")
+	}
+	return nil
+}
+
+func wrongDuration(_ string, f url.Values) error {
+	if d, err := time.ParseDuration(strings.TrimSpace(f.Get("for"))); err != nil || d <= 0 {
+		return job.Invalid("for", "%.40q must be a time such as 90s, 10m or 2h", f.Get("for"))
+	}
+	return nil
+}
+
+func wrongOverride(subject string, f url.Values) error {
+	if text := strings.TrimSpace(f.Get("weight")); text != "" {
+		if _, err := strconv.ParseFloat(text, 64); err != nil {
+			return job.Invalid("weight", "%.40q must be a number", text)
+		}
+	}
+	if text := strings.TrimSpace(f.Get("max_running")); text != "" {
+		if _, err := strconv.Atoi(text); err != nil {
+			return job.Invalid("max_running", "%.40q must be a whole number, 0 for no limit", text)
+		}
+	}
+	if strings.TrimSpace(f.Get("for")) != "" {
+		return wrongDuration(subject, f)
+	}
+	return nil
+}
+
+func overrideOf(_ string, f url.Values) any {
+	body := map[string]any{"reason": f.Get("reason")}
+	if v, err := strconv.ParseFloat(strings.TrimSpace(f.Get("weight")), 64); err == nil {
+		body["weight"] = v
+	}
+	if n, err := strconv.Atoi(strings.TrimSpace(f.Get("max_running"))); err == nil {
+		body["max_running"] = n
+	}
+	if d := strings.TrimSpace(f.Get("for")); d != "" {
+		body["for"] = d
+	}
+	return body
+}
+
+type confirmPage struct {
+	Key, Subject, Question, Back, Once, Wrong string
+	Action                                    action
+	Fields                                    []field
+}
+
+// asked returns the action of the path and what it is to be done to.
+func (v *visit) asked() (a action, p confirmPage, err error) {
+	key := v.r.PathValue("action")
+	a, ok := actions[key]
+	if !ok {
+		return a, p, errNoPage
+	}
+	if v.who.Role < a.role {
+		return a, p, fmt.Errorf("%w: %q is for a %s, and you are a %s", job.ErrRefused, a.Name, a.role, v.who.Role)
+	}
+	subject := v.r.FormValue("on")
+	if subject == "" || len(subject) > 300 {
+		return a, p, job.Invalid("on", "must say what it is to be done to")
+	}
+	p = confirmPage{Key: key, Subject: subject, Question: fmt.Sprintf(a.Question, shown.Line(subject, 120)), Back: back(v.r.FormValue("back")), Once: string(job.NewID()), Action: a}
+	p.Fields = append(p.Fields, a.fields...)
+	for i, f := range p.Fields {
+		if given, ok := v.r.Form[f.Name]; ok {
+			p.Fields[i].Value = given[0]
+		}
+	}
+	return a, p, nil
+}
+
+// ask shows what is about to be done.
+func (s *Server) ask(v *visit) error {
+	a, p, err := v.asked()
+	if err != nil {
+		return err
+	}
+	return v.show("confirm", a.Name, false, p)
+}
+
+// act does it, and says what it did on the page where it was asked from.
+func (s *Server) act(v *visit) error {
+	a, p, err := v.asked()
+	if err != nil {
+		return err
+	}
+	if a.wrong != nil {
+		if err := a.wrong(p.Subject, v.r.PostForm); err != nil {
+			p.Wrong = api.NewProblem(err).Detail
+			return v.showAs(http.StatusUnprocessableEntity, "confirm", a.Name, false, p)
+		}
+	}
+	rq := call{method: a.method, path: a.path, header: http.Header{}}
+	if strings.Contains(a.path, "%s") {
+		rq.path = fmt.Sprintf(a.path, p.Subject)
+	}
+	if a.body != nil {
+		rq.body = a.body(p.Subject, v.r.PostForm)
+	}
+	if once := v.r.PostForm.Get("once"); once != "" && len(once) < 100 {
+		rq.header.Set(api.HeaderIdempotencyKey, once) // the same form sent twice has effect once
+	}
+	got, err := v.api().do(v.r.Context(), rq)
+	if err != nil {
+		problem := api.NewProblem(err)
+		p.Wrong = problem.Detail
+		return v.showAs(problem.Status, "confirm", a.Name, false, p)
+	}
+	v.say(a.said(p.Subject, got.body.Bytes()))
+	to := p.Back
+	if a.next != nil {
+		to = a.next(p.Subject, got.body.Bytes())
+	}
+	return v.to(to)
+}

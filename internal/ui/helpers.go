@@ -1,0 +1,88 @@
+package ui
+
+import (
+	"encoding/json"
+	"html/template"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/internal/ui/shown"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// maxLine is the most of a name, a label or a message that a table shows, in bytes.
+const maxLine = 160
+
+// pair is a label.
+type pair struct{ Key, Value string }
+
+// helpers are what templates can say. All of them return text, which templates escape.
+var helpers = template.FuncMap{
+	"line":     func(s string) string { return shown.Line(s, maxLine) },
+	"long":     func(s string) string { return shown.Line(s, 2000) },
+	"text":     func(s string) string { t, _ := shown.Text(s, 64<<10); return t },
+	"ansi":     func(s string) []shown.Span { return shown.ANSI(head(s, maxScreen)) },
+	"count":    shown.Count,
+	"bytes":    shown.Bytes,
+	"millis":   shown.Millis,
+	"duration": shown.Duration,
+	"time":     shown.Time,
+	"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"percent":  shown.Percent,
+	"kind":     shown.Kind,
+	"words":    func(v any) string { return shown.Words(word(v)) },
+	"size":     func(n job.Size) string { return shown.Bytes(int64(n)) },
+	"labels":   sortedLabels,
+	"infra":    func(n int64, of int64) string { return shown.Percent(n, of) },
+	"short":    func(id job.ID) string { return shortID(id) },
+	"num":      func(n int) int64 { return int64(n) },
+	"add":      func(a, b int) int { return a + b },
+	"artifact": func(id job.ID, path string) string {
+		u := url.URL{Path: "/ui/jobs/" + string(id) + "/artifacts/" + strings.TrimPrefix(path, "/")}
+		return u.EscapedPath()
+	},
+	"do": func(action, on, back string) string {
+		return "/ui/do/" + action + "?" + url.Values{"on": {on}, "back": {back}}.Encode()
+	},
+	"json": func(raw json.RawMessage) string { t, _ := shown.Text(string(raw), 4<<10); return t },
+}
+
+func word(v any) string {
+	switch v := v.(type) {
+	case job.Outcome:
+		return string(v)
+	case job.State:
+		return string(v)
+	case job.Reason:
+		return string(v)
+	case job.Level:
+		return string(v)
+	case string:
+		return v
+	}
+	return ""
+}
+
+func head(s string, n int) string { return s[:min(len(s), n)] }
+
+func sortedLabels(m map[string]string) []pair {
+	var out []pair
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, pair{shown.Line(key, 60), shown.Line(m[key], 60)})
+		if len(out) == 12 {
+			break
+		}
+	}
+	return out
+}
+
+// shortID is the end of an id, by which people tell jobs of a batch apart.
+func shortID(id job.ID) string {
+	if len(id) > 8 {
+		return "…" + string(id[len(id)-8:])
+	}
+	return string(id)
+}

@@ -1,0 +1,208 @@
+package ui
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/assay-run/assay/internal/ui/shown"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// casesShown is how many cases of a test one page has.
+const casesShown = 100
+
+// stream is one output of a job, or of a step of it.
+type stream struct {
+	Name, Of string // stdout or stderr; of which step, "" for the whole
+	Step     int    // -1: of the whole
+	Output   job.Output
+	URL      string // where the whole of it is
+	Raw      string
+}
+
+// phase is a part of the time that a job took.
+type phase struct {
+	shown.Part
+	MS float64
+}
+
+type jobPage struct {
+	Job     *job.Job
+	Name    string
+	Result  *job.Result // nil: it is not over
+	Kind    string
+	Phases  []phase
+	Sources []source
+	Streams []stream
+	Cases   casePage
+	Shows   []display
+	Again   again
+}
+
+// casePage is a page of cases.
+type casePage struct {
+	Rows         []job.CaseResult
+	From, All    int
+	Failed       bool // only those that did not pass
+	Prev, Next   string
+	Toggle, Name string
+}
+
+func (s *Server) job(v *visit) error {
+	id, err := v.id()
+	if err != nil {
+		return err
+	}
+	var j job.Job
+	if err := v.get("/v1/jobs/"+string(id), nil, &j); err != nil {
+		return err
+	}
+	p := jobPage{Job: &j, Name: j.Spec.Name, Result: j.Result, Kind: j.Spec.Program.Kind(), Again: v.again(&j)}
+	if p.Name == "" {
+		p.Name = "Job " + shortID(j.ID)
+	}
+	p.Sources = sourcesOf(&j)
+	if p.Result != nil {
+		p.Phases = phasesOf(p.Result.Timings)
+		p.Streams = streamsOf(&j)
+		p.Cases = casesOf(v.r.URL, p.Result.Tests)
+		p.Shows = displays(p.Result.Display)
+	}
+	return v.show("job", shown.Line(p.Name, 80), !j.State.Terminal(), p)
+}
+
+// phasesOf is where the time of a job went, one after the other.
+func phasesOf(t job.Timings) []phase {
+	var parts []shown.Part
+	times := map[string]float64{}
+	for _, p := range []struct {
+		class, label string
+		ms           float64
+	}{{"wait", "queued", t.QueuedMS}, {"slot", "waiting for a slot", t.SlotMS}, {"fetch", "fetching inputs", t.FetchMS},
+		{"run", "running", t.RunMS}, {"collect", "collecting files", t.CollectMS}, {"record", "recording", t.RecordMS}} {
+		times[p.label] = p.ms
+		parts = append(parts, shown.Part{Class: p.class, Label: p.label, N: int64(p.ms*1000 + 0.5)})
+	}
+	var out []phase
+	for _, p := range shown.Bar(parts) {
+		out = append(out, phase{p, times[p.Label]})
+	}
+	return out
+}
+
+// streamsOf lists the outputs that a job has.
+func streamsOf(j *job.Job) (out []stream) {
+	add := func(name, of string, step int, o job.Output) {
+		if o.Text == "" && o.Bytes == 0 {
+			return
+		}
+		at := "/ui/jobs/" + string(j.ID)
+		q := ""
+		if step >= 0 {
+			q = "?step=" + strconv.Itoa(step)
+		}
+		out = append(out, stream{Name: name, Of: of, Step: step, Output: o, URL: at + "/log/" + name + q, Raw: at + "/output/" + name + q})
+	}
+	r := j.Result
+	if c := r.Compiled; c != nil {
+		for _, o := range []struct {
+			name string
+			job.Output
+		}{{"stdout", c.Stdout}, {"stderr", c.Stderr}} {
+			if o.Text != "" {
+				out = append(out, stream{Name: o.name, Of: "compiler", Step: -1, Output: o.Output})
+			}
+		}
+	}
+	if len(r.Steps) == 0 {
+		add("stdout", "", -1, r.Stdout)
+		add("stderr", "", -1, r.Stderr)
+	}
+	for i, step := range r.Steps {
+		add("stdout", step.Name, i, step.Stdout)
+		add("stderr", step.Name, i, step.Stderr)
+	}
+	return out
+}
+
+// casesOf is the page of cases that the address asks for.
+func casesOf(u *url.URL, t *job.TestsResult) (p casePage) {
+	if t == nil {
+		return p
+	}
+	q := u.Query()
+	p.Failed = q.Get("cases") == "failed"
+	rows := t.Cases
+	if p.Failed {
+		rows = slices.DeleteFunc(slices.Clone(rows), func(c job.CaseResult) bool { return c.Passed })
+	}
+	p.All = len(rows)
+	p.From, _ = strconv.Atoi(q.Get("case")) // none is 0
+	p.From = min(max(p.From, 0), max(p.All-1, 0)) / casesShown * casesShown
+	p.Rows = rows[p.From:min(p.From+casesShown, p.All)]
+	address := func(from int, failed bool) string {
+		q := url.Values{}
+		if from > 0 {
+			q.Set("case", strconv.Itoa(from))
+		}
+		if failed {
+			q.Set("cases", "failed")
+		}
+		return u.Path + "?" + q.Encode() + "#tests"
+	}
+	if p.From > 0 {
+		p.Prev = address(p.From-casesShown, p.Failed)
+	}
+	if p.From+casesShown < p.All {
+		p.Next = address(p.From+casesShown, p.Failed)
+	}
+	p.Toggle = address(0, !p.Failed)
+	return p
+}
+
+// spec answers with the job's spec, as it can be submitted again.
+func (s *Server) spec(v *visit) error {
+	id, err := v.id()
+	if err != nil {
+		return err
+	}
+	var j struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	if err := v.get("/v1/jobs/"+string(id), url.Values{"fields": {"spec"}}, &j); err != nil {
+		return err
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Disposition", `attachment; filename="`+string(id)+`.json"`)
+	v.w.WriteHeader(http.StatusOK)
+	_, _ = v.w.Write(j.Spec)
+	return nil
+}
+
+// artifact has the API answer with a file that a program left: as a download, whatever it is.
+func (s *Server) artifact(v *visit) error {
+	id, err := v.id()
+	if err != nil {
+		return err
+	}
+	v.api().pass(v.w, v.r, "/v1/jobs/"+string(id)+"/artifacts/"+v.r.PathValue("path"), nil)
+	return nil
+}
+
+// output has the API answer with all of an output, or the ranges that are asked for.
+func (s *Server) output(v *visit) error {
+	id, err := v.id()
+	if err != nil {
+		return err
+	}
+	q := url.Values{}
+	if step := v.r.URL.Query().Get("step"); step != "" {
+		q.Set("step", step)
+	}
+	v.api().pass(v.w, v.r, "/v1/jobs/"+string(id)+"/output/"+v.r.PathValue("stream"), q)
+	return nil
+}

@@ -1,0 +1,120 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/assay-run/assay/internal/ui/shown"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// maxScreen is how much of an output one screen shows, in bytes: of the whole, no more is read.
+const maxScreen = 64 << 10
+
+type logPage struct {
+	Job                                 job.ID
+	Stream, Of                          string
+	Spans                               []shown.Span
+	From, To, Size                      int64
+	First, Prev, Next, Last, Raw, Again string
+	None                                bool // nothing was written
+}
+
+// log shows a screen of an output: the one at a place, which is read as a range.
+func (s *Server) log(v *visit) error {
+	id, err := v.id()
+	if err != nil {
+		return err
+	}
+	name := v.r.PathValue("stream")
+	if name != "stdout" && name != "stderr" {
+		return fmt.Errorf("%w: %.40q is no output: they are stdout and stderr", job.ErrNotFound, name)
+	}
+	q := url.Values{}
+	if step := v.r.URL.Query().Get("step"); step != "" {
+		q.Set("step", step)
+	}
+	text := v.r.URL.Query().Get("at")
+	at, err := strconv.ParseInt(text, 10, 64)
+	if text != "" && (err != nil || at < 0) {
+		return job.Invalid("at", "%.40q must be a place in the output: 0 or more", text)
+	}
+	p := logPage{Job: id, Stream: name, Of: q.Get("step")}
+	raw, err := v.screen("/v1/jobs/"+string(id)+"/output/"+name, q, at, &p)
+	if err != nil {
+		return err
+	}
+	p.Spans = shown.ANSI(raw)
+	p.links(v.r.URL.Path, q)
+	return v.show("log", name, false, p)
+}
+
+// screen reads the part of an output that begins at a place. It ends where a line or, where lines are very long, a
+// character does.
+func (v *visit) screen(path string, q url.Values, at int64, p *logPage) (string, error) {
+	rq := call{method: http.MethodGet, path: path, query: q, header: http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", at, at+maxScreen-1)}}}
+	got, err := v.api().do(v.r.Context(), rq)
+	if errors.Is(err, errRange) && at > 0 {
+		return "", fmt.Errorf("%w: the output has no byte %d", job.ErrNotFound, at)
+	}
+	if errors.Is(err, errRange) {
+		p.None = true
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	text := got.body.String()
+	if _, size, ok := strings.Cut(got.header.Get("Content-Range"), "/"); ok {
+		p.Size, _ = strconv.ParseInt(size, 10, 64)
+	} else {
+		text = head(text, maxScreen) // all of it came
+		p.Size = int64(got.body.Len())
+	}
+	p.From = at
+	if at+int64(len(text)) < p.Size {
+		text = text[:lineEnd(text)]
+	}
+	if p.To = at + int64(len(text)); p.Size == 0 {
+		p.None = true
+	}
+	return text, nil
+}
+
+// lineEnd is where the last whole line of text ends, or its last whole character.
+func lineEnd(text string) int {
+	if i := strings.LastIndexByte(text, '\n'); i > len(text)/2 {
+		return i + 1
+	}
+	for n := len(text); n > len(text)-utf8.UTFMax && n > 0; n-- {
+		if utf8.RuneStart(text[n-1]) {
+			if r, size := utf8.DecodeRuneInString(text[n-1:]); r == utf8.RuneError && size <= 1 && n > 1 {
+				return n - 1
+			}
+			break
+		}
+	}
+	return len(text)
+}
+
+func (p *logPage) links(path string, q url.Values) {
+	at := func(n int64) string {
+		q := url.Values{"step": q["step"], "at": {strconv.FormatInt(max(n, 0), 10)}}
+		return path + "?" + q.Encode()
+	}
+	if p.From > 0 {
+		p.First, p.Prev = at(0), at(p.From-maxScreen)
+	}
+	if p.To < p.Size {
+		p.Next, p.Last = at(p.To), at(p.Size-maxScreen)
+	}
+	p.Raw = "/ui/jobs/" + string(p.Job) + "/output/" + p.Stream
+	if p.Of != "" {
+		p.Raw += "?step=" + url.QueryEscape(p.Of)
+	}
+}

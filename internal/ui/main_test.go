@@ -1,0 +1,302 @@
+package ui_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/admin"
+	"github.com/assay-run/assay/internal/admit"
+	workers "github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/intake"
+	"github.com/assay-run/assay/internal/secret"
+	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/internal/ui"
+	"github.com/assay-run/assay/pkg/control"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/placement"
+	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// idle is what the API has behind it where nothing runs.
+type idle struct{}
+
+func (idle) Ping(context.Context) error                                         { return nil }
+func (idle) Window(string) int                                                  { return 0 }
+func (idle) Wake()                                                              {}
+func (idle) Dispatch(context.Context, []store.Dispatch) error                   { return nil }
+func (idle) Assign(*store.NewJob) func(context.Context, *store.Dispatch, error) { return nil }
+func (idle) SendCancel(string, store.LeaseRef) error                            { return nil }
+func (idle) WatchJob(job.ID) (<-chan struct{}, func())                          { return nil, func() {} }
+func (idle) WatchBatch(job.ID) (<-chan struct{}, func())                        { return nil, func() {} }
+func (idle) WatchRecord(job.ID) (<-chan struct{}, func() json.RawMessage, func()) {
+	return nil, func() json.RawMessage { return nil }, func() {}
+}
+
+// CallSession answers for a worker that is away.
+func (idle) CallSession(context.Context, string, control.SessionCall) (control.SessionReply, error) {
+	return control.SessionReply{}, job.ErrUnavailable
+}
+
+func (idle) OnTold(context.Context, string, func(string, []byte)) error { return nil }
+
+// The keys of the tests.
+const (
+	keys     = "sub-one=one,read-one=one:reader,op-one=one:operator,sub-two=two,op-two=two:operator,admin-one=one:admin"
+	oneKey   = "sub-one"
+	opKey    = "op-one"
+	otherKey = "sub-two"
+)
+
+// fleet is the page before the API over a real store, and a worker that a test plays.
+type fleet struct {
+	t       *testing.T
+	store   *postgres.Store
+	objects *object.Store
+	url     string
+	gate    *revocable
+}
+
+// revocable is a gate whose keys can be taken back.
+type revocable struct {
+	identity.Gate
+	revoked bool
+}
+
+func (g *revocable) Identify(r *http.Request) (identity.Identity, error) {
+	if g.revoked {
+		return identity.Tokens{}.Identify(r)
+	}
+	return g.Gate.Identify(r)
+}
+
+func newFleet(t *testing.T, change ...func(*ui.Config)) *fleet {
+	t.Helper()
+	dsn := testenv.Postgres(t)
+	if err := postgres.Migrate(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	o, err := object.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.Close() })
+	gate, err := identity.ReadTokens(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, store: s, objects: o, gate: &revocable{Gate: gate}}
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	cfg := ui.Config{Gate: f.gate, Log: log}
+	for _, c := range change {
+		c(&cfg)
+	}
+	cfg.API = newAPI(t, s, o, ui.Within(cfg.Gate), log)
+	page, err := ui.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(page)
+	t.Cleanup(srv.Close)
+	f.url = srv.URL
+	return f
+}
+
+// newAPI wires the API as cmd/dispatcher does, with nothing that schedules.
+func newAPI(t *testing.T, s store.Store, o *object.Store, gate identity.Gate, log *slog.Logger) http.Handler {
+	t.Helper()
+	secrets, err := secret.New("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws := workers.New(workers.Config{Every: time.Second, Log: log}, s)
+	admits := &admit.Admitter{Policies: s, Tenants: admit.Recent(s), Blobs: o, Secrets: secrets, Pool: ws.Pool, Reserved: ws.Reserved, Room: ws.Room, Hosts: ws.Hosts, Images: ws}
+	return httpapi.New(httpapi.Config{
+		Admit: admits, Intake: intake.New(intake.Config{Store: s, Admit: admits, Dispatcher: idle{}, Fleet: ws, Log: log}),
+		Sessions: session.New(session.Config{Store: s, Line: idle{}, Fleet: ws, Admit: admits, Log: log}),
+		Admin:    &admin.Admin{Store: s, Wake: func() {}, Stop: idle{}.SendCancel, Pool: ws.Pool, Version: "test", Log: log},
+		Workers:  ws, Store: s, Secrets: secrets, Objects: o, Watcher: idle{}, Canceler: idle{}, Auth: gate, Queue: idle{}, Log: log,
+	})
+}
+
+// submit puts jobs into the store, as a batch of a tenant.
+func (f *fleet) submit(tenant, name string, labels map[string]string, specs ...job.Spec) job.ID {
+	f.t.Helper()
+	var jobs []store.NewJob
+	for _, spec := range specs {
+		raw, err := json.Marshal(spec)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		jobs = append(jobs, store.NewJob{ID: job.NewID(), Tenant: tenant, Pool: placement.Any, Spec: raw})
+	}
+	id, err := f.store.SubmitBatch(f.t.Context(), store.NewBatch{ID: job.NewID(), Tenant: tenant, Name: name, Labels: labels, Total: int64(len(jobs))}, jobs)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return id
+}
+
+// claim has a worker take whatever waits.
+func (f *fleet) claim(worker string) []store.Claimed {
+	f.t.Helper()
+	ds, err := f.store.Schedule(f.t.Context(), []string{placement.Any}, 10_000)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var claims []store.Claim
+	for _, d := range ds {
+		claims = append(claims, store.Claim{Ref: d.Ref, Worker: worker})
+	}
+	got, err := f.store.Claim(f.t.Context(), time.Minute, claims)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return got
+}
+
+// finish records what a worker makes of what it took.
+func (f *fleet) finish(worker string, cs []store.Claimed, result func(c store.Claimed) job.Result) {
+	f.t.Helper()
+	var all []store.Finish
+	for _, c := range cs {
+		r := result(c)
+		r.ID, r.State = c.Job, r.Outcome.State()
+		raw, err := json.Marshal(r)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		all = append(all, store.Finish{Worker: worker, LeaseRef: store.LeaseRef{Job: c.Job, Lease: c.Lease}, BatchID: c.BatchID, Outcome: r.Outcome, Result: raw})
+	}
+	got, err := f.store.Finish(f.t.Context(), all)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i, status := range got {
+		if status != store.Recorded {
+			f.t.Fatalf("result %d: %v", i, status)
+		}
+	}
+}
+
+// jobsOf lists a batch's jobs.
+func (f *fleet) jobsOf(tenant string, batch job.ID) []job.Summary {
+	f.t.Helper()
+	page, err := f.store.BrowseJobs(f.t.Context(), tenant, store.JobQuery{JobFilter: store.JobFilter{Batch: batch}, Limit: 100})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return page.Jobs
+}
+
+// browser is a visitor, who keeps cookies and follows no redirect.
+type browser struct {
+	f *fleet
+	c *http.Client
+}
+
+func (f *fleet) browser() *browser {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return &browser{f, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+}
+
+// as is a visitor who has signed in.
+func (f *fleet) as(key string) *browser {
+	f.t.Helper()
+	b := f.browser()
+	_, page := b.get("/ui/signin")
+	if resp, _ := b.post("/ui/signin", url.Values{"form": {formOf(f.t, page)}, "key": {key}}); resp.StatusCode != http.StatusSeeOther {
+		f.t.Fatalf("sign in: %d", resp.StatusCode)
+	}
+	return b
+}
+
+func (b *browser) do(r *http.Request) (*http.Response, string) {
+	b.f.t.Helper()
+	resp, err := b.c.Do(r)
+	if err != nil {
+		b.f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		b.f.t.Fatal(err)
+	}
+	return resp, string(raw)
+}
+
+func (b *browser) get(path string, header ...string) (*http.Response, string) {
+	b.f.t.Helper()
+	r, err := http.NewRequestWithContext(b.f.t.Context(), http.MethodGet, b.f.url+path, nil)
+	if err != nil {
+		b.f.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return b.do(r)
+}
+
+func (b *browser) post(path string, form url.Values, header ...string) (*http.Response, string) {
+	b.f.t.Helper()
+	r, err := http.NewRequestWithContext(b.f.t.Context(), http.MethodPost, b.f.url+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		b.f.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return b.do(r)
+}
+
+// page gets one that must be there.
+func (b *browser) page(path string) string {
+	b.f.t.Helper()
+	resp, body := b.get(path)
+	if resp.StatusCode != http.StatusOK {
+		b.f.t.Fatalf("%s: %d\n%.2000s", path, resp.StatusCode, body)
+	}
+	return body
+}
+
+var formField = regexp.MustCompile(`name="form" value="([^"]+)"`)
+
+// formOf is what forms of a visit carry.
+func formOf(t *testing.T, page string) string {
+	t.Helper()
+	m := formField.FindStringSubmatch(page)
+	if m == nil {
+		t.Fatalf("no form in %.2000s", page)
+	}
+	return m[1]
+}
+
+func python(code string) job.Spec {
+	return job.Spec{Image: "python", Program: job.Program{Python: &job.Python{Code: code}}}
+}

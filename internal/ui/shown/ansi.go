@@ -1,0 +1,244 @@
+package shown
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Span is a piece of text, and the classes that it is shown in.
+type Span struct{ Class, Text string }
+
+// style is how a terminal would show what comes.
+type style struct {
+	fore, back                 int // 0: as is; 1…16
+	bold, faint, italic, lined bool
+	inverse, struckOut         bool
+}
+
+// class names the style. Text that is to be concealed is seen.
+func (s style) class() string {
+	var c []string
+	if s.inverse {
+		c = append(c, "a-inv")
+	}
+	if s.fore > 0 {
+		c = append(c, "a-f"+strconv.Itoa(s.fore-1))
+	}
+	if s.back > 0 {
+		c = append(c, "a-b"+strconv.Itoa(s.back-1))
+	}
+	for _, f := range []struct {
+		on   bool
+		name string
+	}{{s.bold, "a-bold"}, {s.faint, "a-faint"}, {s.italic, "a-it"}, {s.lined, "a-ul"}, {s.struckOut, "a-st"}} {
+		if f.on {
+			c = append(c, f.name)
+		}
+	}
+	return strings.Join(c, " ")
+}
+
+// ANSI reads colours and styles out of the output of a program, as SGR sequences set them. Other escape sequences are left
+// out: there is no terminal whose title, cursor or clipboard they could change. A lone carriage return begins a line.
+func ANSI(text string) []Span {
+	var out []Span
+	var now style
+	add := func(s string) {
+		if s = clean(s); s == "" {
+			return
+		}
+		if n := len(out); n > 0 && out[n-1].Class == now.class() {
+			out[n-1].Text += s
+			return
+		}
+		out = append(out, Span{now.class(), s})
+	}
+	for text != "" {
+		i := strings.IndexByte(text, 0x1b)
+		if i < 0 {
+			add(text)
+			break
+		}
+		add(text[:i])
+		text = text[i:]
+		n, args, sgr := escape(text)
+		if sgr {
+			now.set(args)
+		}
+		text = text[n:]
+	}
+	return out
+}
+
+func clean(s string) string {
+	s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
+	s, _ = Text(s, len(s))
+	return s
+}
+
+// longest is the most of a sequence that is looked at: one that does not end is no sequence.
+const longest = 4 << 10
+
+// escape returns how long the sequence is that s begins with, and the arguments of one that sets colours.
+func escape(s string) (n int, args string, sgr bool) {
+	if len(s) < 2 {
+		return len(s), "", false
+	}
+	switch s[1] {
+	case '[': // CSI: parameters, then one final byte
+		for n = 2; n < len(s) && n < longest; n++ {
+			if s[n] >= 0x40 && s[n] <= 0x7e {
+				return n + 1, s[2:n], s[n] == 'm'
+			}
+			if s[n] < 0x20 || s[n] > 0x7e {
+				break
+			}
+		}
+		return n, "", false
+	case ']', 'P', 'X', '^', '_': // OSC, DCS, …: text up to ST or BEL
+		for n = 2; n < len(s) && n < longest; n++ {
+			if s[n] == 0x07 {
+				return n + 1, "", false
+			}
+			if s[n] == 0x1b {
+				return min(n+2, len(s)), "", false
+			}
+		}
+		return n, "", false
+	case '(', ')', '*', '+', '#', '%':
+		return min(3, len(s)), "", false
+	}
+	if s[1] < 0x20 || s[1] > 0x7e { // no sequence: what comes is text
+		return 1, "", false
+	}
+	return 2, "", false
+}
+
+// set changes the style as the arguments of an SGR sequence say.
+func (s *style) set(args string) {
+	codes := strings.FieldsFunc(args, func(r rune) bool { return r == ';' || r == ':' })
+	if len(codes) == 0 {
+		*s = style{}
+	}
+	for i := 0; i < len(codes); i++ {
+		code, err := strconv.Atoi(codes[i])
+		if err != nil {
+			return
+		}
+		if code == 38 || code == 48 {
+			colour, used := extended(codes[i+1:])
+			if i += used; code == 38 {
+				s.fore = colour
+			} else {
+				s.back = colour
+			}
+			continue
+		}
+		s.code(code)
+	}
+}
+
+func (s *style) code(code int) {
+	switch {
+	case code == 0:
+		*s = style{}
+	case code == 1:
+		s.bold = true
+	case code == 2:
+		s.faint = true
+	case code == 3:
+		s.italic = true
+	case code == 4:
+		s.lined = true
+	case code == 7:
+		s.inverse = true
+	case code == 9:
+		s.struckOut = true
+	case code == 22:
+		s.bold, s.faint = false, false
+	case code == 23:
+		s.italic = false
+	case code == 24:
+		s.lined = false
+	case code == 27:
+		s.inverse = false
+	case code == 29:
+		s.struckOut = false
+	case code == 39:
+		s.fore = 0
+	case code == 49:
+		s.back = 0
+	default:
+		s.colour(code)
+	}
+}
+
+func (s *style) colour(code int) {
+	switch {
+	case code >= 30 && code <= 37:
+		s.fore = code - 29
+	case code >= 40 && code <= 47:
+		s.back = code - 39
+	case code >= 90 && code <= 97:
+		s.fore = code - 81
+	case code >= 100 && code <= 107:
+		s.back = code - 91
+	}
+}
+
+// extended reads a colour of 256 or of 24 bits, and returns the one of the 16 that is like it, and how many arguments it
+// took.
+func extended(codes []string) (colour, used int) {
+	number := func(i int) int {
+		if i >= len(codes) {
+			return 0
+		}
+		n, _ := strconv.Atoi(codes[i]) // no number is 0
+		return min(max(n, 0), 255)
+	}
+	if len(codes) == 0 {
+		return 0, 0
+	}
+	switch codes[0] {
+	case "5":
+		n := number(1)
+		switch {
+		case n < 16:
+			return n + 1, 2
+		case n >= 232:
+			return near((n-232)*10+8, (n-232)*10+8, (n-232)*10+8), 2
+		}
+		n -= 16
+		return near(n/36*51, n/6%6*51, n%6*51), 2
+	case "2":
+		return near(number(1), number(2), number(3)), 4
+	}
+	return 0, 1
+}
+
+// near is the one of the 16 colours that is like r, g, b.
+func near(r, g, b int) int {
+	top := max(r, g, b)
+	if top < 50 {
+		return 1
+	}
+	if top-min(r, g, b) < 30 { // grey
+		switch {
+		case top < 110:
+			return 9
+		case top < 200:
+			return 8
+		}
+		return 16
+	}
+	n := 1
+	for bit, part := range []int{r, g, b} {
+		if part > top/2 {
+			n += 1 << bit
+		}
+	}
+	if top > 200 {
+		n += 8
+	}
+	return n
+}

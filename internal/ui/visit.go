@@ -1,0 +1,252 @@
+package ui
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+const (
+	cookieName = "assay_visit"
+	saidName   = "assay_said"
+	purpose    = "visit"
+	// visitTTL is how long somebody stays signed in.
+	visitTTL = 12 * time.Hour
+	// maxForm is the largest form: code for a session.
+	maxForm = 1<<20 + 64<<10
+	// patience is how long the API may take for what a page needs.
+	patience = 20 * time.Second
+)
+
+// errNoPage is an address that has no page.
+var errNoPage = fmt.Errorf("%w: there is no such page", job.ErrNotFound)
+
+// errForm is a form that another page may have sent.
+var errForm = fmt.Errorf("%w: this form is not of your visit, or is too old: go back, load the page again, and send it once more", job.ErrRefused)
+
+// kept is what a cookie says of a visit. The token is the visitor's key: it is sealed, so that nobody who finds the cookie
+// can use it elsewhere, and it is asked about at every request, so that it ends when the key does. Who is an identity that an
+// issuer vouches for, until a moment.
+type kept struct {
+	ID    string             `json:"i"`
+	Token string             `json:"t,omitempty"`
+	Who   *identity.Identity `json:"w,omitempty"`
+	Until time.Time          `json:"u,omitzero"`
+}
+
+// visit is one request of somebody's.
+type visit struct {
+	s   *Server
+	w   http.ResponseWriter
+	r   *http.Request
+	who identity.Identity
+	kept
+	fresh bool // there was no cookie yet
+}
+
+// visited serves a route to those who may see it.
+func (s *Server) visited(rt route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		harden(w.Header())
+		v := &visit{s: s, w: w, r: r}
+		v.read()
+		ctx, cancel := r.Context(), context.CancelFunc(func() {})
+		if !rt.streams && !rt.slow {
+			ctx, cancel = context.WithTimeout(ctx, patience)
+		}
+		defer cancel()
+		v.r = r.WithContext(ctx)
+		defer v.recovered()
+		if err := v.serve(rt); err != nil {
+			v.fail(err)
+		}
+	}
+}
+
+func (v *visit) serve(rt route) error {
+	if err := v.identify(rt.role); err != nil {
+		return err
+	}
+	if v.r.Method == http.MethodPost {
+		if err := v.ownForm(); err != nil {
+			return err
+		}
+	}
+	return rt.serve(v)
+}
+
+// harden says what a browser may do with what we serve: nothing that is not ours.
+func harden(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+	h.Set("Cache-Control", "no-store")
+}
+
+// read finds out which visit it is; without a good cookie, a new one.
+func (v *visit) read() {
+	if c, err := v.r.Cookie(cookieName); err == nil && v.s.seals.open(purpose, c.Value, &v.kept) == nil && v.ID != "" {
+		return
+	}
+	v.kept, v.fresh = kept{ID: rand.Text()}, true
+}
+
+// keep has the browser send what is known of the visit with each request.
+func (v *visit) keep() error {
+	text, err := v.s.seals.seal(purpose, v.kept, visitTTL)
+	if err != nil {
+		return err
+	}
+	if len(text) > 3800 {
+		return job.Invalid("token", "has too many bytes for a cookie: at most about 2,700")
+	}
+	http.SetCookie(v.w, v.cookie(cookieName, text, int(visitTTL.Seconds())))
+	v.fresh = false
+	return nil
+}
+
+// cookie makes one that scripts cannot read, and that other sites' pages cannot have sent with their forms.
+func (v *visit) cookie(name, value string, age int) *http.Cookie {
+	return &http.Cookie{Name: name, Value: value, Path: "/ui/", MaxAge: age, HttpOnly: true, Secure: v.s.Secure || v.r.TLS != nil, SameSite: http.SameSiteLaxMode}
+}
+
+// identify asks the gate who it is, each time, and refuses those who have not the role.
+func (v *visit) identify(role identity.Role) error {
+	who, err := v.whose()
+	if err != nil {
+		if role == identity.None {
+			return nil
+		}
+		return err
+	}
+	if v.who = who; who.Role < role {
+		return fmt.Errorf("%w: this page is for a %s, and you are a %s", job.ErrRefused, role, who.Role)
+	}
+	return nil
+}
+
+// whose is who is signed in.
+func (v *visit) whose() (who identity.Identity, err error) {
+	switch {
+	case v.Who != nil && v.s.Now().Before(v.Until):
+		v.r = v.r.WithContext(vouched(v.r.Context(), *v.Who))
+		return *v.Who, nil
+	case v.Who != nil, v.Token == "" && !v.s.open:
+		return who, fmt.Errorf("%w: sign in", api.ErrUnauthorized)
+	}
+	return v.s.whose(v.r, v.Token)
+}
+
+// whose asks the gate whose a token is.
+func (s *Server) whose(r *http.Request, token string) (identity.Identity, error) {
+	asked := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/ui/"}, Header: http.Header{}, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS}
+	if token != "" {
+		asked.Header.Set("Authorization", "Bearer "+token)
+	}
+	return s.Gate.Identify(asked.WithContext(r.Context()))
+}
+
+// ownForm reads the form, and refuses one that a page of ours did not send in this visit.
+func (v *visit) ownForm() error {
+	if err := http.NewCrossOriginProtection().Check(v.r); err != nil {
+		return fmt.Errorf("%w: forms of other sites are not taken", job.ErrRefused)
+	}
+	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
+	if err := v.r.ParseForm(); err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return fmt.Errorf("%w: a form has at most %d bytes", job.ErrTooLarge, maxForm)
+		}
+		return job.Invalid("form", "cannot be read")
+	}
+	if v.fresh || !v.s.seals.formOf(v.ID, v.r.PostForm.Get("form")) {
+		return errForm
+	}
+	return nil
+}
+
+// api makes calls as the visitor.
+func (v *visit) api() caller {
+	return caller{api: v.s.API, token: v.Token, from: v.r.RemoteAddr}
+}
+
+// get asks the API for something.
+func (v *visit) get(path string, query url.Values, out any) error {
+	return v.api().json(v.r.Context(), call{method: http.MethodGet, path: path, query: query}, out)
+}
+
+// to sends the browser elsewhere.
+func (v *visit) to(path string) error {
+	if v.part() {
+		v.w.Header().Set("HX-Redirect", path)
+		v.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	http.Redirect(v.w, v.r, path, http.StatusSeeOther)
+	return nil
+}
+
+// part reports whether the script asks for the part of a page that changes.
+func (v *visit) part() bool { return v.r.Header.Get("HX-Request") == "true" }
+
+// say keeps what was done for the page that is shown next.
+func (v *visit) say(text string) {
+	if sealed, err := v.s.seals.seal("said", text, time.Minute); err == nil && len(sealed) < 3000 {
+		http.SetCookie(v.w, v.cookie(saidName, sealed, 60))
+	}
+}
+
+// said returns what was done before, once.
+func (v *visit) said() (text string) {
+	c, err := v.r.Cookie(saidName)
+	if err != nil || v.part() {
+		return ""
+	}
+	http.SetCookie(v.w, v.cookie(saidName, "", -1))
+	if v.s.seals.open("said", c.Value, &text) != nil {
+		return ""
+	}
+	return text
+}
+
+// id returns the {id} of the path.
+func (v *visit) id() (job.ID, error) {
+	id, err := job.ParseID(v.r.PathValue("id"))
+	if err != nil {
+		return "", fmt.Errorf("%w: %.40q is no id", job.ErrNotFound, v.r.PathValue("id"))
+	}
+	return id, nil
+}
+
+// recovered makes a page of a panic, which is ours, and lets those through that break an answer off.
+func (v *visit) recovered() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	v.fail(fmt.Errorf("panic: %v", p))
+}
+
+// back is a path of ours to go to, or the first page.
+func back(path string) string {
+	if !strings.HasPrefix(path, "/ui/") || strings.ContainsAny(path, "\\\r\n") {
+		return "/ui/"
+	}
+	return path
+}

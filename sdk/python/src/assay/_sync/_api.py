@@ -40,16 +40,86 @@ class API:
         return (self._transport.send(c)).json()
 
     def list_actions(
-        self, *, before: str | None = None, subject: str | None = None, limit: int | None = None
+        self,
+        *,
+        before: str | None = None,
+        actor: str | None = None,
+        action: str | None = None,
+        subject: str | None = None,
+        tenant: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        limit: int | None = None,
     ) -> models.ActionList:
-        """What operators did.
+        """Who did what.
+
+        What operators did, and what was changed of tenants, policies, secrets and keys.
 
         Args:
             before: Those before this one: next of the page before.
+            actor: Only what was done under this name.
+            action: Only this, such as put policy.
             subject: Only what was done to this worker, batch, tenant or whatever it is.
+            tenant: Only what was done to something of this tenant.
+            since: Only what was done then or later.
+            until: Only what was done before.
         """
-        c = operation("GET", "/v1/admin/actions", query={"before": before, "subject": subject, "limit": limit})
+        c = operation(
+            "GET",
+            "/v1/admin/actions",
+            query={
+                "before": before,
+                "actor": actor,
+                "action": action,
+                "subject": subject,
+                "tenant": tenant,
+                "since": since,
+                "until": until,
+                "limit": limit,
+            },
+        )
         return models.ActionList.from_dict((self._transport.send(c)).json())
+
+    def action_events(
+        self,
+        *,
+        last_event_id: str | None = None,
+        actor: str | None = None,
+        action: str | None = None,
+        subject: str | None = None,
+        tenant: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+    ) -> Iterator[tuple[str, Any]]:
+        """Who does what, as server-sent events.
+
+        Events `action`, each with an Action as its data and its `seq` as its id, in the order in which they are
+        written down, at most a second later: from the one behind Last-Event-ID on, without a gap, and without that
+        from now on.
+
+        Args:
+            last_event_id: The seq of the action that was seen last; 0: of none.
+            actor: Only what was done under this name.
+            action: Only this, such as put policy.
+            subject: Only what was done to this worker, batch, tenant or whatever it is.
+            tenant: Only what was done to something of this tenant.
+            since: Only what was done then or later.
+            until: Only what was done before.
+        """
+        c = operation(
+            "GET",
+            "/v1/admin/actions/events",
+            query={
+                "actor": actor,
+                "action": action,
+                "subject": subject,
+                "tenant": tenant,
+                "since": since,
+                "until": until,
+            },
+            header={"Last-Event-ID": last_event_id},
+        )
+        return self._transport.events(c)
 
     def get_leader(self) -> models.Leader:
         """Which dispatcher schedules and reaps."""
@@ -1104,6 +1174,44 @@ class API:
             content="application/json",
         )
         self._transport.send(c)
+
+    def list_tenants(self) -> models.TenantList:
+        """What tenants are granted, and have under way.
+
+        Who is no operator gets the own tenant.
+        """
+        c = operation("GET", "/v1/tenants")
+        return models.TenantList.from_dict((self._transport.send(c)).json())
+
+    def show_tenant(self, name: str) -> models.TenantStatus:
+        """One tenant.
+
+        One that was never heard of has the defaults, and version 0. Who is no operator finds the own tenant only.
+        """
+        c = operation("GET", "/v1/tenants/{name}", path={"name": name})
+        return models.TenantStatus.from_dict((self._transport.send(c)).json())
+
+    def put_tenant(
+        self, name: str, body: models.TenantGrant | Mapping[str, Any], *, if_match: str | None = None
+    ) -> models.Tenant:
+        """Grant a tenant something else.
+
+        All of what it is granted, for admins: what is left out is as if it was never said. It counts at once for what
+        waits, and within two seconds for what is submitted, at every dispatcher. A change has the next version; an
+        override stays over it.
+
+        Args:
+            if_match: The version that this was made from: if it is another by now, nothing is changed (412).
+        """
+        c = operation(
+            "PUT",
+            "/v1/tenants/{name}",
+            path={"name": name},
+            header={"If-Match": if_match},
+            body=body,
+            content="application/json",
+        )
+        return models.Tenant.from_dict((self._transport.send(c)).json())
 
     def open_upload(
         self, body: models.UploadRequest | Mapping[str, Any] | None = None, *, idempotency_key: str | None = None

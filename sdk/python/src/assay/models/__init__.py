@@ -54,20 +54,30 @@ class Action(Model):
     """A JSON object of the API, Action.
 
     Attributes:
-        actor: The tenant of the token; of a key, TENANT/NAME.
+        actor: The tenant of a token of the configuration; of a key, TENANT/NAME; or whom an issuer vouches for.
+        after: And as it is since.
+        before: What of it was changed, as it was; never a value of a secret.
         detail: What more there is to say of it.
+        remote: The address that it was asked for from.
+        seq: Grows in the order in which actions were written down.
         subject: What was acted on.
+        tenant: Whose that is; absent: the fleet's.
         token: Tells the tokens of an actor apart: the beginning of the SHA-256 of it.
     """
 
     action: str
     actor: str
+    after: dict[str, Any] | None = None
     at: datetime
+    before: dict[str, Any] | None = None
     detail: dict[str, Any] | None = None
     id: str
     outcome: Literal["done", "unchanged", "failed"]
     reason: str | None = None
+    remote: str | None = None
+    seq: int
     subject: str
+    tenant: str | None = None
     token: str | None = None
     _shapes: ClassVar[dict[str, str]] = {"at": "@"}
     _zeros: ClassVar[dict[str, str]] = {
@@ -76,6 +86,7 @@ class Action(Model):
         "at": "time",
         "id": "str",
         "outcome": "str",
+        "seq": "int",
         "subject": "str",
     }
 
@@ -1666,8 +1677,9 @@ class Problem(Model):
 
     Attributes:
         instance: Trace id of the request.
-        type: https://assay.run/problems/ and one of slow-body, too-large, too-many, key-used, conflict, refused,
-            digest-mismatch, invalid, unauthorized, method, not-found, gone, lost, unavailable, timeout, internal.
+        type: https://assay.run/problems/ and one of slow-body, too-large, too-many, key-used, stale, conflict,
+            refused, digest-mismatch, invalid, unauthorized, method, not-found, gone, lost, unavailable, timeout,
+            internal.
     """
 
     detail: str | None = None
@@ -2466,6 +2478,7 @@ class Tenant(Model):
         label_caps: The same for jobs with the same value of a label; {}: none.
         max_running: Most jobs dispatched or running at once; 0: no limit.
         override: Some of the above is an operator's, for a while.
+        version: How often what it is granted was changed.
         weight: Its share, beside those of others.
     """
 
@@ -2474,9 +2487,10 @@ class Tenant(Model):
     max_running: int | None = None
     name: str
     override: TenantOverride | None = None
+    version: int
     weight: float
     _shapes: ClassVar[dict[str, str]] = {"override": "TenantOverride"}
-    _zeros: ClassVar[dict[str, str]] = {"name": "str", "weight": "float"}
+    _zeros: ClassVar[dict[str, str]] = {"name": "str", "version": "int", "weight": "float"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2492,6 +2506,51 @@ class TenantOverride(Model):
     until: datetime | None = None
     _shapes: ClassVar[dict[str, str]] = {"granted": "Override", "set": "Override", "until": "@"}
     _zeros: ClassVar[dict[str, str]] = {"granted": "Override", "set": "Override"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantGrant(Model):
+    """A JSON object of the API, TenantGrant.
+
+    Attributes:
+        ceiling: The most that its policies may ask for, and its quotas.
+        label_caps: The same for jobs with the same value of a label.
+        max_running: Most jobs dispatched or running at once; 0: no limit.
+        reason: Is kept with the record.
+        weight: Its share, beside those of others. Default 1.
+    """
+
+    ceiling: dict[str, Any] | None = None
+    label_caps: dict[str, int] | None = None
+    max_running: int | None = None
+    reason: str | None = None
+    weight: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantList(Model):
+    """A JSON object of the API, TenantList."""
+
+    tenants: list[TenantStatus]
+    _shapes: ClassVar[dict[str, str]] = {"tenants": "[TenantStatus]"}
+    _zeros: ClassVar[dict[str, str]] = {"tenants": "list"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantStatus(Model):
+    """A JSON object of the API, TenantStatus.
+
+    Attributes:
+        at_least: The queue is too long to be counted job by job.
+    """
+
+    at_least: bool | None = None
+    dispatched: int
+    queued: int
+    running: int
+    tenant: Tenant
+    _shapes: ClassVar[dict[str, str]] = {"tenant": "Tenant"}
+    _zeros: ClassVar[dict[str, str]] = {"dispatched": "int", "queued": "int", "running": "int", "tenant": "Tenant"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

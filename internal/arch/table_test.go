@@ -105,7 +105,7 @@ var table = map[string]row{
 	"internal/identity/oidc/oidctest": {"an issuer on this machine, for tests", nil},
 	"internal/certs":                  {"a certificate in files, read again when they change", nil},
 	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "internal/identity", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
-		"internal/httpapi/browse", "internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/keys", "internal/httpapi/links", "internal/httpapi/sessions", "internal/httpapi/tenants", "internal/httpapi/uploads", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/token", "internal/watch")},
+		"internal/httpapi/browse", "internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/keys", "internal/httpapi/links", "internal/httpapi/sessions", "internal/httpapi/tenants", "internal/httpapi/uploads", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/pause", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/token", "internal/watch")},
 	"internal/httpapi/keys":     {"its part about keys", []string{"api", "pkg/job", "internal/admin", "internal/httpapi/web", "internal/identity"}},
 	"internal/token":            {"texts that say something until a moment, signed", nil},
 	"internal/httpapi/browse":   {"its part for those who look at jobs and batches", []string{"api", "internal/admit", "internal/identity", "pkg/job", "pkg/store", "internal/httpapi/web", "internal/share"}},
@@ -167,7 +167,7 @@ var table = map[string]row{
 	"internal/cli/problems": {"problems that others have packed, as tests", []string{"pkg/job", "pkg/language"}},
 	"internal/cli/operate":  {"what tenants are granted, and who did what", []string{"api", "internal/cli/show", "pkg/client", "pkg/fleet", "pkg/job"}},
 	"internal/cli/show":     {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
-	"internal/cli/top":      {"the fleet, live, on a terminal", []string{"api", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
+	"internal/cli/top":      {"a fleet or a batch, live, on a terminal", []string{"api", "pkg/job", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
 	"cmd/guest":             {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
 
 	"images":                      {"recipes of images, embedded", nil},

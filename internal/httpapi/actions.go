@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/assay-run/assay/internal/admin"
@@ -33,11 +34,17 @@ func remoteOf(r *http.Request) string {
 	if err != nil {
 		host = r.RemoteAddr
 	}
-	if said := r.Header.Get("X-Forwarded-For"); said != "" {
-		host += " (X-Forwarded-For: " + job.Clip(said, 200) + ")"
+	if said := strings.Join(r.Header.Values("X-Forwarded-For"), ", "); said != "" {
+		if len(said) > maxForwarded {
+			said = "…" + said[len(said)-maxForwarded:]
+		}
+		host += " (X-Forwarded-For: " + said + ")"
 	}
 	return host
 }
+
+// maxForwarded is how much is kept of what was said on the way, in bytes: its end, which the nearest proxy said.
+const maxForwarded = 200
 
 // noted writes down what was done to something of the tenant's. What is done is not undone if that fails.
 func (s *Server) noted(r *http.Request, action, subject string, detail any) {

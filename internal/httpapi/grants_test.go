@@ -135,6 +135,14 @@ func TestActionsAreFollowed(t *testing.T) {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
 		}
 	}
+	long := strings.Repeat("192.0.2.1, ", 50)
+	if resp, body := f.do(http.MethodPut, "/v1/policies/q", `{}`, "Authorization", "Bearer of-a", "Content-Type", "application/json", "X-Forwarded-For", long+"203.0.113.7"); resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+	page, err = ops.Actions(ctx, store.ActionQuery{Subject: "q"})
+	if err != nil || len(page.Actions) != 1 || !strings.HasSuffix(page.Actions[0].Remote, "203.0.113.7)") || len(page.Actions[0].Remote) > 300 {
+		t.Errorf("behind a proxy: %+v, %v", page, err)
+	}
 	if _, err := a.Admin().Actions(ctx, store.ActionQuery{}); !errors.Is(err, job.ErrRefused) {
 		t.Errorf("a tenant: %v", err)
 	}

@@ -39,17 +39,21 @@ type Accepted struct {
 	URL   string    `json:"url"` // where to look, relative to the server
 }
 
-// CancelRequest names jobs by their labels.
+// CancelRequest names jobs: those under way to which all of it applies. It has to name something.
 type CancelRequest struct {
 	// Labels that a job has to have, all of them: its own or, for keys that it has
 	// not itself, those of its batch.
-	Labels map[string]string `json:"labels"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Batch  job.ID            `json:"batch,omitempty"`
+	State  job.State         `json:"state,omitempty"`   // queued, dispatched or running
+	DryRun bool              `json:"dry_run,omitempty"` // only say how many there are
 }
 
 // CancelReport says what a CancelRequest met.
 type CancelReport struct {
-	Canceled int64 `json:"canceled"` // jobs that waited: they are over
-	Stopping int64 `json:"stopping"` // jobs that run: they are being stopped
+	Canceled int64 `json:"canceled"`          // jobs that waited: they are over
+	Stopping int64 `json:"stopping"`          // jobs that run: they are being stopped
+	DryRun   bool  `json:"dry_run,omitempty"` // none of it was done
 }
 
 // BatchRequest is a batch as one JSON object. Every job is laid over Defaults:

@@ -124,6 +124,7 @@ func TestNoOperationCrossesTenants(t *testing.T) {
 		f.tryAll(o, token, func(op *openapi3.Operation) bool { return !puts(op) && !ofFleet(op) })
 	}
 	f.tryAll(o, "sub-c", puts)
+	f.cancelsNothing(o, "sub-b", "root-b")
 	f.unchanged(o)
 	// What is looked for would be seen.
 	for _, path := range []string{"/v1/jobs", "/v1/batches", "/v1/sessions", "/v1/policies", "/v1/secrets", "/v1/keys", "/v1/jobs/" + o.of["jobs"] + "/result"} {
@@ -175,6 +176,19 @@ func (f *fleet) try(o owned, token, method, template, query, body string) {
 	}
 	if resp.StatusCode >= 500 && resp.StatusCode != http.StatusServiceUnavailable {
 		tell("it fails")
+	}
+}
+
+// cancelsNothing has those tokens cancel what there is, in every way of saying so.
+func (f *fleet) cancelsNothing(o owned, tokens ...string) {
+	f.t.Helper()
+	for _, token := range tokens {
+		for _, body := range []string{`{"state":"running"}`, `{"batch":"` + o.of["batches"] + `"}`, `{"labels":{"x":"y"},"state":"running"}`} {
+			var report api.CancelReport
+			if f.want(http.StatusOK, &report, "POST", "/v1/jobs/cancel", body, "Authorization", "Bearer "+token); report.Canceled+report.Stopping != 0 {
+				f.t.Errorf("%s by %s cancels %+v", body, token, report)
+			}
+		}
 	}
 }
 

@@ -104,7 +104,7 @@ func TestActionsAreFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, err := ops.Actions(ctx, store.ActionQuery{Tenant: "a", Limit: 2})
-	if err != nil || len(page.Actions) != 2 || page.Next == "" || page.Actions[0].Action != "cancel by label" || page.Actions[1].Action != "delete secret" {
+	if err != nil || len(page.Actions) != 2 || page.Next == "" || page.Actions[0].Action != "cancel many" || page.Actions[1].Action != "delete secret" {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	var got []string
@@ -127,7 +127,7 @@ func TestActionsAreFollowed(t *testing.T) {
 			break
 		}
 	}
-	if want := "put policy, put policy, put secret, delete secret, cancel by label, put policy"; strings.Join(got, ", ") != want {
+	if want := "put policy, put policy, put secret, delete secret, cancel many, put policy"; strings.Join(got, ", ") != want {
 		t.Errorf("%v, want %s", got, want)
 	}
 	for path, want := range map[string]int{"/v1/admin/actions?since=soon": 422, "/v1/admin/actions/events?until=soon": 422, "/v1/admin/actions?actor=a&action=put+secret&since=2026-01-01T00:00:00Z": 200} {

@@ -79,6 +79,7 @@ func TestNoOperationCrossesLabels(t *testing.T) {
 	held := f.key("all", api.KeyRequest{Name: "held", Label: "run=other"}).Token
 	ofTenant := []string{"listPolicies", "getPolicy", "explainPolicy", "putBlob", "headBlob", "run", "submitJob", "submitBatch"} // which have no labels, or get it
 	f.tryAll(o, held, func(op *openapi3.Operation) bool { return !slices.Contains(ofTenant, op.OperationID) })
+	f.cancelsNothing(o, held)
 	f.unchanged(o)
 	mine := f.client(client.WithToken(held))
 	in, err := f.client(client.WithToken("all")).SubmitBatch(t.Context(), client.BatchOptions{Labels: map[string]string{"run": "other"}}, strings.NewReader(lines(1)))

@@ -213,7 +213,7 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, api.Accepted{ID: id, State: c.State, URL: "/v1/jobs/" + string(id)})
 }
 
-// cancelJobs ends whatever has the labels. Nothing named would be everything, and
+// cancelJobs ends whatever a request names. Nothing named would be everything, and
 // is refused.
 func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	if err := web.WantJSON(r); err != nil {
@@ -227,25 +227,25 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	if err := job.Decode(raw, "", &req); err != nil {
 		return err
 	}
-	if len(req.Labels) == 0 {
-		return job.Invalid("labels", "name at least one label that the jobs have, such as {\"run\": \"7\"}")
-	}
-	if err := admit.CheckBatch(store.NewBatch{Labels: req.Labels}); err != nil {
+	if err := checkCancel(req); err != nil {
 		return err
 	}
 	if req.Labels, err = admit.HeldIn(r.Context()).Labels(req.Labels); err != nil {
 		return err
 	}
-	report, told := api.CancelReport{}, map[store.LeaseRef]bool{}
+	q := store.CancelQuery{Labels: req.Labels, Batch: req.Batch, State: req.State, DryRun: req.DryRun}
+	report, told := api.CancelReport{DryRun: req.DryRun}, map[store.LeaseRef]bool{}
 	for more := true; more; {
 		var c store.Canceled
 		err := s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
-			c, err = s.Store.CancelLabeled(r.Context(), web.Tenant(r), req.Labels)
+			c, err = s.Store.CancelMany(r.Context(), web.Tenant(r), q)
 			return err
 		})
-		s.stop(r, c.Running...) // those that were met before an error, too
+		if !req.DryRun {
+			s.stop(r, c.Running...) // those that were met before an error, too
+		}
 		if err != nil {
-			return fmt.Errorf("cancel by label: %w", err)
+			return fmt.Errorf("cancel many jobs: %w", err)
 		}
 		for _, l := range c.Running {
 			told[l.LeaseRef] = true
@@ -254,14 +254,29 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 		more = c.More
 	}
 	report.Stopping = int64(len(told))
-	s.noted(r, "cancel by label", labelsText(req.Labels), report)
+	if !req.DryRun {
+		s.noted(r, "cancel many", canceled(req), report)
+	}
 	return web.WriteJSON(w, http.StatusOK, report)
 }
 
-// labelsText is labels as the record of an action has them.
-func labelsText(labels map[string]string) string {
-	raw, _ := json.Marshal(labels) // text marshals
+// canceled is what was to be canceled, as the record of it has that.
+func canceled(req api.CancelRequest) string {
+	raw, _ := json.Marshal(req) // text marshals
 	return job.Clip(string(raw), 500)
+}
+
+func checkCancel(req api.CancelRequest) error {
+	if len(req.Labels) == 0 && req.Batch == "" && req.State == "" {
+		return job.Invalid("labels", "name at least one label that the jobs have, such as {\"run\": \"7\"}, or their batch or state")
+	}
+	if _, err := job.ParseID(string(req.Batch)); req.Batch != "" && err != nil {
+		return job.Invalid("batch", "%.40q is not the id of a batch", req.Batch)
+	}
+	if req.State != "" && (!req.State.Valid() || req.State.Terminal()) {
+		return job.Invalid("state", "%.40q must be queued, dispatched or running", req.State)
+	}
+	return admit.CheckBatch(store.NewBatch{Labels: req.Labels})
 }
 
 // stop tells the workers of what is running. A message that gets lost costs a

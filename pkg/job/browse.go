@@ -35,20 +35,6 @@ type FailureCluster struct {
 	Example   ID      `json:"example"` // one of them
 }
 
-// Cell is a job on the map of its batch.
-type Cell struct {
-	ID         ID
-	State      State
-	Outcome    Outcome // empty: it is not over
-	DurationMS int64   // from its start to its end, or to now; 0: it did not start
-}
-
-// BatchMap is a part of a batch's jobs in the order of their ids, in which they were submitted.
-type BatchMap struct {
-	Cells []Cell
-	Next  ID // behind which the next part begins; empty: there is none
-}
-
 // Comparison says what differs between two batches of the same jobs: how each of them ended in the one and in the other.
 type Comparison struct {
 	A ID `json:"a"`

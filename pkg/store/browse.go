@@ -23,7 +23,7 @@ type Browser interface {
 	BatchSummary(ctx context.Context, tenant string, batch job.ID) (*job.BatchSummary, error)
 	// BatchMap returns up to n jobs of a batch, at most MaxMap, with ids greater than after: all of them from there on, in
 	// the order of their ids. It too may end early, and has a Next then.
-	BatchMap(ctx context.Context, tenant string, batch, after job.ID, n int) (*job.BatchMap, error)
+	BatchMap(ctx context.Context, tenant string, batch, after job.ID, n int) (*BatchMap, error)
 	// CompareBatches pairs the jobs of two batches, the first MaxCompare of each, and returns up to n of the pairs that flipped,
 	// from the one with the number from on.
 	CompareBatches(ctx context.Context, tenant string, a, b job.ID, from, n int) (*job.Comparison, error)
@@ -69,4 +69,18 @@ type BatchQuery struct {
 type BatchPage struct {
 	Batches []job.Batch
 	Next    job.ID // to be Before for the next page; empty: there is none
+}
+
+// Cell is a job on the map of its batch.
+type Cell struct {
+	ID         job.ID
+	State      job.State
+	Outcome    job.Outcome // empty: it is not over
+	DurationMS int64       // from its start to its end, or to now; 0: it did not start
+}
+
+// BatchMap is a part of a batch's jobs in the order of their ids, in which they were submitted.
+type BatchMap struct {
+	Cells []Cell
+	Next  job.ID // behind which the next part begins; empty: there is none
 }

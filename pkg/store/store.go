@@ -117,11 +117,10 @@ type Scheduler interface {
 	// ones only. Of a large batch it leaves jobs to be canceled by saying it again,
 	// or by Reap: what runs should be told before what waits is all gone.
 	CancelBatch(ctx context.Context, batch job.ID) ([]Canceling, error)
-	// CancelLabeled does the same to every job of a tenant that is under way and
-	// has all of the labels, its own or, where it does not have the key itself,
-	// those of its batch. Of very many it leaves some, to be canceled by saying it
-	// again. job.ErrInvalid if there are no labels.
-	CancelLabeled(ctx context.Context, tenant string, labels map[string]string) (Canceled, error)
+	// CancelMany does the same to every job of a tenant that is under way and to which
+	// the query applies. Of very many it leaves some, to be canceled by saying it
+	// again. job.ErrInvalid if the query names nothing.
+	CancelMany(ctx context.Context, tenant string, q CancelQuery) (Canceled, error)
 
 	// Reap takes back expired leases, those of workers that were started anew, and stale
 	// dispatches, expires overdue jobs, gives up those that workers ended under, completes interrupted cancels, abandons batches whose leases are over, drops abandoned open batches and forgets

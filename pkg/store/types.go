@@ -209,6 +209,14 @@ type GrantIf struct {
 	Entry   string // what is told of it is not what this entry of a file told last
 }
 
+// CancelQuery says which jobs are canceled: those under way to which all of it applies.
+type CancelQuery struct {
+	Labels map[string]string // its own or, for keys that it has not itself, its batch's
+	Batch  job.ID            // empty: any, and none
+	State  job.State         // queued, dispatched or running; empty: any of them
+	DryRun bool              // nothing is canceled: the answer says what would be
+}
+
 // Canceled is what became of a request to cancel many jobs.
 type Canceled struct {
 	Running []Canceling // that have to be told

@@ -257,7 +257,7 @@ func (h *Handlers) batchMap(w http.ResponseWriter, r *http.Request) error {
 			return job.Invalid("after", "%.40q is not the next of a part of a map", text)
 		}
 	}
-	var m *job.BatchMap
+	var m *store.BatchMap
 	if err := h.read(r, func() (err error) {
 		m, err = h.Store.BatchMap(r.Context(), web.Tenant(r), id, after, int(limit))
 		return err

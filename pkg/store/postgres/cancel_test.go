@@ -17,7 +17,7 @@ func TestCancelInParts(t *testing.T) {
 	for how, cancel := range map[string]func(s *Store, batch job.ID) ([]store.Canceling, error){
 		"batch": func(s *Store, batch job.ID) ([]store.Canceling, error) { return s.CancelBatch(t.Context(), batch) },
 		"label": func(s *Store, batch job.ID) ([]store.Canceling, error) {
-			c, err := s.CancelLabeled(t.Context(), "acme", map[string]string{"batch": string(batch)})
+			c, err := s.CancelMany(t.Context(), "acme", store.CancelQuery{Labels: map[string]string{"batch": string(batch)}})
 			return c.Running, err
 		},
 		"reap": func(s *Store, batch job.ID) ([]store.Canceling, error) {

@@ -47,9 +47,21 @@ func testCancelLabeled(t *testing.T, open Open) {
 	f.must(err)
 	f.must(f.AppendJobs(ctx, unsealed, []store.NewJob{labeled("open", sought)}))
 
-	_, err = f.CancelLabeled(ctx, tenant, nil)
+	_, err = f.CancelMany(ctx, tenant, store.CancelQuery{Labels: nil})
 	f.mustBe(err, job.ErrInvalid)
-	got, err := f.CancelLabeled(ctx, tenant, want)
+	for _, c := range []struct {
+		query       store.CancelQuery
+		runs, waits int
+	}{
+		{store.CancelQuery{Labels: want}, 1, 4}, {store.CancelQuery{Labels: want, State: job.Running}, 1, 0}, {store.CancelQuery{State: job.Queued}, 0, 6},
+		{store.CancelQuery{State: job.Dispatched}, 0, 1}, {store.CancelQuery{Batch: job.NewID()}, 0, 0}, {store.CancelQuery{Batch: unsealed}, 0, 0},
+	} {
+		c.query.DryRun = true
+		if got, err := f.CancelMany(ctx, tenant, c.query); err != nil || len(got.Running) != c.runs || got.Ended != int64(c.waits) {
+			f.Errorf("would cancel %+v: %+v, %v", c.query, got, err)
+		}
+	}
+	got, err := f.CancelMany(ctx, tenant, store.CancelQuery{Labels: want})
 	f.must(err)
 	if wanted := (store.Canceled{Running: []store.Canceling{{LeaseRef: lease, Worker: worker, State: job.Running}}, Ended: 4}); !cmp.Equal(got, wanted) {
 		f.Errorf("got %+v, want %+v", got, wanted)
@@ -70,7 +82,7 @@ func testCancelLabeled(t *testing.T, open Open) {
 	if r := f.result(ended.Job); r.Outcome != job.Succeeded {
 		f.Errorf("a job that was over is %s", r.Outcome)
 	}
-	if got, err := f.CancelLabeled(ctx, tenant, want); err != nil || !cmp.Equal(got, store.Canceled{}) {
+	if got, err := f.CancelMany(ctx, tenant, store.CancelQuery{Labels: want}); err != nil || !cmp.Equal(got, store.Canceled{}) {
 		f.Errorf("sent again: %+v, %v", got, err)
 	}
 	f.must(f.SealBatch(ctx, unsealed, 1)) // accepted after the cancel
@@ -83,7 +95,7 @@ func testCancelLabeled(t *testing.T, open Open) {
 	f.must(err)
 	both := maps.Clone(b.Labels)
 	both["sample"] = "1"
-	if got, err := f.CancelLabeled(ctx, tenant, both); err != nil || got.Ended != 1 {
+	if got, err := f.CancelMany(ctx, tenant, store.CancelQuery{Labels: both}); err != nil || got.Ended != 1 {
 		f.Errorf("canceled %+v, %v, want the one that inherits", got, err)
 	}
 	f.wantState(inherits.ID, job.Canceled)

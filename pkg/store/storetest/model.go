@@ -235,7 +235,7 @@ func (m *model) cancelAll(t *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(t, "rarely") > 0 {
 		t.Skip("nothing would be left")
 	}
-	c, err := m.CancelLabeled(m.Context(), tenant, map[string]string{"k": "v"})
+	c, err := m.CancelMany(m.Context(), tenant, store.CancelQuery{Labels: map[string]string{"k": "v"}})
 	if err != nil || len(c.Running) != len(m.in(job.Running)) || c.Ended != int64(len(m.in(job.Queued, job.Dispatched))) || c.More {
 		t.Fatalf("canceled %+v, %v; the model has %d and %d", c, err, len(m.in(job.Queued, job.Dispatched)), len(m.in(job.Running)))
 	}

@@ -30,21 +30,21 @@ SELECT j.id, coalesce(j.outcome, j.state), left(j.identity, 600)
 FROM jobs j WHERE j.id >= $1 AND j.id < $2 AND j.batch_id = $3 ORDER BY j.id LIMIT $4`
 
 // ends are what the states and the outcomes say of a job.
-var ends = func() map[string]job.Cell {
-	all := map[string]job.Cell{}
+var ends = func() map[string]store.Cell {
+	all := map[string]store.Cell{}
 	for _, s := range []job.State{job.Queued, job.Dispatched, job.Running} {
-		all[string(s)] = job.Cell{State: s}
+		all[string(s)] = store.Cell{State: s}
 	}
 	for _, o := range job.Outcomes {
-		all[string(o)] = job.Cell{State: o.State(), Outcome: o}
+		all[string(o)] = store.Cell{State: o.State(), Outcome: o}
 	}
 	return all
 }()
 
 // BatchMap implements store.Browser.
-func (s *Reader) BatchMap(ctx context.Context, tenant string, batch, after job.ID, n int) (*job.BatchMap, error) {
+func (s *Reader) BatchMap(ctx context.Context, tenant string, batch, after job.ID, n int) (*store.BatchMap, error) {
 	n = min(n, store.MaxMap)
-	m := &job.BatchMap{}
+	m := &store.BatchMap{}
 	err := s.db.Do(ctx, "map of a batch", func(ctx context.Context) error {
 		t, err := s.db.KnownTenant(ctx, tenant)
 		if err != nil {
@@ -66,7 +66,7 @@ func (s *Reader) BatchMap(ctx context.Context, tenant string, batch, after job.I
 		if err != nil {
 			return err
 		}
-		*m = job.BatchMap{Cells: make([]job.Cell, 0, min(int64(n), b.total))}
+		*m = store.BatchMap{Cells: make([]store.Cell, 0, min(int64(n), b.total))}
 		if err := scanCells(rows, m); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (s *Reader) cellsTo(ctx context.Context, begin pgtype.UUID, below job.ID, l
 	return pg.JobID(id), true, err
 }
 
-func scanCells(rows pgx.Rows, m *job.BatchMap) error {
+func scanCells(rows pgx.Rows, m *store.BatchMap) error {
 	var id pgtype.UUID
 	var end string
 	var ms int64

@@ -704,11 +704,12 @@ class API:
         return models.Accepted.from_dict((self._transport.send(c)).json())
 
     def cancel_jobs(self, body: models.CancelRequest | Mapping[str, Any]) -> models.CancelReport:
-        """End every job that has some labels.
+        """End every job that has some labels, or is of a batch or in a state.
 
-        Of the tenant's jobs under way, those that have all of the labels: their own or, for keys that a job has not
-        itself, those of its batch. Those that wait are canceled at once, those that run within two seconds. Saying it
-        again is harmless.
+        Of the tenant's jobs under way, those to which all applies that is named; something has to be. Labels are a
+        job's own or, for keys that it has not itself, those of its batch. Those that wait are canceled at once, those
+        that run within two seconds. Saying it again is harmless. With `dry_run` nothing is done: the answer says how
+        many there are.
         """
         c = operation("POST", "/v1/jobs/cancel", body=body, content="application/json")
         return models.CancelReport.from_dict((self._transport.send(c)).json())

@@ -32,6 +32,7 @@ type Store interface {
 	Leaders
 	Operations
 	Steering
+	Eraser
 	Sessions
 	Callbacks
 	ResultCache

@@ -303,6 +303,15 @@ class AsyncAPI:
         c = operation("GET", "/v1/batches/states", query={"id": id}, header={"If-None-Match": if_none_match})
         return models.BatchStates.from_dict((await self._transport.send(c)).json())
 
+    async def delete_batch(self, id: str) -> models.Action:
+        """Erase a batch that is over.
+
+        With all of its jobs, as `DELETE /v1/jobs/{id}` does. If it is broken off, what is left goes when it is said
+        again. For admins.
+        """
+        c = operation("DELETE", "/v1/batches/{id}", path={"id": id})
+        return models.Action.from_dict((await self._transport.send(c)).json())
+
     async def get_batch(self, id: str, *, wait: str | None = None, if_none_match: str | None = None) -> models.Batch:
         """A batch and how far it is.
 
@@ -635,14 +644,24 @@ class AsyncAPI:
         return models.Accepted.from_dict((await self._transport.send(c)).json())
 
     async def cancel_jobs(self, body: models.CancelRequest | Mapping[str, Any]) -> models.CancelReport:
-        """End every job that has some labels.
+        """End every job that has some labels, or is of a batch or in a state.
 
-        Of the tenant's jobs under way, those that have all of the labels: their own or, for keys that a job has not
-        itself, those of its batch. Those that wait are canceled at once, those that run within two seconds. Saying it
-        again is harmless.
+        Of the tenant's jobs under way, those to which all applies that is named; something has to be. Labels are a
+        job's own or, for keys that it has not itself, those of its batch. Those that wait are canceled at once, those
+        that run within two seconds. Saying it again is harmless. With `dry_run` nothing is done: the answer says how
+        many there are.
         """
         c = operation("POST", "/v1/jobs/cancel", body=body, content="application/json")
         return models.CancelReport.from_dict((await self._transport.send(c)).json())
+
+    async def delete_job(self, id: str) -> models.Action:
+        """Erase a job that is over.
+
+        With its spec, attempts, result, artifacts and outputs; its batch counts it no longer. What stays is a record
+        that it was done, and by whom. 409 while the job, or the batch that it is of, is not over. For admins.
+        """
+        c = operation("DELETE", "/v1/jobs/{id}", path={"id": id})
+        return models.Action.from_dict((await self._transport.send(c)).json())
 
     async def get_job(
         self, id: str, *, wait: str | None = None, fields: str | None = None, if_none_match: str | None = None

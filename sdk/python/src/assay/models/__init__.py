@@ -332,20 +332,28 @@ class CancelReport(Model):
 
     Attributes:
         canceled: Jobs that waited. They are over.
+        dry_run: Nothing was done: so many would have been.
         stopping: Jobs that run. They are being stopped.
     """
 
     canceled: int
+    dry_run: bool | None = None
     stopping: int
     _zeros: ClassVar[dict[str, str]] = {"canceled": "int", "stopping": "int"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRequest(Model):
-    """A JSON object of the API, CancelRequest."""
+    """A JSON object of the API, CancelRequest.
 
-    labels: dict[str, str]
-    _zeros: ClassVar[dict[str, str]] = {"labels": "dict"}
+    Attributes:
+        dry_run: Only say how many there are.
+    """
+
+    batch: str | None = None
+    dry_run: bool | None = None
+    labels: dict[str, str] | None = None
+    state: Literal["queued", "dispatched", "running", None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ type batchCmd struct {
 	List    batchListCmd    `cmd:"" help:"List batches, newest first."`
 	Results batchResultsCmd `cmd:"" help:"Print the results that are there, in the order they were recorded."`
 	Cancel  batchCancelCmd  `cmd:"" help:"End every job of a batch."`
+	Delete  batchDeleteCmd  `cmd:"" help:"Erase a batch that is over, with its jobs and all that they left."`
 	Retry   batchRetryCmd   `cmd:"" help:"Submit the jobs that did not succeed again, as a new batch."`
 }
 
@@ -212,6 +213,20 @@ func (c *batchCancelCmd) Run(a *app) error {
 		return err
 	}
 	return a.showBatch(api, b, false)
+}
+
+type batchDeleteCmd struct {
+	ID string `arg:"" help:"The batch."`
+}
+
+// Run erases a batch.
+func (c *batchDeleteCmd) Run(a *app) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	done, err := api.DeleteBatch(a.ctx, job.ID(c.ID))
+	return a.erased(done, err)
 }
 
 type batchRetryCmd struct {

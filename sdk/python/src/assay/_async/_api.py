@@ -306,8 +306,8 @@ class AsyncAPI:
     async def delete_batch(self, id: str) -> models.Action:
         """Erase a batch that is over.
 
-        With all of its jobs, as `DELETE /v1/jobs/{id}` does. If it is broken off, what is left goes when it is said
-        again. For admins.
+        With all of its jobs, as `DELETE /v1/jobs/{id}` does. If it is broken off, what is left goes with the next
+        request. For admins.
         """
         c = operation("DELETE", "/v1/batches/{id}", path={"id": id})
         return models.Action.from_dict((await self._transport.send(c)).json())

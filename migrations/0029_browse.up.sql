@@ -6,3 +6,7 @@ ALTER TABLE batches ADD COLUMN spanned bigint NOT NULL DEFAULT 0;
 
 -- The list of all tenants' batches.
 CREATE INDEX batches_sealed ON batches (sealed_at, id) WHERE sealed_at IS NOT NULL;
+
+-- Results that were erased left gaps in the numbers of a batch: how many, and their sum.
+ALTER TABLE batch_counts ADD COLUMN erased bigint NOT NULL DEFAULT 0;
+ALTER TABLE batch_counts ADD COLUMN erased_numbers bigint NOT NULL DEFAULT 0;

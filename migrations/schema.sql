@@ -129,6 +129,8 @@ CREATE TABLE public.batch_counts (
     check_error bigint DEFAULT 0 NOT NULL,
     setup_error bigint DEFAULT 0 NOT NULL,
     compile_error bigint DEFAULT 0 NOT NULL,
+    erased bigint DEFAULT 0 NOT NULL,
+    erased_numbers bigint DEFAULT 0 NOT NULL,
     CONSTRAINT batch_counts_bounded CHECK ((recorded <= total)),
     CONSTRAINT batch_counts_ended CHECK (((recorded = total) = (ended_at IS NOT NULL)))
 )

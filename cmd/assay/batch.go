@@ -22,6 +22,7 @@ type batchCmd struct {
 	Watch   batchWatchCmd   `cmd:"" help:"Show a batch, live: how far it is, how its jobs end and what is wrong with them."`
 	Results batchResultsCmd `cmd:"" help:"Print the results that are there, in the order they were recorded."`
 	Cancel  batchCancelCmd  `cmd:"" help:"End every job of a batch."`
+	Delete  batchDeleteCmd  `cmd:"" help:"Erase a batch that is over, with its jobs and all that they left."`
 	Retry   batchRetryCmd   `cmd:"" help:"Submit the jobs that did not succeed again, as a new batch."`
 }
 
@@ -242,6 +243,20 @@ func (c *batchCancelCmd) Run(a *app) error {
 		return err
 	}
 	return a.showBatch(api, b, false)
+}
+
+type batchDeleteCmd struct {
+	ID string `arg:"" help:"The batch."`
+}
+
+// Run erases a batch.
+func (c *batchDeleteCmd) Run(a *app) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	done, err := api.DeleteBatch(a.ctx, job.ID(c.ID))
+	return a.erased(done, err)
 }
 
 type batchRetryCmd struct {

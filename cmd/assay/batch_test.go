@@ -98,7 +98,7 @@ func TestJobCommands(t *testing.T) {
 	if code, stdout, _ := s.assay(t.Context(), "", "job", "cancel", string(someID)); code != 0 || !strings.Contains(stdout, "being stopped") {
 		t.Errorf("cancel: exit %d, %q", code, stdout)
 	}
-	if code, stdout, stderr := s.assay(t.Context(), "", "job", "list", "--state", "finished", "--outcome", "failed", "--label", "run=7", "--since", "1h", "--limit", "1"); code != 0 ||
+	if code, stdout, stderr := s.assay(t.Context(), "", "job", "list", "--name", "tw*", "--worker", "w1", "--message", "m", "--min-duration", "1s", "--state", "finished", "--outcome", "failed", "--label", "run=7", "--since", "1h", "--limit", "1"); code != 0 ||
 		!strings.HasPrefix(stdout, "job "+string(someID)+" (one): finished, failed on w1, submitted ") || strings.Count(stdout, "\n") != 1 {
 		t.Errorf("list: exit %d, %q, %q", code, stdout, stderr)
 	}
@@ -106,7 +106,15 @@ func TestJobCommands(t *testing.T) {
 		stdout != "3 jobs canceled, 2 being stopped\n" || s.body != `{"labels":{"k":"v","run":"7"}}` {
 		t.Errorf("cancel by label: exit %d, %q, sent %s", code, stdout, s.body)
 	}
-	for _, args := range [][]string{{"job", "cancel"}, {"job", "cancel", string(someID), "--label", "run=7"}} {
+	if code, _, _ := s.assay(t.Context(), "", "job", "cancel", "--state", "queued", "--dry-run"); code != 0 || s.body != `{"state":"queued","dry_run":true}` {
+		t.Errorf("cancel by state: exit %d, sent %s", code, s.body)
+	}
+	for _, what := range []string{"job", "batch"} {
+		if code, stdout, _ := s.assay(t.Context(), "", what, "delete", string(someID)); code != 0 || stdout != "erase "+what+" "+string(someID)+": done\n" {
+			t.Errorf("delete a %s: exit %d, %q", what, code, stdout)
+		}
+	}
+	for _, args := range [][]string{{"job", "cancel"}, {"job", "cancel", "--dry-run"}, {"job", "cancel", string(someID), "--label", "run=7"}} {
 		if code, _, stderr := s.assay(t.Context(), "", args...); code == 0 || !strings.Contains(stderr, "--label") {
 			t.Errorf("%v: exit %d, %q", args, code, stderr)
 		}

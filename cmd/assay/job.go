@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
@@ -22,7 +23,8 @@ type jobCmd struct {
 	List      jobListCmd      `cmd:"" help:"List jobs, newest first."`
 	Logs      jobLogsCmd      `cmd:"" help:"Print what a finished job wrote."`
 	Artifacts jobArtifactsCmd `cmd:"" help:"List the files that a job left behind, or fetch them."`
-	Cancel    jobCancelCmd    `cmd:"" help:"End a job, or all jobs with some labels."`
+	Cancel    jobCancelCmd    `cmd:"" help:"End a job, or all jobs with some labels, of a batch or in a state."`
+	Delete    jobDeleteCmd    `cmd:"" help:"Erase a job that is over, with all that it left."`
 }
 
 type jobGetCmd struct {
@@ -133,37 +135,45 @@ func (a *app) printOutput(api *client.Client, id job.ID, stream string, step int
 }
 
 type jobCancelCmd struct {
-	ID    string            `arg:"" optional:"" help:"The job."`
-	Label map[string]string `placeholder:"KEY=VALUE" help:"Instead of a job: every job that has all of these labels, its own or its batch's."`
+	ID     string            `arg:"" optional:"" help:"The job."`
+	Label  map[string]string `placeholder:"KEY=VALUE" help:"Instead of a job: every job that has all of these labels, its own or its batch's."`
+	Batch  string            `placeholder:"ID" help:"Instead of a job: every job of this batch."`
+	State  string            `enum:",queued,dispatched,running" default:"" placeholder:"STATE" help:"Instead of a job: every job that is queued, dispatched or running."`
+	DryRun bool              `help:"Only say how many there are."`
 }
 
 // Validate refuses both ways of naming jobs at once, and neither.
 func (c *jobCancelCmd) Validate() error {
-	if (c.ID == "") == (len(c.Label) == 0) {
-		return errors.New("name a job, or its labels with --label KEY=VALUE")
+	many := len(c.Label) > 0 || c.Batch != "" || c.State != ""
+	if (c.ID == "") != many || c.DryRun && !many {
+		return errors.New("name a job, or its labels with --label KEY=VALUE, its --batch or its --state")
 	}
 	return nil
 }
 
-// Run cancels a job, or all with some labels.
+// Run cancels a job, or all of some.
 func (c *jobCancelCmd) Run(a *app) error {
 	api, err := a.client()
 	if err != nil {
 		return err
 	}
 	if c.ID == "" {
-		return c.labeled(a, api)
+		return c.many(a, api)
 	}
 	return c.one(a, api)
 }
 
-func (c *jobCancelCmd) labeled(a *app, api *client.Client) error {
-	got, err := api.CancelLabeled(a.ctx, c.Label)
+func (c *jobCancelCmd) many(a *app, server *client.Client) error {
+	got, err := server.CancelMany(a.ctx, api.CancelRequest{Labels: c.Label, Batch: job.ID(c.Batch), State: job.State(c.State), DryRun: c.DryRun})
 	if err != nil {
 		return err
 	}
 	if a.JSON {
 		return a.printJSON(got)
+	}
+	if got.DryRun {
+		a.printf("%d jobs that wait would be canceled, and %d that run stopped\n", got.Canceled, got.Stopping)
+		return nil
 	}
 	a.printf("%d jobs canceled, %d being stopped\n", got.Canceled, got.Stopping)
 	return nil

@@ -104,7 +104,8 @@ func newServer(t *testing.T, result job.Result) *server {
 			return
 		}
 		name := "one"
-		if filtered := q.Get("state") == "finished" && q.Get("outcome") == "failed" && q.Get("label") == "run=7" && q.Get("since") != ""; !filtered {
+		if filtered := q.Get("state") == "finished" && q.Get("outcome") == "failed" && q.Get("label") == "run=7" && q.Get("since") != ""; !filtered || q.Has("worker") &&
+			(q.Get("name_prefix") != "tw" || q.Get("worker") != "w1" || q.Get("message") != "m" || q.Get("min_duration") != "1s") {
 			name = "unfiltered"
 		}
 		answer(w, http.StatusOK, api.JobList{Next: someID, Jobs: []job.Summary{
@@ -116,6 +117,12 @@ func newServer(t *testing.T, result job.Result) *server {
 		s.mu.Unlock()
 		answer(w, http.StatusOK, api.Accepted{ID: someID, State: job.Running})
 	})
+	for _, what := range []string{"job", "batch"} {
+		path := map[string]string{"job": "DELETE /v1/jobs/{id}", "batch": "DELETE /v1/batches/{id}"}[what]
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			answer(w, http.StatusOK, store.Action{ID: someID, Action: "erase " + what, Subject: r.PathValue("id"), Outcome: store.ActionDone})
+		})
+	}
 	mux.HandleFunc("POST /v1/jobs/cancel", func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		s.mu.Lock()

@@ -50,7 +50,7 @@ func newAPI(p parts) *httpapi.Server {
 		}),
 		Sessions: session.New(session.Config{Store: p.store, Line: p.queue, Fleet: workers, Admit: admits, Log: log}),
 		Admin: &admin.Admin{
-			Store: p.store, Fleet: p.dispatcher, Wake: p.dispatcher.Wake, Stop: p.queue.SendCancel, Pool: workers.Pool,
+			Store: p.store, Objects: p.objects, Fleet: p.dispatcher, Wake: p.dispatcher.Wake, Stop: p.queue.SendCancel, Pool: workers.Pool,
 			Version: version.String(), Log: log,
 		},
 		Workers: workers,

@@ -22,6 +22,9 @@ type Store interface {
 	store.Steering
 	store.Keys
 	store.Tenants
+	store.Eraser
+	Job(ctx context.Context, tenant string, id job.ID) (*job.Job, error)
+	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)
 	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
 }
 
@@ -36,6 +39,7 @@ type Fleet interface {
 // Admin acts. All is needed, unless it says otherwise.
 type Admin struct {
 	Store   Store
+	Objects Objects
 	Fleet   Fleet                                        // optional: dispatchers then find out by themselves, in seconds
 	Wake    func()                                       // says that what may run is another
 	Stop    func(worker string, l store.LeaseRef) error  // tells a worker to stop an attempt

@@ -92,7 +92,7 @@ var table = map[string]row{
 	"pkg/client": {"Go client of the API", []string{"api", "pkg/fleet", "pkg/job", "pkg/policy"}},
 	"api":        {"the contract: wire types, OpenAPI", []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement"}},
 
-	"internal/admin":                  {"what operators do by hand", []string{"api", "pkg/job", "pkg/store", "internal/fleet", "internal/identity", "internal/tenants"}},
+	"internal/admin":                  {"what operators do by hand", []string{"api", "pkg/job", "pkg/object", "pkg/store", "internal/fleet", "internal/identity", "internal/tenants"}},
 	"internal/tenants":                {"what tenants are granted: judged, and read from a file", []string{"pkg/job", "pkg/policy", "pkg/store"}},
 	"internal/admit":                  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/language", "pkg/object")},
 	"internal/recent":                 {"what was read a moment ago, for many", nil},

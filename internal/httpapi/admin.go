@@ -106,3 +106,18 @@ func (s *Server) getTenant(w http.ResponseWriter, r *http.Request) error {
 	}
 	return web.WriteJSON(w, http.StatusOK, found)
 }
+
+// erase removes what the path names of the tenant's, and answers with the record of it.
+func (s *Server) erase(f func(a *admin.Admin, ctx context.Context, who admin.Who, tenant string, id job.ID) (*store.Action, error)) serve {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, err := web.ID(r)
+		if err != nil {
+			return err
+		}
+		done, err := f(s.Admin, r.Context(), whoOf(r), web.Tenant(r), id)
+		if err != nil {
+			return err
+		}
+		return web.WriteJSON(w, http.StatusOK, done)
+	}
+}

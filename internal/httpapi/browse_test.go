@@ -13,6 +13,7 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 // mixed is a batch of five jobs that is done; the last two failed.
@@ -214,6 +215,77 @@ func TestBrowsingIsOfOneTenant(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/jobs?tenant=" + b.Tenant, "/v1/jobs?tenant=*", "/v1/batches?tenant=*"} {
 		f.want(http.StatusForbidden, nil, "GET", path, "", "Authorization", "Bearer of-mean")
+	}
+}
+
+// What is erased is gone, with what it left in the object store; what is not over stays.
+func TestEraseJobsAndBatches(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	stored := func() (n int) {
+		for _, err := range f.objects.List(t.Context(), "") {
+			if n++; err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	var r job.Result
+	f.want(http.StatusOK, &r, "POST", "/v1/run", python("artifact"))
+	var b job.Batch
+	f.want(http.StatusCreated, &b, "POST", "/v1/batches?ids=true", `{"jobs":[`+python("artifact")+`,`+python("x")+`,`+python("hang")+`]}`)
+	one, all, last := "/v1/jobs/"+string(b.IDs[0]), "/v1/batches/"+string(b.ID), "/v1/jobs/"+string(b.IDs[2])
+	f.want(http.StatusOK, nil, "GET", one+"/result?wait=10s", "")
+	for _, path := range []string{one, all, last} {
+		f.want(http.StatusConflict, nil, "DELETE", path, "")
+	}
+	if n := stored(); n != 2 {
+		t.Errorf("%d objects, want 2", n)
+	}
+	f.want(http.StatusOK, nil, "POST", last+"/cancel", "")
+	f.want(http.StatusOK, &b, "GET", all+"?wait=10s", "")
+	var done store.Action
+	f.want(http.StatusOK, &done, "DELETE", one, "")
+	if done.Subject != string(b.IDs[0]) || done.Actor == "" || done.Detail != nil {
+		t.Errorf("record %+v", done)
+	}
+	f.want(http.StatusNotFound, nil, "GET", one, "")
+	if f.want(http.StatusOK, &b, "GET", all, ""); b.Total != 2 || stored() != 1 {
+		t.Errorf("%+v, %d objects", b, stored())
+	}
+	f.want(http.StatusOK, nil, "DELETE", all, "")
+	f.want(http.StatusNotFound, nil, "GET", all, "")
+	f.want(http.StatusNotFound, nil, "GET", last, "")
+	f.want(http.StatusOK, nil, "DELETE", "/v1/jobs/"+string(r.ID), "")
+	if n := stored(); n != 0 {
+		t.Errorf("%d objects are left", n)
+	}
+}
+
+func TestCancelDryRun(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.runner.hold()
+	var b job.Batch
+	f.want(http.StatusCreated, &b, "POST", "/v1/batches", `{"jobs":[`+python("x")+`,`+python("x")+`]}`)
+	f.want(http.StatusCreated, nil, "POST", "/v1/jobs", python("x"))
+	for body, want := range map[string]int64{`{"batch":"` + string(b.ID) + `","dry_run":true}`: 2, `{"state":"queued","dry_run":true}`: 3, `{"state":"running","dry_run":true}`: 0} {
+		var got api.CancelReport
+		f.want(http.StatusOK, &got, "POST", "/v1/jobs/cancel", body)
+		if got.Canceled != want || !got.DryRun {
+			t.Errorf("%s: %+v", body, got)
+		}
+	}
+	var got api.CancelReport
+	if f.want(http.StatusOK, &got, "POST", "/v1/jobs/cancel", `{"batch":"`+string(b.ID)+`"}`); got.Canceled != 2 || got.DryRun {
+		t.Errorf("canceled: %+v", got)
+	}
+	for body, field := range map[string]string{`{"dry_run":true}`: "labels", `{"state":"finished"}`: "state", `{"batch":"x"}`: "batch"} {
+		var p api.ProblemDetails
+		f.want(http.StatusUnprocessableEntity, &p, "POST", "/v1/jobs/cancel", body)
+		if len(p.Errors) != 1 || p.Errors[0].Field != field {
+			t.Errorf("%s: %+v", body, p)
+		}
 	}
 }
 

@@ -71,6 +71,7 @@ type Secrets interface {
 // Objects is where blobs and artifacts are; *object.Store is one.
 type Objects interface {
 	files.Objects
+	admin.Objects
 	PutBlob(ctx context.Context, tenant string, r io.Reader, limit int64) (ref string, n int64, err error)
 	StatBlob(ctx context.Context, tenant, ref string) (object.Info, error)
 }
@@ -245,6 +246,9 @@ func (s *Server) routes() []web.Route {
 	all = append(all, s.links.Routes()...)
 	all = append(all, s.uploads.Routes()...)
 	all = append(all, s.browse.Routes()...)
+	all = append(all,
+		web.At("DELETE /v1/jobs/{id}", identity.Admin, s.erase((*admin.Admin).EraseJob)),
+		web.At("DELETE /v1/batches/{id}", identity.Admin, s.erase((*admin.Admin).EraseBatch)))
 	all = append(all, s.sessions.Routes()...)
 	of := tenants.Handlers{Admin: s.Admin, Queue: s.queueNow, Who: whoOf}
 	all = append(all, of.Routes()...)

@@ -159,13 +159,7 @@ func (c *Client) Cancel(ctx context.Context, id job.ID) (api.Accepted, error) {
 // CancelLabeled asks for the end of every job that has all of the labels, its own
 // or its batch's, and says how many were met.
 func (c *Client) CancelLabeled(ctx context.Context, labels map[string]string) (api.CancelReport, error) {
-	var out api.CancelReport
-	rq, err := post("/v1/jobs/cancel", nil, api.CancelRequest{Labels: labels})
-	if err != nil {
-		return out, err
-	}
-	_, err = c.json(ctx, rq, &out)
-	return out, err
+	return c.CancelMany(ctx, api.CancelRequest{Labels: labels})
 }
 
 // JobFilter says which jobs are listed: those to which all of it applies.
@@ -175,23 +169,18 @@ type JobFilter struct {
 	Batch   job.ID            // empty: any, and none
 	Labels  map[string]string // its own or its batch's
 	Since   time.Time         // submitted then or later; zero: ever
+	Until   time.Time         // submitted before; zero: up to now
+	Failed  bool              // it is over, and did not succeed
+
+	Name, NamePrefix, Image, Worker string
+	MinDuration, MaxDuration        time.Duration // from its start to its end, or to now; 0: any
+	Text                            string        // in its message
 }
 
 // Jobs lists jobs, those submitted last first. Where few of very many are asked for, it
 // takes many requests.
 func (c *Client) Jobs(ctx context.Context, f JobFilter) iter.Seq2[job.Summary, error] {
-	q := url.Values{"limit": {"200"}}
-	for name, text := range map[string]string{"state": string(f.State), "outcome": string(f.Outcome), "batch": string(f.Batch)} {
-		if text != "" {
-			q.Set(name, text)
-		}
-	}
-	for k, v := range f.Labels {
-		q.Add("label", k+"="+v)
-	}
-	if !f.Since.IsZero() {
-		q.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
-	}
+	q := f.query()
 	return func(yield func(job.Summary, error) bool) {
 		q := maps.Clone(q)
 		for {

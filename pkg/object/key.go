@@ -90,6 +90,12 @@ func AttemptPrefix(tenant string, id job.ID, lease job.Lease) (string, error) {
 	return escape(tenant) + "/" + string(id) + "/" + strconv.FormatInt(int64(lease), 10) + "/", nil
 }
 
+// JobPrefix returns the prefix, ending in a slash, of everything that all attempts of a job store.
+func JobPrefix(tenant string, id job.ID) (string, error) {
+	first, err := AttemptPrefix(tenant, id, 1)
+	return strings.TrimSuffix(first, "1/"), err
+}
+
 // AttemptOf returns whose object key is: the attempt, and the prefix of
 // everything that it stored. It is false for a key that ArtifactKey did not make,
 // such as a blob's.

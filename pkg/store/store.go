@@ -33,6 +33,7 @@ type Store interface {
 	Leaders
 	Operations
 	Steering
+	Eraser
 	Sessions
 	Callbacks
 	ResultCache

@@ -63,6 +63,7 @@ func Run(t *testing.T, open Open) {
 		{"map of a batch", testBatchMap},
 		{"compare batches", testCompare},
 		{"browse batches", testBrowseBatches},
+		{"erase", testErase},
 		{"read", testRead},
 		{"bytes", testBytes},
 		{"cursor", testCursor},

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pgtest"
 )
 
@@ -32,7 +33,9 @@ func planned() []pgtest.Planned {
 		{Name: "condemn", SQL: condemn, Args: `3, 1`, Want: []string{pgtest.ByID, `blames_pkey`, `workers_pkey`}, KeysOnly: true},
 		{Name: "expire", SQL: expire, Args: ``, Want: []string{pgtest.ByID, `_expires_at_idx`}, KeysOnly: true},
 		{Name: "cancel queued", SQL: cancelQueued, Args: pgtest.Low + `, '{}'`, Want: []string{pgtest.ByID, pgtest.Queue}, KeysOnly: true},
-		{Name: "labeled", SQL: labeled, Args: `1, '{}', '{}'`, Want: []string{pgtest.Queue, `_tenant_id_batch_id_idx`, `batch_counts_live|batch_counts_batch_id_idx`}},
+		{Name: "labeled", SQL: labeled, Args: `1, '{}', '{}', NULL, ''`, Want: []string{pgtest.Queue, `_tenant_id_batch_id_idx`, `batch_counts_live|batch_counts_batch_id_idx`}},
+		{Name: "jobs to erase", SQL: endedJobs(pg.NilID), Args: pgtest.Low + `, 10`, Want: []string{`_batch_id_seq_idx`}},
+		{Name: "erase", SQL: erase, Args: `'{}', ` + pgtest.Low, Want: []string{pgtest.ByID, `batch_counts_pkey`}, KeysOnly: true},
 		{Name: "cancel many", SQL: cancelMany, Args: `'{}'`, Want: []string{pgtest.ByID}, KeysOnly: true},
 		{Name: "repeats", SQL: repeats, Args: pgtest.Low + `, '{}', '{}'`, Want: []string{pgtest.ByID, `tenant_id_cache_key_id_idx`}},
 		{Name: "answer", SQL: answer, Args: pgtest.Low + `, '{}', '{}', '{}'`, Want: []string{pgtest.ByID}, KeysOnly: true},

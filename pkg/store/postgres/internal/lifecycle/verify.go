@@ -25,7 +25,7 @@ rows AS MATERIALIZED (
 	SELECT count(*) AS n, coalesce(max(seq), 0) AS last, coalesce(sum(seq), 0)::bigint AS sum,
 		ARRAY[` + format.PerOutcome(`count(*) FILTER (WHERE outcome = '%s')`) + `] AS outcomes
 	FROM results WHERE batch_id = $1 AND seq > 0 AND ` + pg.SinceDay("id", batch) + `)
-SELECT c.total, c.recorded, c.ended_at IS NOT NULL, ARRAY[` + format.PerOutcome(`c.%s`) + `], r.n, r.last, r.sum, r.outcomes,
+SELECT c.total, c.recorded, c.ended_at IS NOT NULL, ARRAY[` + format.PerOutcome(`c.%s`) + `], r.n, r.last, r.sum, c.erased, c.erased_numbers, r.outcomes,
 	(SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND tenant_id = b.tenant_id AND batch_id = b.id)
 	+ (SELECT count(*) FROM live_jobs WHERE state = 'running' AND tenant_id = b.tenant_id AND batch_id = b.id)
 	+ (SELECT count(*) FROM pools p, LATERAL (SELECT FROM live_jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id
@@ -40,9 +40,9 @@ type rower interface {
 
 func verifyOne(ctx context.Context, q rower, batch job.ID) (v store.Verified, err error) {
 	var counters, rows []int64
-	var last, sum int64
+	var last, sum, erased, erasedNumbers int64
 	v.Batch = batch
-	err = q.QueryRow(ctx, verify(batch), pg.UUID(batch)).Scan(&v.Total, &v.Recorded, &v.Ended, &counters, &v.Results, &last, &sum, &rows, &v.Live)
+	err = q.QueryRow(ctx, verify(batch), pg.UUID(batch)).Scan(&v.Total, &v.Recorded, &v.Ended, &counters, &v.Results, &last, &sum, &erased, &erasedNumbers, &rows, &v.Live)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return v, fmt.Errorf("%w: batch %s", job.ErrNotFound, batch)
 	}
@@ -66,7 +66,7 @@ func verifyOne(ctx context.Context, q rower, batch job.ID) (v store.Verified, er
 	}
 	v.Repairable = len(v.Problems) > 0
 	// What the counters cannot be blamed for.
-	if last != v.Results || sum != last*(last+1)/2 {
+	if all := v.Results + erased; last > all || sum+erasedNumbers != all*(all+1)/2 {
 		v.Problems = append(v.Problems, fmt.Sprintf("the %d results are not numbered from 1 to %d", v.Results, v.Results))
 		v.Repairable = false
 	}

@@ -374,6 +374,15 @@ class API:
         c = operation("GET", "/v1/batches/states", query={"id": id}, header={"If-None-Match": if_none_match})
         return models.BatchStates.from_dict((self._transport.send(c)).json())
 
+    def delete_batch(self, id: str) -> models.Action:
+        """Erase a batch that is over.
+
+        With all of its jobs, as `DELETE /v1/jobs/{id}` does. If it is broken off, what is left goes with the next
+        request. For admins.
+        """
+        c = operation("DELETE", "/v1/batches/{id}", path={"id": id})
+        return models.Action.from_dict((self._transport.send(c)).json())
+
     def get_batch(self, id: str, *, wait: str | None = None, if_none_match: str | None = None) -> models.Batch:
         """A batch and how far it is.
 
@@ -713,6 +722,15 @@ class API:
         """
         c = operation("POST", "/v1/jobs/cancel", body=body, content="application/json")
         return models.CancelReport.from_dict((self._transport.send(c)).json())
+
+    def delete_job(self, id: str) -> models.Action:
+        """Erase a job that is over.
+
+        With its spec, attempts, result, artifacts and outputs; its batch counts it no longer. What stays is a record
+        that it was done, and by whom. 409 while the job, or the batch that it is of, is not over. For admins.
+        """
+        c = operation("DELETE", "/v1/jobs/{id}", path={"id": id})
+        return models.Action.from_dict((self._transport.send(c)).json())
 
     def get_job(
         self, id: str, *, wait: str | None = None, fields: str | None = None, if_none_match: str | None = None

@@ -1,0 +1,87 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// eraseAtOnce is how many jobs of a batch are erased in one transaction.
+const eraseAtOnce = 500
+
+// Objects is where the artifacts and outputs of jobs are; *object.Store is one.
+type Objects interface {
+	DeletePrefix(ctx context.Context, prefix string) (int, error)
+}
+
+// EraseJob removes a job of a tenant that is over, and all that it left: its objects first, so that what is not removed can be
+// asked for again. The record of it says which job, and nothing of what was in it.
+func (a *Admin) EraseJob(ctx context.Context, who Who, tenant string, id job.ID) (*store.Action, error) {
+	return a.act(ctx, who, "erase job", string(id), "", func(done *store.Action) error {
+		j, err := a.Store.Job(ctx, tenant, id)
+		if err != nil {
+			return err
+		}
+		if !j.State.Terminal() {
+			return fmt.Errorf("%w: job %s is %s: cancel it first", job.ErrConflict, id, j.State)
+		}
+		if j.BatchID != "" {
+			if _, err := a.Store.EndedJobs(ctx, tenant, j.BatchID, 1); err != nil && !errors.Is(err, job.ErrNotFound) {
+				return err
+			}
+		}
+		if err := a.eraseObjects(ctx, j.Tenant, store.Ended{Job: id, Stored: true}); err != nil {
+			return err
+		}
+		return a.Store.EraseJob(ctx, done, tenant, id)
+	})
+}
+
+// EraseBatch does that for a batch that is over, and all of its jobs. What it did not come to is erased by saying it again.
+func (a *Admin) EraseBatch(ctx context.Context, who Who, tenant string, id job.ID) (*store.Action, error) {
+	return a.act(ctx, who, "erase batch", string(id), "", func(done *store.Action) error {
+		b, err := a.Store.Batch(ctx, tenant, id)
+		if err != nil {
+			return err
+		}
+		for {
+			ended, err := a.Store.EndedJobs(ctx, tenant, id, eraseAtOnce)
+			if err != nil {
+				return err
+			}
+			if len(ended) == 0 {
+				return a.Store.EraseBatch(ctx, done, tenant, id)
+			}
+			if err := a.eraseObjects(ctx, b.Tenant, ended...); err != nil {
+				return err
+			}
+			ids := make([]job.ID, len(ended))
+			for i, e := range ended {
+				ids[i] = e.Job
+			}
+			if err := a.Store.EraseJobs(ctx, tenant, id, ids); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+func (a *Admin) eraseObjects(ctx context.Context, tenant string, jobs ...store.Ended) error {
+	for _, e := range jobs {
+		if !e.Stored {
+			continue
+		}
+		prefix, err := object.JobPrefix(tenant, e.Job)
+		if err != nil {
+			return err
+		}
+		if _, err := a.Objects.DeletePrefix(ctx, prefix); err != nil {
+			return fmt.Errorf("objects of job %s: %w", e.Job, err)
+		}
+	}
+	return nil
+}

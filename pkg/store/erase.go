@@ -1,0 +1,27 @@
+package store
+
+import (
+	"context"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Eraser removes what is over before it is forgotten, as somebody may have to who is asked to keep nothing. What is erased is
+// job.ErrNotFound for its readers. What lies in the object store is to be removed before.
+type Eraser interface {
+	// EraseJob removes a job that is over with its spec, its attempts and its record. A batch that it is of has to be over, too,
+	// and counts it no longer. job.ErrConflict if it, or the batch, is not over.
+	EraseJob(ctx context.Context, a *Action, tenant string, id job.ID) error
+	// EndedJobs returns some of the jobs of a batch that is over, n at most. job.ErrConflict if it is not over.
+	EndedJobs(ctx context.Context, tenant string, batch job.ID, n int) ([]Ended, error)
+	// EraseJobs removes jobs of a batch as EraseJob does, and writes nothing down.
+	EraseJobs(ctx context.Context, tenant string, batch job.ID, jobs []job.ID) error
+	// EraseBatch removes a batch of which all jobs were erased; job.ErrConflict if it has one.
+	EraseBatch(ctx context.Context, a *Action, tenant string, batch job.ID) error
+}
+
+// Ended is a job that is over.
+type Ended struct {
+	Job    job.ID
+	Stored bool // there may be something of it in the object store
+}

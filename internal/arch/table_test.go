@@ -105,13 +105,15 @@ var table = map[string]row{
 	"internal/identity/oidc/oidctest": {"an issuer on this machine, for tests", nil},
 	"internal/certs":                  {"a certificate in files, read again when they change", nil},
 	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "internal/identity", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
-		"internal/httpapi/browse", "internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/keys", "internal/httpapi/links", "internal/httpapi/sessions", "internal/httpapi/tenants", "internal/httpapi/uploads", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/pause", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/token", "internal/watch")},
+		"internal/httpapi/browse", "internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/keys", "internal/httpapi/links", "internal/httpapi/logs", "internal/httpapi/sessions", "internal/httpapi/tenants", "internal/httpapi/uploads", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/pause", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/token", "internal/watch")},
 	"internal/httpapi/keys":     {"its part about keys", []string{"api", "pkg/job", "internal/admin", "internal/httpapi/web", "internal/identity"}},
 	"internal/token":            {"texts that say something until a moment, signed", nil},
 	"internal/httpapi/browse":   {"its part for those who look at jobs and batches", []string{"api", "internal/admit", "internal/identity", "pkg/job", "pkg/store", "internal/httpapi/web", "internal/share"}},
 	"internal/httpapi/sessions": {"its part about sessions", []string{"api", "internal/identity", "pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store", "internal/httpapi/files", "internal/httpapi/web", "internal/session", "internal/share"}},
 	"internal/httpapi/uploads":  {"its part about batches that come in chunks", []string{"api", "internal/identity", "pkg/job", "pkg/store", "internal/httpapi/web", "internal/intake"}},
 	"internal/httpapi/links":    {"its part about files that are good without a key, for a time", []string{"api", "internal/identity", "internal/token", "pkg/job", "pkg/store", "internal/httpapi/web"}},
+	"internal/httpapi/logs": {"its part about what jobs write, while they do", []string{
+		"api", "internal/identity", "internal/share", "pkg/control", "pkg/job", "pkg/object", "pkg/store", "internal/httpapi/files", "internal/httpapi/web"}},
 	"internal/httpapi/dropin": {"answers in the formats of other servers that run code", []string{
 		"api", "pkg/control", "pkg/job", "pkg/language", "pkg/object", "pkg/policy", "internal/httpapi/files", "internal/httpapi/web", "internal/identity", "internal/recent"}},
 	"internal/httpapi/tenants": {"its part about what tenants are granted", []string{"api", "internal/admin", "internal/httpapi/web", "internal/identity", "pkg/job", "pkg/store"}},

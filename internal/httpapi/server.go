@@ -21,6 +21,7 @@ import (
 	"github.com/assay-run/assay/internal/httpapi/files"
 	"github.com/assay-run/assay/internal/httpapi/keys"
 	"github.com/assay-run/assay/internal/httpapi/links"
+	"github.com/assay-run/assay/internal/httpapi/logs"
 	"github.com/assay-run/assay/internal/httpapi/sessions"
 	"github.com/assay-run/assay/internal/httpapi/tenants"
 	"github.com/assay-run/assay/internal/httpapi/uploads"
@@ -110,6 +111,7 @@ type Server struct {
 	uploads  *uploads.Handlers
 	links    *links.Handlers
 	browse   *browse.Handlers
+	logs     *logs.Handlers
 	files    *files.Files
 	agents   *mcp.Handler
 
@@ -142,6 +144,7 @@ func New(c Config) *Server {
 	s.browse = &browse.Handlers{Store: c.Store, Reads: s.reads, OfBatch: s.ofBatch}
 	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}
 	s.uploads = &uploads.Handlers{Store: c.Store, Intake: c.Intake, Unrecorded: unwanted}
+	s.logs = &logs.Handlers{Store: c.Store, Files: s.files, Line: c.Sessions.Line, Watch: c.Watcher.WatchJob, Viewers: logs.NewPot()}
 	s.links = &links.Handlers{Store: c.Store, Keys: &token.Source{Load: c.Store.SigningKey}, Artifact: s.serveArtifact, Output: s.getOutput, Enter: s.enter}
 	for _, r := range s.routes() {
 		s.fix(r.Pattern)
@@ -210,7 +213,7 @@ func NewHTTPServer(h http.Handler) *http.Server {
 func (s *Server) routes() []web.Route {
 	all := []web.Route{
 		web.At("POST /v1/run", identity.Submitter, s.run).Holding(web.Held),
-		web.At("POST /v1/check", identity.Reader, s.check),
+		web.At("POST /v1/check", identity.Submitter, s.check),
 		web.At("POST /v1/jobs", identity.Submitter, s.submitJob).Holding(web.Held),
 		web.At("POST /v1/jobs/cancel", identity.Submitter, s.cancelJobs).Holding(web.Held),
 		web.At("GET /v1/jobs/{id}", identity.Reader, s.ofJob(s.getJob)).Holding(web.Held),
@@ -244,6 +247,7 @@ func (s *Server) routes() []web.Route {
 	}
 	all = append(all, (&keys.Handlers{Admin: s.Admin}).Routes()...)
 	all = append(all, s.links.Routes()...)
+	all = append(all, s.logs.Routes()...)
 	all = append(all, s.uploads.Routes()...)
 	all = append(all, s.browse.Routes()...)
 	all = append(all,

@@ -37,7 +37,8 @@ def _jobs(call):
     call("listArtifacts", "GET", f"/v1/jobs/{job}/artifacts")
     call("makeLink", "POST", f"/v1/jobs/{job}/links", {"path": "/workspace/out/a.txt", "expires_in": "1h"})
     call("cancelJob", "POST", f"/v1/jobs/{job}/cancel")
-    call("cancelJobs", "POST", "/v1/jobs/cancel", {"labels": {"run": "7"}})
+    call("cancelJobs", "POST", "/v1/jobs/cancel", {"labels": {"run": "7"}, "dry_run": True})
+    call("deleteJob", "DELETE", f"/v1/jobs/{job}")
     call("check", "POST", "/v1/check", {"programs": [{"name": "p1", "code": "import os\ndef add(a, b):\n    return a + c\n",
                                                       "policy": {"imports": {"deny": ["os"]}}}]})
     blob = b"an input that is too large for a job"
@@ -57,6 +58,7 @@ def _batches(call):
     again = call("retryBatch", "POST", f"/v1/batches/{batch}/retry")["id"]
     call("compareBatches", "GET", f"/v1/batches/{batch}/compare/{again}")
     call("verify", "POST", "/v1/admin/verify", {"batch": batch})
+    call("deleteBatch", "DELETE", f"/v1/batches/{batch}")
 
 
 def _policies(call):

@@ -138,7 +138,7 @@ func (c errorCase) check(t *testing.T) {
 // sentinels are the rows of the API's table of errors, but for the last.
 var sentinels = map[string]error{
 	"api.ErrUnauthorized": api.ErrUnauthorized, "job.ErrRefused": job.ErrRefused, "job.ErrInvalid": job.ErrInvalid, "api.ErrMethod": api.ErrMethod,
-	"api.ErrMismatch": api.ErrMismatch, "api.ErrSlow": api.ErrSlow, "job.ErrKeyUsed": job.ErrKeyUsed, "job.ErrConflict": job.ErrConflict,
+	"api.ErrMismatch": api.ErrMismatch, "api.ErrSlow": api.ErrSlow, "job.ErrKeyUsed": job.ErrKeyUsed, "job.ErrConflict": job.ErrConflict, "job.ErrStale": job.ErrStale,
 	"job.ErrLost": job.ErrLost, "job.ErrNotFound": job.ErrNotFound, "job.ErrGone": job.ErrGone, "job.ErrTooLarge": job.ErrTooLarge,
 	"job.ErrTooMany": job.ErrTooMany, "job.ErrUnavailable": job.ErrUnavailable, "context.DeadlineExceeded": context.DeadlineExceeded,
 }

@@ -50,5 +50,5 @@ func TestPlans(t *testing.T) { pgtest.Plans(t, pgtest.Open(t, testenv.Postgres(t
 func TestHistoryIsNotPlanned(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Open(t, testenv.Postgres(t))
-	pgtest.NoHistory(t, db, pgtest.OldDays(t, db), planned(), "finished", "repeats", "orphans", "answer") // which look for records of any day
+	pgtest.NoHistory(t, db, pgtest.OldDays(t, db), planned(), "finished", "repeats", "orphans", "answer", "jobs to erase", "erase") // which look for records of any day
 }

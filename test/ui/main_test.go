@@ -97,18 +97,17 @@ type tab struct {
 	strange []string // addresses that were asked for and are not the fleet's
 }
 
-// tab opens one, in a profile of its own. It fails the test for whatever goes wrong on it.
+// tab opens one, in a browser of its own. It fails the test for whatever goes wrong on it.
 func (f *fleet) tab(t *testing.T) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(f.all, chromedp.WithNewBrowserContext())
-	if chromedp.FromContext(f.all) == nil { // each has a browser of its own
-		cancel()
-		ctx, cancel = chromedp.NewContext(f.all)
-	}
+	ctx, cancel := chromedp.NewContext(f.all)
 	t.Cleanup(cancel)
 	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(stop)
 	b := &tab{t: t, f: f, ctx: ctx}
+	if err := chromedp.Run(ctx); err != nil { // the browser lives as long as this context
+		t.Fatalf("%s: %v; run: scripts/setup browser", *chromium, err)
+	}
 	chromedp.ListenTarget(ctx, b.hear)
 	b.run(network.Enable(), cdplog.Enable(), chromedp.ActionFunc(func(ctx context.Context) error {
 		_, err := page.AddScriptToEvaluateOnNewDocument(`window.executed = 0; window.canary = () => { window.executed++; };`).Do(ctx)
@@ -204,11 +203,12 @@ func (b *tab) signIn(key string) {
 	b.until("signed in", `location.pathname === "/ui/batches"`)
 }
 
-// press clicks on what has this text: a button or a link.
+// press clicks on what has this text, a button or a link, and waits for the page to which that leads.
 func (b *tab) press(text string) {
 	b.t.Helper()
 	quoted, _ := json.Marshal(text)
-	b.until("there is "+text, `(() => { const e = [...document.querySelectorAll("main a, main button, header button")].find((e) => e.innerText.trim() === `+string(quoted)+`); if (!e) return false; e.click(); return true; })()`)
+	b.until("there is "+text, `(() => { const e = [...document.querySelectorAll("main a, main button, header button")].find((e) => e.innerText.trim() === `+string(quoted)+`); if (!e) return false; window.pressed = true; e.click(); return true; })()`)
+	b.until(text+" leads somewhere", `window.pressed === undefined && document.querySelector("main") !== null && document.readyState === "complete"`)
 }
 
 func q(s string) string { return url.QueryEscape(s) }

@@ -113,20 +113,20 @@ func testActions(t *testing.T, f *fleet, d data) {
 	b.press("Resume")
 	b.says("goes on")
 
-	b.open("/ui/tenants?tenant=other")
+	b.open("/ui/tenants?tenant=default")
 	b.press("Change limits")
 	b.run(chromedp.SendKeys("#f-weight", "2"))
 	b.press("Change limits")
 	b.says("has other limits now")
-	b.open("/ui/tenants?tenant=other")
+	b.open("/ui/tenants?tenant=default")
 	b.press("End change of limits")
 	b.press("End change of limits")
 	b.says("is as it is granted")
-	b.open("/ui/tenants?tenant=other")
+	b.open("/ui/tenants?tenant=default")
 	b.press("Pause")
 	b.press("Pause")
 	b.says("is paused")
-	b.open("/ui/tenants?tenant=other")
+	b.open("/ui/tenants?tenant=default")
 	b.press("Resume")
 	b.press("Resume")
 	b.says("goes on")
@@ -142,10 +142,11 @@ func testActions(t *testing.T, f *fleet, d data) {
 		t.Fatal(err)
 	}
 	b.open("/ui/batches/" + string(slow.ID))
-	for _, action := range []struct{ press, said string }{{"Pause", "is paused"}, {"Resume", "goes on"}, {"Cancel batch", "The batch is canceled"}, {"Retry what did not succeed", "40 jobs are submitted again"}} {
+	for _, action := range []struct{ press, confirm, said string }{{"Pause", "Pause", "is paused"}, {"Resume", "Resume", "goes on"}, {"Cancel batch", "Cancel batch", "The batch is canceled"},
+		{"Retry what did not succeed", "Retry batch", "40 jobs are submitted again"}} {
 		b.press(action.press)
 		b.until("it asks", `location.pathname.startsWith("/ui/do/")`)
-		b.run(chromedp.Click(`main form button`))
+		b.press(action.confirm)
 		b.says(action.said)
 	}
 	b.press("Cancel batch")

@@ -62,8 +62,8 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	t.Parallel()
 	doc := document(t)
 	for name, v := range map[string]any{
-		"JobSpec": job.Spec{}, "Job": job.Job{}, "JobSummary": job.Summary{}, "JobList": api.JobList{}, "BatchState": job.BatchState{}, "BatchStates": api.BatchStates{}, "BatchMap": api.BatchMap{}, "BatchSummary": job.BatchSummary{},
-		"DurationBucket": job.DurationBucket{}, "FailureCluster": job.FailureCluster{}, "Comparison": job.Comparison{}, "Flip": job.Flip{}, "Batch": job.Batch{}, "Result": job.Result{}, "Artifact": job.Artifact{},
+		"JobSpec": job.Spec{}, "Job": job.Job{}, "JobSummary": job.Summary{}, "JobList": api.JobList{}, "BatchState": fleet.BatchState{}, "BatchStates": api.BatchStates{}, "BatchMap": api.BatchMap{}, "BatchSummary": fleet.BatchSummary{},
+		"DurationBucket": fleet.DurationBucket{}, "FailureCluster": fleet.FailureCluster{}, "Comparison": fleet.Comparison{}, "Flip": fleet.Flip{}, "Batch": job.Batch{}, "Result": job.Result{}, "Artifact": job.Artifact{},
 		"Policy": policy.Policy{}, "Problem": api.ProblemDetails{}, "Accepted": api.Accepted{}, "CancelRequest": api.CancelRequest{}, "Callback": job.Callback{}, "Delivery": job.Delivery{}, "CancelReport": api.CancelReport{}, "Explanation": api.Explanation{},
 		"BatchRequest": api.BatchRequest{}, "BatchList": api.BatchList{}, "PoolSummary": api.PoolSummary{}, "ArtifactList": api.ArtifactList{},
 		"PolicyList": api.PolicyList{}, "SecretList": api.SecretList{}, "SecretValue": api.SecretValue{}, "StoredSecret": fleet.StoredSecret{}, "WorkerList": api.WorkerList{}, "Worker": fleet.Worker{}, "Host": policy.Host{}, "HostImage": policy.HostImage{}, "LanguageList": api.LanguageList{}, "Language": api.Language{}, "LanguageStep": api.LanguageStep{}, "Fleet": api.Fleet{}, "QueueGroup": fleet.QueueGroup{}, "StoredPolicy": fleet.StoredPolicy{},

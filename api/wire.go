@@ -151,7 +151,7 @@ type BatchMap struct {
 
 // BatchStates is how far some batches are.
 type BatchStates struct {
-	States []job.BatchState `json:"states"`
+	States []fleet.BatchState `json:"states"`
 }
 
 // PolicyList is the tenant's stored policies, the newest version of each.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/internal/cli/top"
+	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -22,11 +23,11 @@ func (c *batchWatchCmd) Run(a *app) error {
 	if c.Interval < leastInterval {
 		return fmt.Errorf("--interval: %s is less than %s", c.Interval, leastInterval)
 	}
-	fleet, err := a.client()
+	api, err := a.client()
 	if err != nil {
 		return err
 	}
-	look := func(ctx context.Context) (*job.BatchSummary, error) { return fleet.BatchSummary(ctx, job.ID(c.ID)) }
+	look := func(ctx context.Context) (*fleet.BatchSummary, error) { return api.BatchSummary(ctx, job.ID(c.ID)) }
 	s, err := look(a.ctx) // a batch that is not there is no screen
 	if err != nil {
 		return err

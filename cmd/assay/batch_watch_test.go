@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -22,8 +23,8 @@ func TestBatchWatchWithoutATerminal(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", api.JSON)
-		_ = json.NewEncoder(w).Encode(job.BatchSummary{Batch: job.Batch{ID: someID, Total: 3, Counts: map[job.State]int64{job.Finished: 2}},
-			Clusters: []job.FailureCluster{{Outcome: job.Exception, Exception: "KeyError", Jobs: 2, Example: someID}}})
+		_ = json.NewEncoder(w).Encode(fleet.BatchSummary{Batch: job.Batch{ID: someID, Total: 3, Counts: map[job.State]int64{job.Finished: 2}},
+			Clusters: []fleet.FailureCluster{{Outcome: job.Exception, Exception: "KeyError", Jobs: 2, Example: someID}}})
 	}))
 	defer s.Close()
 	for id, want := range map[job.ID]struct {

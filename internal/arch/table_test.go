@@ -23,7 +23,7 @@ var table = map[string]row{
 	"pkg/placement": {"which workers can run which jobs", []string{"pkg/job", "pkg/policy"}},
 	"pkg/control":   {"what dispatchers and workers say to each other", []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
 
-	"pkg/fleet": {"workers, tenants, queues, what operators do: nouns", []string{"pkg/job"}},
+	"pkg/fleet": {"workers, tenants, queues, batches as a whole, what operators do: nouns", []string{"pkg/job"}},
 	"pkg/store": {"system of record: the idea", []string{"pkg/fleet", "pkg/job"}},
 	"pkg/store/postgres": {"over Postgres", []string{
 		"pkg/job", "pkg/store", "pkg/store/postgres/internal/lifecycle", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read",
@@ -161,7 +161,7 @@ var table = map[string]row{
 		"internal/admin", "internal/admit", "internal/callback", "internal/certs", "internal/identity/oidc", "internal/tenants", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/identity", "internal/intake", "internal/session", "internal/settings", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/ui", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
-	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
+	"cmd/assay": {"command line", with(ideas, "api", "pkg/fleet", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
 		"internal/cli/keys", "internal/cli/operate", "internal/cli/problems", "internal/cli/program", "internal/cli/prompt", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"internal/cli/keys":     {"keys, as a command line", []string{"api", "pkg/client", "pkg/fleet", "pkg/job", "internal/cli/show"}},
 	"internal/cli/program":  {"programs and policies, as a command line names them", []string{"pkg/job"}},
@@ -169,7 +169,7 @@ var table = map[string]row{
 	"internal/cli/problems": {"problems that others have packed, as tests", []string{"pkg/job", "pkg/language"}},
 	"internal/cli/operate":  {"what tenants are granted, and who did what", []string{"api", "internal/cli/show", "pkg/client", "pkg/fleet", "pkg/job"}},
 	"internal/cli/show":     {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
-	"internal/cli/top":      {"a fleet or a batch, live, on a terminal", []string{"api", "pkg/job", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
+	"internal/cli/top":      {"a fleet or a batch, live, on a terminal", []string{"api", "pkg/fleet", "pkg/job", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
 	"cmd/guest":             {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
 
 	"images":                      {"recipes of images, embedded", nil},

@@ -72,12 +72,12 @@ func TestBrowseABatch(t *testing.T) {
 	if !slices.Equal(m.IDs, a.IDs) || len(a.IDs) != 5 || !slices.Equal(m.Ends, []string{"succeeded", "succeeded", "succeeded", "failed", "failed"}) || m.Next != "" {
 		t.Errorf("map %+v of jobs %v", m, a.IDs)
 	}
-	var s job.BatchSummary
+	var s store.BatchSummary
 	f.want(http.StatusOK, &s, "GET", at+"/summary", "")
 	if len(s.Clusters) != 1 || s.Clusters[0].Jobs != 2 || s.Sampled != 5 {
 		t.Errorf("summary %+v", s)
 	}
-	var c job.Comparison
+	var c store.Comparison
 	f.want(http.StatusOK, &c, "GET", at+"/compare/"+string(b.ID), "")
 	if c.By != "name" || c.Same != 5 {
 		t.Errorf("comparison %+v", c)

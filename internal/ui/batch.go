@@ -10,6 +10,7 @@ import (
 
 	"github.com/assay-run/assay/internal/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 // batchPage is a batch as a whole, and a page of its jobs.
@@ -40,7 +41,7 @@ type column struct {
 }
 
 type clusterRow struct {
-	job.FailureCluster
+	store.FailureCluster
 	URL string // of jobs like these
 }
 
@@ -50,7 +51,7 @@ func (s *Server) batch(v *visit) error {
 		return err
 	}
 	at := "/v1/batches/" + string(id)
-	var sum job.BatchSummary
+	var sum store.BatchSummary
 	if err := v.get(at+"/summary", nil, &sum); err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func reasonsOf(m map[job.Reason]int64) (out []reasonRow) {
 	return out
 }
 
-func clustersOf(path string, all []job.FailureCluster) (out []clusterRow) {
+func clustersOf(path string, all []store.FailureCluster) (out []clusterRow) {
 	for i, c := range all {
 		if i == 20 {
 			break
@@ -92,7 +93,7 @@ func clustersOf(path string, all []job.FailureCluster) (out []clusterRow) {
 }
 
 // histogram lays out how many jobs took how long.
-func histogram(all []job.DurationBucket) (out []column) {
+func histogram(all []store.DurationBucket) (out []column) {
 	for len(all) > 0 && all[0].Jobs == 0 {
 		all = all[1:]
 	}
@@ -219,7 +220,7 @@ func (s *Server) batchCell(v *visit) error {
 
 // comparePage is what differs between two batches.
 type comparePage struct {
-	job.Comparison
+	store.Comparison
 	NameA, NameB string
 	Next         string
 	Choose       string // what is to be done before there is something to compare

@@ -41,8 +41,8 @@ func (f JobFilter) query() url.Values {
 }
 
 // BatchSummary says how a batch is doing, and what those of its jobs that failed have in common.
-func (c *Client) BatchSummary(ctx context.Context, id job.ID) (*job.BatchSummary, error) {
-	var out job.BatchSummary
+func (c *Client) BatchSummary(ctx context.Context, id job.ID) (*fleet.BatchSummary, error) {
+	var out fleet.BatchSummary
 	_, err := c.json(ctx, get(batchPath(id)+"/summary", nil), &out)
 	return &out, err
 }
@@ -60,15 +60,15 @@ func (c *Client) BatchMap(ctx context.Context, id, after job.ID, limit int) (api
 }
 
 // CompareBatches says what differs between two batches, and lists up to limit of the jobs that flipped, from one on.
-func (c *Client) CompareBatches(ctx context.Context, a, b job.ID, from, limit int) (*job.Comparison, error) {
-	var out job.Comparison
+func (c *Client) CompareBatches(ctx context.Context, a, b job.ID, from, limit int) (*fleet.Comparison, error) {
+	var out fleet.Comparison
 	q := url.Values{"from": {strconv.Itoa(from)}, "limit": {strconv.Itoa(limit)}}
 	_, err := c.json(ctx, get(batchPath(a)+"/compare/"+string(b), q), &out)
 	return &out, err
 }
 
 // BatchStates says how far up to 1000 batches are: what to ask again and again rather than Batch.
-func (c *Client) BatchStates(ctx context.Context, ids ...job.ID) ([]job.BatchState, error) {
+func (c *Client) BatchStates(ctx context.Context, ids ...job.ID) ([]fleet.BatchState, error) {
 	q := url.Values{}
 	for _, id := range ids {
 		q.Add("id", string(id))

@@ -20,19 +20,19 @@ type Browser interface {
 	// too. job.ErrNotFound if there is no batch Before.
 	BrowseBatches(ctx context.Context, tenant string, q BatchQuery) (BatchPage, error)
 	// BatchSummary says how a batch is doing, from all of its records or, if there are very many, an even sample of them.
-	BatchSummary(ctx context.Context, tenant string, batch job.ID) (*job.BatchSummary, error)
+	BatchSummary(ctx context.Context, tenant string, batch job.ID) (*BatchSummary, error)
 	// BatchMap returns up to n jobs of a batch, at most MaxMap, with ids greater than after: all of them from there on, in
 	// the order of their ids. It too may end early, and has a Next then.
 	BatchMap(ctx context.Context, tenant string, batch, after job.ID, n int) (*BatchMap, error)
 	// CompareBatches pairs the jobs of two batches, the first MaxCompare of each, and returns up to n of the pairs that flipped,
 	// from the one with the number from on.
-	CompareBatches(ctx context.Context, tenant string, a, b job.ID, from, n int) (*job.Comparison, error)
+	CompareBatches(ctx context.Context, tenant string, a, b job.ID, from, n int) (*Comparison, error)
 	// ResultsOf is Reader's Results for those with one outcome. It looks at a bounded number of records: there may be none on
 	// a page, and more behind it.
 	ResultsOf(ctx context.Context, tenant string, batch job.ID, o job.Outcome, after Cursor, limit int) (page []json.RawMessage, next Cursor, more bool, err error)
 	// BatchStates says how far batches are, at most MaxStates, in the order in which they are named. What the tenant has no
 	// sealed batch of that id of is left out.
-	BatchStates(ctx context.Context, tenant string, batches []job.ID) ([]job.BatchState, error)
+	BatchStates(ctx context.Context, tenant string, batches []job.ID) ([]BatchState, error)
 }
 
 // What one answer of a Browser has at most.

@@ -4,25 +4,31 @@ import "github.com/assay-run/assay/pkg/fleet"
 
 // What a store keeps and clients of the API see as well: see package fleet.
 type (
-	Worker        = fleet.Worker
-	Rival         = fleet.Rival
-	Tally         = fleet.Tally
-	Quarantine    = fleet.Quarantine
-	Cordon        = fleet.Cordon
-	QueueGroup    = fleet.QueueGroup
-	Leader        = fleet.Leader
-	Schema        = fleet.Schema
-	Action        = fleet.Action
-	ActionOutcome = fleet.ActionOutcome
-	ActionQuery   = fleet.ActionQuery
-	Pause         = fleet.Pause
-	Tenant        = fleet.Tenant
-	Override      = fleet.Override
-	Overridden    = fleet.Overridden
-	Verified      = fleet.Verified
-	StoredPolicy  = fleet.StoredPolicy
-	StoredSecret  = fleet.StoredSecret
-	Executed      = fleet.Executed
+	Worker         = fleet.Worker
+	Rival          = fleet.Rival
+	Tally          = fleet.Tally
+	Quarantine     = fleet.Quarantine
+	Cordon         = fleet.Cordon
+	QueueGroup     = fleet.QueueGroup
+	Leader         = fleet.Leader
+	Schema         = fleet.Schema
+	Action         = fleet.Action
+	ActionOutcome  = fleet.ActionOutcome
+	ActionQuery    = fleet.ActionQuery
+	Pause          = fleet.Pause
+	Tenant         = fleet.Tenant
+	Override       = fleet.Override
+	Overridden     = fleet.Overridden
+	Verified       = fleet.Verified
+	StoredPolicy   = fleet.StoredPolicy
+	StoredSecret   = fleet.StoredSecret
+	Executed       = fleet.Executed
+	BatchSummary   = fleet.BatchSummary
+	DurationBucket = fleet.DurationBucket
+	FailureCluster = fleet.FailureCluster
+	Comparison     = fleet.Comparison
+	Flip           = fleet.Flip
+	BatchState     = fleet.BatchState
 )
 
 // What comes of an Action.

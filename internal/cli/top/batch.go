@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/cli/show"
-	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/fleet"
 )
 
 // Batch looks at a batch until it is over.
-func Batch(look func(context.Context) (*job.BatchSummary, error)) func(context.Context) (View, error) {
+func Batch(look func(context.Context) (*fleet.BatchSummary, error)) func(context.Context) (View, error) {
 	return func(ctx context.Context) (View, error) {
 		s, err := look(ctx)
 		if err != nil {
@@ -24,7 +24,7 @@ func Batch(look func(context.Context) (*job.BatchSummary, error)) func(context.C
 
 // BatchLines is a batch as text: how far it is, how its jobs ended, how long they took, and what is wrong with those that
 // failed.
-func BatchLines(s *job.BatchSummary) []string {
+func BatchLines(s *fleet.BatchSummary) []string {
 	var b bytes.Buffer
 	show.Batch(&b, &s.Batch)
 	if s.Rate > 0 && !s.Batch.Done() {
@@ -42,7 +42,7 @@ func BatchLines(s *job.BatchSummary) []string {
 	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 }
 
-func blamed(s *job.BatchSummary) (n int64) {
+func blamed(s *fleet.BatchSummary) (n int64) {
 	for _, k := range s.Reasons {
 		n += k
 	}
@@ -52,7 +52,7 @@ func blamed(s *job.BatchSummary) (n int64) {
 // widest is the longest bar of the histogram, in characters.
 const widest = 40
 
-func durations(b *bytes.Buffer, all []job.DurationBucket) {
+func durations(b *bytes.Buffer, all []fleet.DurationBucket) {
 	var most int64
 	for _, d := range all {
 		most = max(most, d.Jobs)
@@ -67,7 +67,7 @@ func durations(b *bytes.Buffer, all []job.DurationBucket) {
 	}
 }
 
-func clusters(b *bytes.Buffer, s *job.BatchSummary) {
+func clusters(b *bytes.Buffer, s *fleet.BatchSummary) {
 	if len(s.Clusters) == 0 {
 		return
 	}

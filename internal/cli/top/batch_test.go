@@ -7,20 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
 )
 
 // A batch is looked at until it is over, and what programs wrote moves no cursor.
 func TestBatch(t *testing.T) {
 	t.Parallel()
-	s := &job.BatchSummary{
+	s := &fleet.BatchSummary{
 		Batch: job.Batch{ID: job.NewID(), Name: "nightly", Total: 4, Counts: map[job.State]int64{job.Finished: 3, job.Running: 1},
 			Outcomes: map[job.Outcome]int64{job.Succeeded: 1, job.Exception: 2}},
 		Rate: 1.5, ETA: job.Duration(2 * time.Second), Sampled: 3, SampledOf: 3, Reasons: map[job.Reason]int64{job.ReasonLost: 1},
-		Durations: []job.DurationBucket{{UpToMS: 10, Jobs: 1}, {UpToMS: 100, Jobs: 2}},
-		Clusters:  []job.FailureCluster{{Outcome: job.Exception, Exception: "ValueError", Message: "bad\x1b[2J", Jobs: 2, Example: job.NewID()}},
+		Durations: []fleet.DurationBucket{{UpToMS: 10, Jobs: 1}, {UpToMS: 100, Jobs: 2}},
+		Clusters:  []fleet.FailureCluster{{Outcome: job.Exception, Exception: "ValueError", Message: "bad\x1b[2J", Jobs: 2, Example: job.NewID()}},
 	}
-	look := Batch(func(context.Context) (*job.BatchSummary, error) { return s, nil })
+	look := Batch(func(context.Context) (*fleet.BatchSummary, error) { return s, nil })
 	v, err := look(t.Context())
 	if err != nil || v.Over {
 		t.Fatalf("%+v, %v", v, err)

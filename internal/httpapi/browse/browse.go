@@ -227,7 +227,7 @@ func (h *Handlers) states(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read the states of batches: %w", err)
 	}
-	return web.WriteTaggedJSON(w, r, api.BatchStates{States: append([]job.BatchState{}, states...)})
+	return web.WriteTaggedJSON(w, r, api.BatchStates{States: append([]store.BatchState{}, states...)})
 }
 
 func (h *Handlers) summary(w http.ResponseWriter, r *http.Request) error {
@@ -235,7 +235,7 @@ func (h *Handlers) summary(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var found *job.BatchSummary
+	var found *store.BatchSummary
 	if err := h.read(r, func() (err error) { found, err = h.Store.BatchSummary(r.Context(), web.Tenant(r), id); return err }); err != nil {
 		return fmt.Errorf("summary of batch %s: %w", id, err)
 	}
@@ -292,7 +292,7 @@ func (h *Handlers) compare(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var c *job.Comparison
+	var c *store.Comparison
 	if err := h.read(r, func() (err error) {
 		c, err = h.Store.CompareBatches(r.Context(), web.Tenant(r), a, b, int(from), int(limit))
 		return err

@@ -245,7 +245,7 @@ func testCompare(t *testing.T, open Open) {
 	a := run([]string{"1", "2", "3", "4", "5", "6", "7"}, job.Succeeded, job.Succeeded, job.Failed, job.Failed, job.TimedOut, job.Succeeded, job.Failed)
 	b := run([]string{"8", "6", "5", "4", "3", "2", "1"}, job.Succeeded, job.Lost, job.Failed, job.Failed, job.Succeeded, job.Failed, job.Failed)
 	var flips []string
-	var c *job.Comparison
+	var c *store.Comparison
 	for from := 0; ; {
 		var err error
 		c, err = f.CompareBatches(ctx, tenant, a, b, from, 2)
@@ -260,8 +260,8 @@ func testCompare(t *testing.T, open Open) {
 	if diff := cmp.Diff([]string{"1 succeeded failed", "2 succeeded failed", "3 failed succeeded"}, flips); diff != "" {
 		t.Errorf("flips (-want +got):\n%s", diff)
 	}
-	want := &job.Comparison{A: a, B: b, By: "name", Compared: 7, Same: 1, Other: 1, Fixed: 1, Broken: 2, Unended: 1, OnlyA: 1, OnlyB: 1}
-	if diff := cmp.Diff(want, c, cmpopts.IgnoreFields(job.Comparison{}, "Flips")); diff != "" {
+	want := &store.Comparison{A: a, B: b, By: "name", Compared: 7, Same: 1, Other: 1, Fixed: 1, Broken: 2, Unended: 1, OnlyA: 1, OnlyB: 1}
+	if diff := cmp.Diff(want, c, cmpopts.IgnoreFields(store.Comparison{}, "Flips")); diff != "" {
 		t.Errorf("comparison (-want +got):\n%s", diff)
 	}
 	twice := run([]string{"x", "x"}, job.Failed, job.Succeeded)
@@ -318,8 +318,8 @@ func testBrowseBatches(t *testing.T, open Open) {
 	}
 	got, err := f.BatchStates(ctx, tenant, []job.ID{live, job.NewID(), over})
 	f.must(err)
-	want := []job.BatchState{{ID: live, Total: 2}, {ID: over, Total: 1, Recorded: 1, Succeeded: 1, Done: true}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(job.BatchState{}, "EndedAt")); diff != "" {
+	want := []store.BatchState{{ID: live, Total: 2}, {ID: over, Total: 1, Recorded: 1, Succeeded: 1, Done: true}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.BatchState{}, "EndedAt")); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
 	if got, err := f.BatchStates(ctx, "another", []job.ID{live}); err != nil || len(got) > 0 {

@@ -112,7 +112,7 @@ FROM unnest($2::uuid[]) WITH ORDINALITY AS i (id, n) JOIN batches b ON b.id = i.
 WHERE coalesce(b.sealed_at, 'infinity') < 'infinity' AND ($1::integer = 0 OR b.tenant_id = $1) ORDER BY i.n`
 
 // BatchStates implements store.Browser.
-func (s *Reader) BatchStates(ctx context.Context, tenant string, batches []job.ID) (out []job.BatchState, err error) {
+func (s *Reader) BatchStates(ctx context.Context, tenant string, batches []job.ID) (out []store.BatchState, err error) {
 	err = s.db.Do(ctx, "states of batches", func(ctx context.Context) error {
 		t, err := s.db.KnownTenant(ctx, tenant)
 		if err != nil {
@@ -122,7 +122,7 @@ func (s *Reader) BatchStates(ctx context.Context, tenant string, batches []job.I
 		if err != nil {
 			return err
 		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b job.BatchState, err error) {
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b store.BatchState, err error) {
 			var id pgtype.UUID
 			var ended *time.Time
 			err = row.Scan(&id, &b.Total, &b.Recorded, &b.Succeeded, &b.Canceled, &ended)

@@ -150,8 +150,8 @@ func (s *Reader) sideOf(ctx context.Context, tenant int32, batch job.ID) (*side,
 }
 
 // CompareBatches implements store.Browser.
-func (s *Reader) CompareBatches(ctx context.Context, tenant string, a, b job.ID, from, n int) (*job.Comparison, error) {
-	var c *job.Comparison
+func (s *Reader) CompareBatches(ctx context.Context, tenant string, a, b job.ID, from, n int) (*store.Comparison, error) {
+	var c *store.Comparison
 	err := s.db.Do(ctx, "compare batches", func(ctx context.Context) error {
 		t, err := s.db.KnownTenant(ctx, tenant)
 		if err != nil {

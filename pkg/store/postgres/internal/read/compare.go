@@ -4,18 +4,19 @@ import (
 	"slices"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 // compare pairs the jobs of two batches, and returns n of those that flipped, from one on.
-func compare(a, b *side, from, n int) *job.Comparison {
-	c := &job.Comparison{By: "position", Compared: int64(max(len(a.ids), len(b.ids))), Cut: a.cut || b.cut, Flips: []job.Flip{}}
+func compare(a, b *side, from, n int) *store.Comparison {
+	c := &store.Comparison{By: "position", Compared: int64(max(len(a.ids), len(b.ids))), Cut: a.cut || b.cut, Flips: []store.Flip{}}
 	if inA, inB := places(a.names), places(b.names); inA != nil && inB != nil {
 		c.By = "name"
 		pair(c, a, b, func(i int) (int, bool) { at, ok := inB[a.names[i]]; return at, ok })
 	} else {
 		pair(c, a, b, func(i int) (int, bool) { return i, i < len(b.ids) })
 	}
-	slices.SortStableFunc(c.Flips, func(x, y job.Flip) int { return rank(x) - rank(y) })
+	slices.SortStableFunc(c.Flips, func(x, y store.Flip) int { return rank(x) - rank(y) })
 	all := len(c.Flips)
 	c.Flips = c.Flips[min(from, all):min(from+n, all)]
 	if from+n < all {
@@ -25,7 +26,7 @@ func compare(a, b *side, from, n int) *job.Comparison {
 }
 
 // rank puts those that are broken before those that are fixed.
-func rank(f job.Flip) int {
+func rank(f store.Flip) int {
 	if f.OutcomeB == job.Succeeded {
 		return 1
 	}
@@ -45,7 +46,7 @@ func places(names []string) map[string]int {
 }
 
 // pair counts what became of each job of a and its other in b.
-func pair(c *job.Comparison, a, b *side, other func(i int) (int, bool)) {
+func pair(c *store.Comparison, a, b *side, other func(i int) (int, bool)) {
 	pairs := int64(0)
 	for i := range a.ids {
 		k, ok := other(i)
@@ -55,7 +56,7 @@ func pair(c *job.Comparison, a, b *side, other func(i int) (int, bool)) {
 		}
 		pairs++
 		was, is := a.ends[i], b.ends[k]
-		switch flip := (job.Flip{Name: a.names[i], A: a.ids[i], B: b.ids[k], OutcomeA: was, OutcomeB: is}); {
+		switch flip := (store.Flip{Name: a.names[i], A: a.ids[i], B: b.ids[k], OutcomeA: was, OutcomeB: is}); {
 		case !was.OfProgram() || !is.OfProgram():
 			c.Unended++
 		case was == is:

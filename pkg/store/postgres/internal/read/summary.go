@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/format"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
@@ -64,11 +65,11 @@ type summaryKey struct {
 }
 
 type summaryMade struct {
-	*job.BatchSummary
+	*store.BatchSummary
 	at time.Time
 }
 
-func (s *summaries) get(k summaryKey) *job.BatchSummary {
+func (s *summaries) get(k summaryKey) *store.BatchSummary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m, ok := s.of[k]; ok && time.Since(m.at) < summaryAge {
@@ -77,7 +78,7 @@ func (s *summaries) get(k summaryKey) *job.BatchSummary {
 	return nil
 }
 
-func (s *summaries) put(k summaryKey, b *job.BatchSummary, at time.Time) {
+func (s *summaries) put(k summaryKey, b *store.BatchSummary, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil || len(s.of) >= summariesKept {
@@ -87,7 +88,7 @@ func (s *summaries) put(k summaryKey, b *job.BatchSummary, at time.Time) {
 }
 
 // BatchSummary implements store.Browser. What it returns is not to be changed: others have it, too.
-func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) (*job.BatchSummary, error) {
+func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) (*store.BatchSummary, error) {
 	key, at := summaryKey{tenant, batch}, time.Now()
 	if b := s.summaries.get(key); b != nil {
 		return b, nil
@@ -96,7 +97,7 @@ func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) 
 	if err != nil {
 		return nil, err
 	}
-	sum := &job.BatchSummary{Batch: *b, SampledOf: b.Counts[job.Finished] + b.Counts[job.Canceled]}
+	sum := &store.BatchSummary{Batch: *b, SampledOf: b.Counts[job.Finished] + b.Counts[job.Canceled]}
 	err = s.db.Do(ctx, "summary of a batch", func(ctx context.Context) error {
 		last, err := s.rate(ctx, sum)
 		if err != nil || last == 0 {
@@ -112,8 +113,8 @@ func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) 
 }
 
 // rate fills in how fast the batch is, and returns the last number of its records.
-func (s *Reader) rate(ctx context.Context, sum *job.BatchSummary) (last int64, err error) {
-	sum.Reasons, sum.Durations, sum.Clusters = map[job.Reason]int64{}, []job.DurationBucket{}, []job.FailureCluster{}
+func (s *Reader) rate(ctx context.Context, sum *store.BatchSummary) (last int64, err error) {
+	sum.Reasons, sum.Durations, sum.Clusters = map[job.Reason]int64{}, []store.DurationBucket{}, []store.FailureCluster{}
 	var n int64
 	var seconds float64
 	err = s.db.Pool.QueryRow(ctx, lately(sum.Batch.ID), pg.UUID(sum.Batch.ID), summaryRate).Scan(&n, &last, &seconds)
@@ -130,12 +131,12 @@ func (s *Reader) rate(ctx context.Context, sum *job.BatchSummary) (last int64, e
 	return last, nil
 }
 
-func (s *Reader) sample(ctx context.Context, sum *job.BatchSummary, last int64) error {
+func (s *Reader) sample(ctx context.Context, sum *store.BatchSummary, last int64) error {
 	rows, err := s.db.Pool.Query(ctx, sample(sum.Batch.ID), pg.UUID(sum.Batch.ID), min(last, summarySample), last)
 	if err != nil {
 		return err
 	}
-	buckets, clusters := map[int]int64{}, map[clusterKey]*job.FailureCluster{}
+	buckets, clusters := map[int]int64{}, map[clusterKey]*store.FailureCluster{}
 	var id pgtype.UUID
 	var outcome job.Outcome
 	var reason job.Reason
@@ -155,12 +156,12 @@ func (s *Reader) sample(ctx context.Context, sum *job.BatchSummary, last int64) 
 		return nil
 	})
 	for _, b := range slices.Sorted(maps.Keys(buckets)) {
-		sum.Durations = append(sum.Durations, job.DurationBucket{UpToMS: math.Exp2(float64(b)), Jobs: buckets[b]})
+		sum.Durations = append(sum.Durations, store.DurationBucket{UpToMS: math.Exp2(float64(b)), Jobs: buckets[b]})
 	}
 	for _, c := range clusters {
 		sum.Clusters = append(sum.Clusters, *c)
 	}
-	slices.SortFunc(sum.Clusters, func(a, b job.FailureCluster) int {
+	slices.SortFunc(sum.Clusters, func(a, b store.FailureCluster) int {
 		return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Example, b.Example))
 	})
 	sum.Clusters = sum.Clusters[:min(len(sum.Clusters), maxClusters)]
@@ -179,14 +180,14 @@ type clusterKey struct {
 var differs = regexp.MustCompile(`'[^']*'|"[^"]*"|0x[0-9a-fA-F]+|[0-9a-f]{8}-[0-9a-f-]{27}|-?\d+(\.\d+)?`)
 
 // cluster adds a failure to those that are like it.
-func cluster(all map[clusterKey]*job.FailureCluster, o job.Outcome, said string, id job.ID) {
+func cluster(all map[clusterKey]*store.FailureCluster, o job.Outcome, said string, id job.ID) {
 	exception, message := format.Decode(said)
 	message, _, _ = strings.Cut(message, "\n")
 	message = differs.ReplaceAllString(clip(message, maxExplained), "…")
 	k := clusterKey{o, exception, message}
 	c := all[k]
 	if c == nil {
-		c = &job.FailureCluster{Outcome: o, Exception: exception, Message: message, Example: id}
+		c = &store.FailureCluster{Outcome: o, Exception: exception, Message: message, Example: id}
 		all[k] = c
 	}
 	c.Jobs++

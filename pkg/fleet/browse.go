@@ -1,23 +1,27 @@
-package job
+package fleet
 
-import "time"
+import (
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
 
 // BatchSummary is what people ask first about a batch: how far it is, how fast, how its jobs ended and what is wrong with
 // those that failed.
 type BatchSummary struct {
-	Batch Batch `json:"batch"`
+	Batch job.Batch `json:"batch"`
 
 	// Rate is how many jobs were recorded a second in the last minute, and ETA how long the rest takes at that rate; 0: not known.
-	Rate float64  `json:"rate"`
-	ETA  Duration `json:"eta,omitempty"`
+	Rate float64      `json:"rate"`
+	ETA  job.Duration `json:"eta,omitempty"`
 
 	// Sampled is how many of the recorded jobs, evenly spread over them, the rest is from: all of them, unless there are very many.
 	Sampled   int64 `json:"sampled"`
 	SampledOf int64 `json:"sampled_of"`
 
-	Reasons   map[Reason]int64 `json:"reasons"`   // of jobs whose end infrastructure is to blame for
-	Durations []DurationBucket `json:"durations"` // from the shortest on
-	Clusters  []FailureCluster `json:"clusters"`  // the largest first
+	Reasons   map[job.Reason]int64 `json:"reasons"`   // of jobs whose end infrastructure is to blame for
+	Durations []DurationBucket     `json:"durations"` // from the shortest on
+	Clusters  []FailureCluster     `json:"clusters"`  // the largest first
 }
 
 // DurationBucket is how many jobs took so long: up to UpTo, and longer than the bucket before. What did not run is in none.
@@ -28,17 +32,17 @@ type DurationBucket struct {
 
 // FailureCluster is jobs that seem to have failed in the same way.
 type FailureCluster struct {
-	Outcome   Outcome `json:"outcome"`
-	Exception string  `json:"exception,omitempty"` // its type
-	Message   string  `json:"message,omitempty"`   // the first line of one of them, with what differs between them left out
-	Jobs      int64   `json:"jobs"`
-	Example   ID      `json:"example"` // one of them
+	Outcome   job.Outcome `json:"outcome"`
+	Exception string      `json:"exception,omitempty"` // its type
+	Message   string      `json:"message,omitempty"`   // the first line of one of them, with what differs between them left out
+	Jobs      int64       `json:"jobs"`
+	Example   job.ID      `json:"example"` // one of them
 }
 
 // Comparison says what differs between two batches of the same jobs: how each of them ended in the one and in the other.
 type Comparison struct {
-	A ID `json:"a"`
-	B ID `json:"b"`
+	A job.ID `json:"a"`
+	B job.ID `json:"b"`
 	// By is what pairs their jobs: "name", or "position" where names are missing or occur twice.
 	By string `json:"by"`
 	// Compared is how many jobs of each were looked at: at most so many from the first on. Cut: one of them has more.
@@ -58,16 +62,16 @@ type Comparison struct {
 
 // Flip is a pair of jobs of which one succeeded and the other did not.
 type Flip struct {
-	Name     string  `json:"name,omitempty"`
-	A        ID      `json:"a"`
-	B        ID      `json:"b"`
-	OutcomeA Outcome `json:"outcome_a"`
-	OutcomeB Outcome `json:"outcome_b"`
+	Name     string      `json:"name,omitempty"`
+	A        job.ID      `json:"a"`
+	B        job.ID      `json:"b"`
+	OutcomeA job.Outcome `json:"outcome_a"`
+	OutcomeB job.Outcome `json:"outcome_b"`
 }
 
 // BatchState is how far a batch is, in a few bytes: for those who ask about many, again and again.
 type BatchState struct {
-	ID        ID        `json:"id"`
+	ID        job.ID    `json:"id"`
 	Total     int64     `json:"total"`
 	Recorded  int64     `json:"recorded"` // that are over
 	Succeeded int64     `json:"succeeded"`

@@ -149,10 +149,11 @@ var table = map[string]row{
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
-		"internal/cli/problems", "internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
+		"internal/cli/filter", "internal/cli/problems", "internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"internal/cli/program":  {"programs and policies, as a command line names them", []string{"pkg/job"}},
 	"internal/cli/problems": {"problems that others have packed, as tests", []string{"pkg/job", "pkg/language"}},
 	"internal/cli/show":     {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
+	"internal/cli/filter":   {"flags that say which jobs", []string{"pkg/client", "pkg/job"}},
 	"internal/cli/top":      {"the fleet, live, on a terminal", []string{"api", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
 	"cmd/guest":             {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
 

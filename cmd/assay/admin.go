@@ -52,15 +52,7 @@ func (a *app) act(do func(client.Admin) (store.Action, error)) error {
 	if err != nil {
 		return err
 	}
-	done, err := do(fleet)
-	if err != nil {
-		return err
-	}
-	if a.JSON {
-		return a.printJSON(done)
-	}
-	a.printf("%s %s: %s\n", done.Action, done.Subject, done.Outcome)
-	return nil
+	return a.acted(do(fleet))
 }
 
 // because is a reason as it is said behind something.

@@ -225,8 +225,7 @@ func (c *batchDeleteCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	done, err := api.DeleteBatch(a.ctx, job.ID(c.ID))
-	return a.erased(done, err)
+	return a.acted(api.DeleteBatch(a.ctx, job.ID(c.ID)))
 }
 
 type batchRetryCmd struct {

@@ -162,7 +162,7 @@ var table = map[string]row{
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/fleet", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
-		"internal/cli/keys", "internal/cli/operate", "internal/cli/problems", "internal/cli/program", "internal/cli/prompt", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
+		"internal/cli/filter", "internal/cli/keys", "internal/cli/operate", "internal/cli/problems", "internal/cli/program", "internal/cli/prompt", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"internal/cli/keys":     {"keys, as a command line", []string{"api", "pkg/client", "pkg/fleet", "pkg/job", "internal/cli/show"}},
 	"internal/cli/program":  {"programs and policies, as a command line names them", []string{"pkg/job"}},
 	"internal/cli/prompt":   {"a session, on a terminal", []string{"api", "pkg/client", "pkg/job"}},
@@ -170,6 +170,7 @@ var table = map[string]row{
 	"internal/cli/operate":  {"what tenants are granted, and who did what", []string{"api", "internal/cli/show", "pkg/client", "pkg/fleet", "pkg/job"}},
 	"internal/cli/show":     {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
 	"internal/cli/top":      {"a fleet or a batch, live, on a terminal", []string{"api", "pkg/fleet", "pkg/job", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
+	"internal/cli/filter":   {"flags that say which jobs", []string{"pkg/client", "pkg/job"}},
 	"cmd/guest":             {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
 
 	"images":                      {"recipes of images, embedded", nil},

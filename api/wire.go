@@ -107,6 +107,23 @@ type Link struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
+// LogState is how far a job is whose logs are watched; Live: what it writes comes while it runs.
+type LogState struct {
+	State   job.State   `json:"state"`
+	Outcome job.Outcome `json:"outcome,omitempty"`
+	Live    bool        `json:"live"`
+}
+
+// LogPart is a part of what a program wrote to a stream.
+type LogPart struct {
+	Offset int64  `json:"offset"`           // of its first byte in the stream
+	Missed int64  `json:"missed,omitempty"` // bytes before it that are not kept, or that this viewer was too slow for
+	Step   int    `json:"step,omitempty"`   // of a command with steps
+	Cut    bool   `json:"cut,omitempty"`    // it is from the record, in which the middle of the stream is left out, and counts offsets there
+	Text   string `json:"text,omitempty"`
+	Base64 string `json:"base64,omitempty"` // where it is not UTF-8
+}
+
 // What a chunk of an upload may be at most.
 const (
 	MaxChunk     = 32 << 20 // bytes of lines

@@ -20,7 +20,7 @@ import (
 type jobCmd struct {
 	Get       jobGetCmd       `cmd:"" help:"Show a job."`
 	List      jobListCmd      `cmd:"" help:"List jobs, newest first."`
-	Logs      jobLogsCmd      `cmd:"" help:"Print what a finished job wrote."`
+	Logs      jobLogsCmd      `cmd:"" help:"Print what a job wrote, or with -f what it writes."`
 	Artifacts jobArtifactsCmd `cmd:"" help:"List the files that a job left behind, or fetch them."`
 	Cancel    jobCancelCmd    `cmd:"" help:"End a job, or all jobs with some labels."`
 }
@@ -70,7 +70,8 @@ func (c *jobGetCmd) Run(a *app) error {
 }
 
 type jobLogsCmd struct {
-	ID string `arg:"" help:"The job."`
+	ID     string `arg:"" help:"The job."`
+	Follow bool   `short:"f" help:"Go on until the job is over."`
 }
 
 // Run prints a job's streams where they belong.
@@ -78,6 +79,9 @@ func (c *jobLogsCmd) Run(a *app) error {
 	api, err := a.client()
 	if err != nil {
 		return err
+	}
+	if c.Follow {
+		return c.follow(a, api)
 	}
 	j, err := api.Job(a.ctx, job.ID(c.ID), 0)
 	if err != nil {
@@ -95,6 +99,37 @@ func (c *jobLogsCmd) Run(a *app) error {
 	}
 	for i, s := range r.Steps {
 		if err := a.printStreams(api, r.ID, i, s.Stdout, s.Stderr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow prints what a job writes as it does.
+func (c *jobLogsCmd) follow(a *app, api *client.Client) error {
+	for e, err := range api.Logs(a.ctx, job.ID(c.ID)) {
+		if err != nil {
+			return err
+		}
+		if a.JSON {
+			if err := a.printJSON(e); err != nil {
+				return err
+			}
+			continue
+		}
+		switch e.Kind {
+		case "stdout":
+			_, err = a.stdout.Write(e.Bytes())
+		case "stderr":
+			_, err = a.stderr.Write(e.Bytes())
+		}
+		if e.Missed > 0 {
+			fmt.Fprintf(a.stderr, "… %d bytes of %s are missing before this …\n", e.Missed, e.Kind)
+		}
+		if e.Kind == "restart" {
+			fmt.Fprintln(a.stderr, "… another attempt begins …")
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -102,10 +102,12 @@ var table = map[string]row{
 	"internal/identity": {"who sends a request, and what they may do", []string{"api", "pkg/job"}},
 	"internal/token":    {"texts that say something until a moment, signed", nil},
 	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "internal/identity", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
-		"internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/links", "internal/httpapi/sessions", "internal/httpapi/uploads", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/token", "internal/watch")},
+		"internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/links", "internal/httpapi/logs", "internal/httpapi/sessions", "internal/httpapi/uploads", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/recent", "internal/session", "internal/share", "internal/telemetry", "internal/token", "internal/watch")},
 	"internal/httpapi/sessions": {"its part about sessions", []string{"api", "internal/identity", "pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store", "internal/httpapi/files", "internal/httpapi/web", "internal/session", "internal/share"}},
 	"internal/httpapi/uploads":  {"its part about batches that come in chunks", []string{"api", "internal/identity", "pkg/job", "pkg/store", "internal/httpapi/web", "internal/intake"}},
 	"internal/httpapi/links":    {"its part about files that are good without a key, for a time", []string{"api", "internal/identity", "internal/token", "pkg/job", "pkg/store", "internal/httpapi/web"}},
+	"internal/httpapi/logs": {"its part about what jobs write, while they do", []string{
+		"api", "internal/identity", "internal/share", "pkg/control", "pkg/job", "pkg/object", "pkg/store", "internal/httpapi/files", "internal/httpapi/web"}},
 	"internal/httpapi/dropin": {"answers in the formats of other servers that run code", []string{
 		"api", "pkg/control", "pkg/job", "pkg/language", "pkg/object", "pkg/policy", "internal/httpapi/files", "internal/httpapi/web", "internal/identity", "internal/recent"}},
 	"internal/httpapi/files":   {"serves what was left in the object store", []string{"pkg/job", "pkg/object", "internal/httpapi/web"}},

@@ -27,7 +27,7 @@ func document(t *testing.T) *openapi3.T {
 }
 
 func init() { // decoders are the library's process-wide state
-	for _, t := range []string{"application/x-ndjson", "text/html"} {
+	for _, t := range []string{"application/x-ndjson", "text/html", "text/event-stream"} {
 		openapi3filter.RegisterBodyDecoder(t, openapi3filter.FileBodyDecoder)
 	}
 }

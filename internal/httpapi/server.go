@@ -19,6 +19,7 @@ import (
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/httpapi/files"
 	"github.com/assay-run/assay/internal/httpapi/links"
+	"github.com/assay-run/assay/internal/httpapi/logs"
 	"github.com/assay-run/assay/internal/httpapi/sessions"
 	"github.com/assay-run/assay/internal/httpapi/uploads"
 	"github.com/assay-run/assay/internal/httpapi/web"
@@ -105,6 +106,7 @@ type Server struct {
 	sessions *sessions.Handlers
 	uploads  *uploads.Handlers
 	links    *links.Handlers
+	logs     *logs.Handlers
 	files    *files.Files
 	agents   *mcp.Handler
 
@@ -136,6 +138,7 @@ func New(c Config) *Server {
 	s.files = &files.Files{Objects: c.Objects}
 	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}
 	s.uploads = &uploads.Handlers{Store: c.Store, Intake: c.Intake, Unrecorded: unwanted}
+	s.logs = &logs.Handlers{Store: c.Store, Files: s.files, Line: c.Sessions.Line, Watch: c.Watcher.WatchJob, Viewers: logs.NewPot()}
 	s.links = &links.Handlers{Store: c.Store, Keys: &token.Source{Load: c.Store.SigningKey}, Artifact: s.serveArtifact, Output: s.getOutput, Enter: s.enter}
 	for _, r := range s.routes() {
 		s.fix(r.Pattern)
@@ -240,6 +243,7 @@ func (s *Server) routes() []web.Route {
 		web.OpenAt("GET /openapi.json", s.openapi),
 	}
 	all = append(all, s.links.Routes()...)
+	all = append(all, s.logs.Routes()...)
 	all = append(all, s.uploads.Routes()...)
 	all = append(all, s.sessions.Routes()...)
 	return append(all, s.adminRoutes()...)

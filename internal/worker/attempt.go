@@ -254,6 +254,7 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 		in.Collect = a.kept.Collect
 	}
 	a.code.Prepare(&in)
+	defer a.tailed(&in)()
 	hide := mask.New(slices.Collect(maps.Values(in.Secrets)))
 	running, end := telemetry.Within(ctx, "program")
 	rep, err := a.execute(running, slot, in)

@@ -163,6 +163,7 @@ type Worker struct {
 	cordoned   atomic.Bool            // by an operator, as was heard last
 	assigning  sync.RWMutex           // held for reading while an assignment is taken, for writing while draining begins
 	taken      sync.Map               // leases that were handed to it, until they would be over
+	written    sync.Map               // *written of each job whose program may run, by the job's ID
 	underway   atomic.Int64           // attempts, from claim to report
 	pulled     atomic.Int64           // when deliveries were last asked for, as UnixNano
 	beat       chan struct{}          // asks for a heartbeat now
@@ -202,7 +203,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	}
 	if parts.Sessions != nil {
 		w.sessions = live.New(live.Config{
-			Worker: cfg.ID, Pool: cfg.Pool, Runtime: parts.Runtime, Server: parts.Sessions, Awake: parts.Awake,
+			Worker: cfg.ID, Pool: cfg.Pool, Runtime: parts.Runtime, Server: tailServer{parts.Sessions, w}, Awake: parts.Awake,
 			Limits: cfg.Sessions, Suffers: w.pressure.Suffers, Exports: w.transfer.Exports,
 			Plan: func(p policy.Policy, u policy.Use) (*policy.Plan, error) {
 				host, _ := w.proof.State()

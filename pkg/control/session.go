@@ -29,6 +29,7 @@ const (
 	SessionFork      SessionOp = "fork"      // Fork
 	SessionKeep      SessionOp = "keep"      // prolongs the client's lease
 	SessionClose     SessionOp = "close"     //
+	SessionTail      SessionOp = "tail"      // Session is a job; Tail: what its program has written so far
 	SessionPing      SessionOp = "ping"      // says whether the worker holds it
 )
 
@@ -50,6 +51,7 @@ type SessionCall struct {
 	Length    int64                      `json:"length,omitempty"` // of what is wanted of a file; 0: all of it
 	Data      []byte                     `json:"-"`                // behind the JSON: see Encode
 	Call      int64                      `json:"call,omitempty"`
+	Tail      *TailRequest               `json:"tail,omitempty"`
 	Value     json.RawMessage            `json:"value,omitempty"`
 	Error     string                     `json:"error,omitempty"`
 	// TraceParent is the W3C trace context of the request; empty: it has none.
@@ -65,6 +67,7 @@ type SessionReply struct {
 	Size      int64                   `json:"size,omitempty"` // of the whole file, or of a value's JSON, in bytes
 	Reset     *job.SessionReset       `json:"reset,omitempty"`
 	Pending   []job.HostCall          `json:"pending,omitempty"`
+	Tail      *Tail                   `json:"tail,omitempty"`
 	Ended     *SessionEnd             `json:"ended,omitempty"` // the session has, now or before
 }
 

@@ -120,6 +120,7 @@ type Attempt struct {
 	Waits    *Waits            // of all attempts that share it: the policy's wall stands for each meanwhile; nil: its own
 	Gathered func(Gather)      // is told before user code starts how to collect artifacts while it runs; nil: nobody asks
 	Metered  func(Meter)       // is told before user code starts how to read what it spends; nil: nobody asks
+	Written  func(Tail)        // is told before user code starts how to read what it writes, masked as that is; of a command with steps, for each; nil: nobody asks
 	Begun    func()            // is called when a command without steps has begun, from when on its time counts; nil: nobody asks
 
 	// Stdin and Stdout are those streams of a command without steps, such as ends of pipes, in place of its own; nil: its own.
@@ -175,6 +176,10 @@ type Collector func(ctx context.Context, path string, size int64, r io.Reader) e
 // as it was. What is refused is described as in Report.Feedback. It must be over before the
 // slot is closed.
 type Gather func(ctx context.Context, take Collector) (refused []string, err error)
+
+// Tail reads what a program has written to a stream, 1 or 2, as far as that is kept: at most most bytes from an
+// offset on, and where they begin, which is later if what was there is not kept. It may be called at any time.
+type Tail func(stream int, offset int64, most int) (at int64, data []byte)
 
 // Report is how an attempt ended. ID, names, attempts and timings of the
 // control plane are filled in by the worker and the dispatcher.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // uploaded is how many jobs TestUploadBrokenOff has; by hand: -uploaded 1000000.
@@ -68,6 +69,10 @@ func TestUploadBrokenOff(t *testing.T) {
 		}
 	}
 	if _, err := f.api.CancelBatch(t.Context(), b.ID); err != nil {
+		t.Error(err)
+	}
+	// What a fleet leaves is told by its last sandboxes, and of a large batch they are long gone.
+	if _, err := f.api.Run(t.Context(), job.Spec{Program: job.Program{Command: &job.Command{Argv: []string{"true"}}}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -25,7 +25,7 @@ var vary = []string{"Accept-Encoding"}
 // them do not notice. Streams of events, and files, outputs and artifacts, which have
 // lengths, ranges and tags of their own, go out as they are.
 func Zipping(pattern string, h http.HandlerFunc) http.HandlerFunc {
-	if strings.HasSuffix(pattern, "/events") || strings.HasSuffix(pattern, "...}") || strings.Contains(pattern, "/output/") || strings.Contains(pattern, "/links/") {
+	if strings.HasSuffix(pattern, "/events") || strings.HasSuffix(pattern, "/logs") || strings.HasSuffix(pattern, "...}") || strings.Contains(pattern, "/output/") || strings.Contains(pattern, "/links/") {
 		return h
 	}
 	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.MinSize(minZip),

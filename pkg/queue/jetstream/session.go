@@ -28,7 +28,7 @@ var (
 func (q *Queue) CallSession(ctx context.Context, worker string, c control.SessionCall) (control.SessionReply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if c.Op != control.SessionOpen && c.Op != control.SessionPing {
+	if c.Op != control.SessionOpen && c.Op != control.SessionPing && c.Op != control.SessionTail {
 		go q.watchWorker(ctx, cancel, worker, c.Session)
 	}
 	reply, err := q.callSession(ctx, worker, c)

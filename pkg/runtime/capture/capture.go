@@ -6,6 +6,7 @@ package capture
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -69,6 +70,23 @@ func (b *Buffer) keep(p []byte) {
 		n = copy(b.tail[b.next:], p)
 		b.next = (b.next + n) % tailMax
 	}
+}
+
+// From returns what is kept of the stream from an offset on, at most most bytes of it, and where
+// that begins: later than asked for where what was there has been cut.
+func (b *Buffer) From(offset int64, most int) (at int64, data []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	offset = max(offset, 0)
+	if head := int64(len(b.head)); offset < head {
+		return offset, slices.Clone(b.head[offset:min(head, offset+int64(most))])
+	}
+	begin := b.total - int64(len(b.tail)) // what Skip has left out is at the end, and nothing follows it
+	if offset = max(offset, begin); offset >= b.total || len(b.tail) == 0 {
+		return min(offset, b.total), nil
+	}
+	data = append(slices.Clone(b.tail[b.next:]), b.tail[:b.next]...)[offset-begin:]
+	return offset, data[:min(len(data), most)]
 }
 
 // Output returns what was kept. A cut stream has a marker line between head and

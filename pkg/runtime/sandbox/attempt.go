@@ -123,7 +123,7 @@ func (a *Attempt) runProgram(ctx context.Context) error {
 func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
 	e, err := a.execute(ctx, a.Box, &Program{
 		Args: c.Argv, Env: a.env, Dir: a.dir(c.Dir), stdin: []byte(c.Stdin), in: a.Attempt.Stdin, out: a.Attempt.Stdout, output: a.Output,
-		Limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered, begun: a.Begun,
+		Limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered, written: a.Written, begun: a.Begun,
 	}, cgroup.Usage{})
 	if err != nil {
 		return err
@@ -148,6 +148,7 @@ func (a *Attempt) runSteps(ctx context.Context, steps []job.Step) error {
 		p.CPUTime = min(p.CPUTime, a.policy.CPUTime-job.Duration(used.CPU))
 		e, err := a.execute(ctx, a.Box, &Program{
 			Args: step.Argv, Env: a.env, Dir: a.dir(step.Dir), stdin: []byte(step.Stdin), Limits: &p, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+			written: a.Written,
 		}, used)
 		if err != nil {
 			return err
@@ -231,6 +232,7 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	e, err := a.execute(ctx, a.Box, &Program{
 		Args: []string{"python3", "-B", harness}, Env: a.env, Dir: a.dir(dir), stdin: stdin, output: a.Output, Limits: a.policy,
 		files: files, Python: true, Asked: a.policy.Env.Set, stream: a.Stream, Forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+		written: a.Written,
 	}, a.Spent)
 	if err != nil {
 		return err

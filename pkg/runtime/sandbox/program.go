@@ -42,6 +42,7 @@ type Program struct {
 	budget    *runtime.CPUBudget
 	waits     *runtime.Waits      // see runtime.Attempt; nil: its own
 	metered   func(runtime.Meter) // see runtime.Attempt; nil: nobody asks
+	written   func(runtime.Tail)  // likewise
 	begun     func()              // likewise
 }
 
@@ -93,6 +94,9 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	defer m.close()
 	if p.metered != nil {
 		p.metered(m.spent)
+	}
+	if p.written != nil {
+		p.written(std.tail)
 	}
 	e := &Ended{}
 	e.started, err = b.Begin(ctx, p, std.theirs(p.files))

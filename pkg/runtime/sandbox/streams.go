@@ -138,6 +138,14 @@ func (s *streams) finish(e *Ended) {
 	e.stdout, e.stderr = s.out.Output(), s.err.Output()
 }
 
+// tail is a runtime.Tail of the program's.
+func (s *streams) tail(stream int, offset int64, most int) (at int64, data []byte) {
+	if stream == 2 {
+		return s.err.From(offset, most)
+	}
+	return s.out.From(offset, most)
+}
+
 func (s *streams) close() {
 	for _, f := range s.ours {
 		_ = f.Close()

@@ -124,12 +124,6 @@ type LogPart struct {
 	Base64 string `json:"base64,omitempty"` // where it is not UTF-8
 }
 
-// What a chunk of an upload may be at most.
-const (
-	MaxChunk     = 32 << 20 // bytes of lines
-	MaxChunkJobs = 20_000
-)
-
 // JobList is a page of jobs, those submitted last first. It may have fewer than were asked
 // for, or none, and Next all the same: then others were in between.
 type JobList struct {

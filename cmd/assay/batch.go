@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/assay-run/assay/internal/cli/program"
@@ -54,7 +51,7 @@ func (c *batchSubmitCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	in, large, closeInput, err := c.input(a.stdin)
+	in, large, closeInput, err := program.OpenBatch(c.File, a.stdin)
 	if err != nil {
 		return err
 	}
@@ -76,33 +73,6 @@ func (c *batchSubmitCmd) Run(a *app) error {
 		return err
 	}
 	return a.showBatch(api, b, c.Wait)
-}
-
-// largeInput is from where on a batch goes in chunks, which survive a connection that breaks.
-const largeInput = 32 << 20
-
-// input opens what is submitted, and says whether it is large. What comes by a pipe is read ahead to know.
-func (c *batchSubmitCmd) input(stdin io.Reader) (in io.Reader, large bool, closeInput func(), err error) {
-	if c.File != "-" {
-		f, err := os.Open(c.File)
-		if err != nil {
-			return nil, false, nil, err
-		}
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			return f, info.Size() > largeInput, func() { _ = f.Close() }, nil
-		}
-		in, closeInput = f, func() { _ = f.Close() }
-	} else {
-		in, closeInput = stdin, func() {}
-	}
-	var ahead bytes.Buffer
-	if _, err := io.CopyN(&ahead, in, largeInput+1); err == io.EOF {
-		return bytes.NewReader(ahead.Bytes()), false, closeInput, nil
-	} else if err != nil {
-		closeInput()
-		return nil, false, nil, fmt.Errorf("read input: %w", err)
-	}
-	return io.MultiReader(&ahead, in), true, closeInput, nil
 }
 
 // showBatch prints a batch that was just submitted; with wait, when it is done.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -62,7 +61,7 @@ func (s *Service) Chunk(ctx context.Context, tenant string, id job.ID, n int64, 
 }
 
 // errManyLines is a chunk of more jobs than one transaction is to have.
-var errManyLines = fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("body", "has more than %d jobs; send them as several chunks", api.MaxChunkJobs))
+var errManyLines = fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("body", "has more than %d jobs; send them as several chunks", job.MaxChunkJobs))
 
 // admitChunk admits the jobs of the chunk that is due. Errors name the chunk's lines.
 func (s *Service) admitChunk(ctx context.Context, tenant string, u store.Upload, lines []byte) (jobs []store.NewJob, err error) {
@@ -81,7 +80,7 @@ func (s *Service) admitChunk(ctx context.Context, tenant string, u store.Upload,
 		return nil, err
 	}
 	_, err = a.Lines(ctx, bytes.NewReader(lines), func(some []store.NewJob) error {
-		if jobs = append(jobs, some...); len(jobs) > api.MaxChunkJobs {
+		if jobs = append(jobs, some...); len(jobs) > job.MaxChunkJobs {
 			return errManyLines
 		}
 		if int64(len(jobs)) > room {

@@ -113,7 +113,7 @@ func (c *chunks) line(chunk []byte) ([]byte, error) {
 	c.lines++
 	for {
 		part, err := c.r.ReadSlice('\n')
-		if chunk = append(chunk, part...); len(chunk) > api.MaxChunk {
+		if chunk = append(chunk, part...); len(chunk) > job.MaxChunk {
 			return nil, fmt.Errorf("%w: line %d is longer than any job may be", job.ErrTooLarge, c.lines)
 		}
 		switch err {

@@ -92,12 +92,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	defer std.close()
 	m := &meter{place: s, before: before, budget: p.budget}
 	defer m.close()
-	if p.metered != nil {
-		p.metered(m.spent)
-	}
-	if p.written != nil {
-		p.written(std.tail)
-	}
+	p.offer(m, std)
 	e := &Ended{}
 	e.started, err = b.Begin(ctx, p, std.theirs(p.files))
 	std.closeTheirs()
@@ -147,6 +142,16 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	e.oomKills, e.refused = e.usage.OOMKills, e.usage.ForksRefused
 	e.noSpace, e.noInodes, err = s.Scratch.full()
 	return e, err
+}
+
+// offer says to who asked how the program can be looked at while it runs.
+func (p *Program) offer(m *meter, std *streams) {
+	if p.metered != nil {
+		p.metered(m.spent)
+	}
+	if p.written != nil {
+		p.written(std.tail)
+	}
 }
 
 // tell says to who asked that the program has begun.

@@ -470,6 +470,30 @@ class API:
         c = operation("POST", "/v1/jobs/{id}/cancel", path={"id": id})
         return models.Accepted.from_dict((self._transport.send(c)).json())
 
+    def make_link(self, id: str, body: models.LinkRequest | Mapping[str, Any]) -> models.Link:
+        """An address of one file that is good without a key.
+
+        Of an artifact, or of an output, of a job that has ended. Whoever has the address can read that file, and
+        nothing else, until the time is over or the job is removed. It cannot be taken back before.
+        """
+        c = operation("POST", "/v1/jobs/{id}/links", path={"id": id}, body=body, content="application/json")
+        return models.Link.from_dict((self._transport.send(c)).json())
+
+    def job_logs(self, id: str, *, last_event_id: str | None = None) -> Iterator[tuple[str, Any]]:
+        """What a job writes, while it does.
+
+        Server-sent events: `stdout` and `stderr` with a LogPart, `state` with a LogState when that changes, `restart`
+        when another attempt begins from nothing, and `end` with the last LogState after all that was written. Of a
+        job that is over all comes from its record. Who breaks off goes on with `Last-Event-ID`. `live` is false where
+        what is written comes only at the end: of jobs with tests, and on workers of an older release. Secrets are
+        masked as in the result.
+
+        Args:
+            last_event_id: The id of the last event that was seen.
+        """
+        c = operation("GET", "/v1/jobs/{id}/logs", path={"id": id}, header={"Last-Event-ID": last_event_id})
+        return self._transport.events(c)
+
     def get_output(
         self,
         id: str,
@@ -521,6 +545,14 @@ class API:
         """
         c = operation("GET", "/v1/languages", query={"image": image})
         return models.LanguageList.from_dict((self._transport.send(c)).json())
+
+    def open_link(self, token: str) -> Answer:
+        """The file that a link leads to.
+
+        410 when its time is over.
+        """
+        c = operation("GET", "/v1/links/{token}", path={"token": token})
+        return self._transport.send(c)
 
     def list_policies(self) -> models.PolicyList:
         """The newest version of each stored policy."""
@@ -795,6 +827,66 @@ class API:
             content="application/json",
         )
         self._transport.send(c)
+
+    def open_upload(
+        self, body: models.UploadRequest | Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
+    ) -> models.Upload:
+        """Begin a batch that comes in chunks.
+
+        For batches too large to be sent once more when a connection breaks. Its chunks are put one after the other,
+        each a transaction; `next_chunk` says which one is due, whatever happened to an answer. Nobody sees the jobs
+        until the upload is sealed: then it is a batch of the same id. An upload to which no chunk comes for an hour
+        is dropped.
+
+        Args:
+            idempotency_key: Names this request so that it can be said twice.
+        """
+        c = operation(
+            "POST", "/v1/uploads", header={"Idempotency-Key": idempotency_key}, body=body, content="application/json"
+        )
+        return models.Upload.from_dict((self._transport.send(c)).json())
+
+    def drop_upload(self, id: str) -> None:
+        """Give an upload up.
+
+        409 if it is sealed; its batch can be canceled.
+        """
+        c = operation("DELETE", "/v1/uploads/{id}", path={"id": id})
+        self._transport.send(c)
+
+    def get_upload(self, id: str) -> models.Upload:
+        """How far an upload is."""
+        c = operation("GET", "/v1/uploads/{id}", path={"id": id})
+        return models.Upload.from_dict((self._transport.send(c)).json())
+
+    def put_chunk(self, id: str, n: str, body: bytes, *, content_digest: str | None = None) -> models.Upload:
+        """Put the chunk that is due.
+
+        NDJSON, one job a line, at most 20000 of them and 32 MiB, all of them or none. Lines do not go over from one
+        chunk to the next. A chunk that is put again with the same bytes changes nothing; with other bytes, or before
+        it is due, it is 409. Errors name the chunk's line.
+
+        Args:
+            content_digest: sha-256 of the body (RFC 9530).
+        """
+        c = operation(
+            "PUT",
+            "/v1/uploads/{id}/chunks/{n}",
+            path={"id": id, "n": n},
+            header={"Content-Digest": content_digest},
+            body=body,
+            content="application/x-ndjson",
+        )
+        return models.Upload.from_dict((self._transport.send(c)).json())
+
+    def seal_upload(self, id: str, body: models.SealRequest | Mapping[str, Any] | None = None) -> models.Batch:
+        """Make a batch of an upload.
+
+        Sealing it again answers with the batch again. With a number of jobs that is not the upload's it is 409, and
+        nothing is sealed.
+        """
+        c = operation("POST", "/v1/uploads/{id}/seal", path={"id": id}, body=body, content="application/json")
+        return models.Batch.from_dict((self._transport.send(c)).json())
 
     def list_workers(self) -> models.WorkerList:
         """The connected workers."""

@@ -1032,6 +1032,77 @@ class Leader(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Link(Model):
+    """A JSON object of the API, Link.
+
+    Attributes:
+        url: Relative to the server.
+    """
+
+    expires_at: datetime
+    url: str
+    _shapes: ClassVar[dict[str, str]] = {"expires_at": "@"}
+    _zeros: ClassVar[dict[str, str]] = {"expires_at": "time", "url": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRequest(Model):
+    """Either path or stream.
+
+    Attributes:
+        expires_in: A Go duration from 1s to 168h. None: 1h.
+        path: Of an artifact.
+        step: Of which step the output is; absent: of the whole.
+    """
+
+    expires_in: str | None = None
+    path: str | None = None
+    step: int | None = None
+    stream: Literal["stdout", "stderr", None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPart(Model):
+    """A JSON object of the API, LogPart.
+
+    Attributes:
+        base64: Where it is not UTF-8.
+        cut: It is from the record, in which the middle of the stream is left out, and counts offsets there.
+        missed: Bytes before it that are not kept, or that this viewer was too slow for.
+        offset: Of its first byte in the stream.
+        step: Of a command with steps.
+    """
+
+    base64: str | None = None
+    cut: bool | None = None
+    missed: int | None = None
+    offset: int
+    step: int | None = None
+    text: str | None = None
+    _zeros: ClassVar[dict[str, str]] = {"offset": "int"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState(Model):
+    """A JSON object of the API, LogState.
+
+    Attributes:
+        live: What it writes comes while it runs.
+        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
+            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
+            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
+            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
+            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
+            result has the compiler's words).
+    """
+
+    live: bool
+    outcome: Outcome | None = None
+    state: State
+    _zeros: ClassVar[dict[str, str]] = {"live": "bool", "state": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Network(Model):
     """What the job did with the way out that its policy gave it. Absent if it gave none.
 
@@ -1914,6 +1985,17 @@ class ResultVariablesValue(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SealRequest(Model):
+    """A JSON object of the API, SealRequest.
+
+    Attributes:
+        jobs: How many jobs there are to be; absent: as many as there are.
+    """
+
+    jobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecretList(Model):
     """A JSON object of the API, SecretList."""
 
@@ -2157,6 +2239,57 @@ class TenantOverride(Model):
     until: datetime | None = None
     _shapes: ClassVar[dict[str, str]] = {"granted": "Override", "set": "Override", "until": "@"}
     _zeros: ClassVar[dict[str, str]] = {"granted": "Override", "set": "Override"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload(Model):
+    """A JSON object of the API, Upload.
+
+    Attributes:
+        expires_at: It is dropped then if no chunk comes; absent of one that is sealed.
+        id: And its batch's, once it is sealed.
+        jobs: In the chunks before it.
+        next_chunk: Number of the chunk that is due.
+    """
+
+    created_at: datetime
+    expires_at: datetime | None = None
+    id: str
+    jobs: int
+    name: str | None = None
+    next_chunk: int
+    sealed: bool
+    _shapes: ClassVar[dict[str, str]] = {"created_at": "@", "expires_at": "@"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "created_at": "time",
+        "id": "str",
+        "jobs": "int",
+        "next_chunk": "int",
+        "sealed": "bool",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadRequest(Model):
+    """What a batch says beside its jobs.
+
+    Attributes:
+        callback: Whom to tell when a batch is done: one POST of `{"type": "batch.done", "batch": {…}}`, made again
+            for a day until it is answered with 2xx; 410 ends it, redirects are not followed. Headers as in Standard
+            Webhooks: `webhook-id` (the delivery, the same at every try), `webhook-timestamp`, `webhook-signature`.
+            Addresses that are not public are refused unless the operator allows them.
+        defaults: A partial job that every job is laid over.
+        label_caps: Of jobs with the same value of this label, at most so many run at once.
+        lease: A Go duration from 5s to 24h, as of a batch. It begins when the upload is sealed.
+    """
+
+    callback: Callback | None = None
+    defaults: dict[str, Any] | None = None
+    label_caps: dict[str, int] | None = None
+    labels: dict[str, str] | None = None
+    lease: str | None = None
+    name: str | None = None
+    _shapes: ClassVar[dict[str, str]] = {"callback": "Callback"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

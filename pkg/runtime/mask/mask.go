@@ -78,7 +78,7 @@ func (m *Mask) String(s string) string {
 func (m *Mask) take(src []byte, end bool) (out, rest []byte) {
 	limit := len(src)
 	if !end {
-		limit = max(0, len(src)-m.longest+1)
+		limit = m.decided(src)
 	}
 	next := make([]int, len(m.forms)) // where each form comes next; len(src) for nowhere
 	for i := range next {
@@ -105,6 +105,27 @@ func (m *Mask) take(src []byte, end bool) (out, rest []byte) {
 		}
 	}
 	return out, src[min(pos, len(src)):]
+}
+
+// maxSought bounds the values of which src is searched for their beginnings: the time for that may grow with the
+// square of their length.
+const maxSought = 4 << 10
+
+// decided is up to where in src is known what is to be masked, whatever follows: at its end a value may have begun. Who
+// watches a program is not to wait for more of it than that.
+func (m *Mask) decided(src []byte) int {
+	from := max(0, len(src)-m.longest+1)
+	if m.longest > maxSought {
+		return from
+	}
+	for at := from; at < len(src); at++ {
+		for _, f := range m.forms {
+			if bytes.HasPrefix(f, src[at:]) {
+				return at
+			}
+		}
+	}
+	return len(src)
 }
 
 // Writer masks what passes through it, however it is cut into writes. What may

@@ -94,3 +94,22 @@ func BenchmarkFlood(b *testing.B) {
 		m.take(flood, true)
 	}
 }
+
+// What cannot be a part of a value passes at once: somebody may watch.
+func TestWriterHoldsBackOnlyWhatMayBeAValue(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	w := New([]string{"correct horse battery staple"}).Writer(&out)
+	for _, step := range []struct{ write, want string }{
+		{"begun\n", "begun\n"}, {"co", "begun\n"}, {"rn\n", "begun\ncorn\n"}, {"correct horse", "begun\ncorn\n"},
+		{" battery staple\n", "begun\ncorn\n***\n"}, {"c", "begun\ncorn\n***\n"},
+	} {
+		_, _ = w.Write([]byte(step.write))
+		if out.String() != step.want {
+			t.Errorf("after %q it is %q, want %q", step.write, out.String(), step.want)
+		}
+	}
+	if _ = w.Close(); out.String() != "begun\ncorn\n***\nc" {
+		t.Errorf("in the end it is %q", out.String())
+	}
+}

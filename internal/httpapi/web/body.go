@@ -15,6 +15,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/share"
@@ -30,6 +32,8 @@ const (
 	// MaxBatchBody is the largest batch as one JSON object; of NDJSON, the operator
 	// says (Limits.Batch).
 	MaxBatchBody = 64 << 20
+	// maxWindow is how much of what was unpacked a body of zstd may refer to: what RFC 9659 allows.
+	maxWindow = 8 << 20
 	// maxAnnounced is for how much of a body there is room made before it arrives.
 	maxAnnounced = 2 << 20
 	maxKey       = 255
@@ -56,8 +60,14 @@ func OpenBody(w http.ResponseWriter, r *http.Request, limit int64) (io.Reader, e
 			return nil, job.Invalid("body", "is not gzip, though Content-Encoding says so: %v", err)
 		}
 		return http.MaxBytesReader(w, z, limit), nil
+	case "zstd":
+		z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, job.Invalid("body", "is not zstd, though Content-Encoding says so: %v", err)
+		}
+		return http.MaxBytesReader(w, z.IOReadCloser(), limit), nil
 	default:
-		return nil, job.Invalid("Content-Encoding", "%.40q is not supported; send gzip or nothing", enc)
+		return nil, job.Invalid("Content-Encoding", "%.40q is not supported; send gzip, zstd or nothing", enc)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/assay-run/assay/api"
 )
@@ -28,7 +29,7 @@ func Zipping(pattern string, h http.HandlerFunc) http.HandlerFunc {
 	if strings.HasSuffix(pattern, "/events") || strings.HasSuffix(pattern, "/logs") || strings.HasSuffix(pattern, "...}") || strings.Contains(pattern, "/output/") || strings.Contains(pattern, "/links/") {
 		return h
 	}
-	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.MinSize(minZip),
+	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(true), gzhttp.ZstdCompressionLevel(int(zstd.SpeedFastest)), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.MinSize(minZip),
 		gzhttp.ContentTypeFilter(func(t string) bool {
 			t, _, err := mime.ParseMediaType(t)
 			return err == nil && slices.Contains(zipped, t)
@@ -38,7 +39,7 @@ func Zipping(pattern string, h http.HandlerFunc) http.HandlerFunc {
 	}
 	compressed := wrap(h)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		if accept := r.Header.Get("Accept-Encoding"); strings.Contains(accept, "gzip") || strings.Contains(accept, "zstd") {
 			compressed(w, r) // which reads the rest of what the header says
 			return
 		}

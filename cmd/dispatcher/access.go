@@ -8,6 +8,7 @@ import (
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/identity/oidc"
+	"github.com/assay-run/assay/internal/ui"
 )
 
 // access is who is let in besides those with tokens, and how the API is spoken to.
@@ -71,6 +72,19 @@ func (a *access) signIn(gate *oidc.Gate) (*oidc.SignIn, error) {
 		return nil, fmt.Errorf("--%w", err)
 	}
 	return s, nil
+}
+
+// issuer is where people sign in to the page, besides with tokens; nil: nowhere.
+func (a *access) issuer() (ui.Issuer, error) {
+	gate, err := a.jwts()
+	if err != nil || gate == nil {
+		return nil, err
+	}
+	s, err := a.signIn(gate)
+	if err != nil || s == nil {
+		return nil, err
+	}
+	return ui.IssuerOf(s), nil
 }
 
 // gate is who is let in.

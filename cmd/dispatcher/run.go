@@ -107,12 +107,15 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	}
 	limits.Reads, limits.Queued, limits.Batches = reads(database.MaxConns()), others.Ceiling.Queued, others.Ceiling.Batches
 	keys := identity.NewKeys(store, slog.Default())
-	gate := identity.WithKeys(auth, keys)
+	gate, issuer, err := cfg.page(identity.WithKeys(auth, keys))
+	if err != nil {
+		return err
+	}
 	api := newAPI(parts{
 		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
 		auth: gate, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(), dropIns: cfg.DropIns,
 	})
-	page, err := ui.New(ui.Config{API: api, Gate: gate, Key: pageKey(string(cfg.SecretsKey))})
+	page, err := ui.New(ui.Config{API: api, Gate: gate, Issuer: issuer, Key: pageKey(string(cfg.SecretsKey)), Secure: strings.HasPrefix(cfg.Access.PublicURL, "https:")})
 	if err != nil {
 		return err
 	}

@@ -247,7 +247,10 @@ func (s *Server) routes() []web.Route {
 	}
 	all = append(all, (&keys.Handlers{Admin: s.Admin}).Routes()...)
 	all = append(all, s.links.Routes()...)
-	all = append(all, s.logs.Routes()...)
+	for _, r := range s.logs.Routes() {
+		r.Serve = s.ofJob(r.Serve)
+		all = append(all, r.Holding(web.Held))
+	}
 	all = append(all, s.uploads.Routes()...)
 	all = append(all, s.browse.Routes()...)
 	all = append(all,

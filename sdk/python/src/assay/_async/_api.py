@@ -799,6 +799,21 @@ class AsyncAPI:
         c = operation("POST", "/v1/jobs/{id}/links", path={"id": id}, body=body, content="application/json")
         return models.Link.from_dict((await self._transport.send(c)).json())
 
+    def job_logs(self, id: str, *, last_event_id: str | None = None) -> AsyncIterator[tuple[str, Any]]:
+        """What a job writes, while it does.
+
+        Server-sent events: `stdout` and `stderr` with a LogPart, `state` with a LogState when that changes, `restart`
+        when another attempt begins from nothing, and `end` with the last LogState after all that was written. Of a
+        job that is over all comes from its record. Who breaks off goes on with `Last-Event-ID`. `live` is false where
+        what is written comes only at the end: of jobs with tests, and on workers of an older release. Secrets are
+        masked as in the result.
+
+        Args:
+            last_event_id: The id of the last event that was seen.
+        """
+        c = operation("GET", "/v1/jobs/{id}/logs", path={"id": id}, header={"Last-Event-ID": last_event_id})
+        return self._transport.events(c)
+
     async def get_output(
         self,
         id: str,

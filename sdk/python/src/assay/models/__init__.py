@@ -364,7 +364,7 @@ class CancelRequest(Model):
     batch: str | None = None
     dry_run: bool | None = None
     labels: dict[str, str] | None = None
-    state: Literal["queued", "dispatched", "running", None] | None = None
+    state: Literal["queued", "dispatched", "running"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1358,6 +1358,47 @@ class LinkRequest(Model):
     path: str | None = None
     step: int | None = None
     stream: Literal["stdout", "stderr"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPart(Model):
+    """A JSON object of the API, LogPart.
+
+    Attributes:
+        base64: Where it is not UTF-8.
+        cut: It is from the record, in which the middle of the stream is left out, and counts offsets there.
+        missed: Bytes before it that are not kept, or that this viewer was too slow for.
+        offset: Of its first byte in the stream.
+        step: Of a command with steps.
+    """
+
+    base64: str | None = None
+    cut: bool | None = None
+    missed: int | None = None
+    offset: int
+    step: int | None = None
+    text: str | None = None
+    _zeros: ClassVar[dict[str, str]] = {"offset": "int"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState(Model):
+    """A JSON object of the API, LogState.
+
+    Attributes:
+        live: What it writes comes while it runs.
+        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
+            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
+            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
+            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
+            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
+            result has the compiler's words).
+    """
+
+    live: bool
+    outcome: Outcome | None = None
+    state: State
+    _zeros: ClassVar[dict[str, str]] = {"live": "bool", "state": "str"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,7 +94,8 @@ func (t *interaction) both(ctx context.Context, a runtime.Attempt, d *caseData, 
 		return nil, nil, err
 	}
 	defer two.Close()
-	first, second := beside(within, two, b, func() {}), make(<-chan end)
+	first := beside(within, two, b, func() {})
+	var second <-chan end
 	select {
 	case <-started: // the time of the program does not begin before
 		resume := t.stand() // the clock of the interactor, too

@@ -20,6 +20,7 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
@@ -177,7 +178,7 @@ func TestHalfABatchIsNothing(t *testing.T) {
 // A handler that panics is a 500 that says nothing, and a server that goes on.
 func TestPanic(t *testing.T) {
 	t.Parallel()
-	h := httpapi.New(httpapi.Config{Auth: panicking{}, Log: slog.New(slog.DiscardHandler)})
+	h := httpapi.New(httpapi.Config{Auth: panicking{}, Sessions: &session.Service{}, Log: slog.New(slog.DiscardHandler)})
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/workers", nil))
 	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "secret") || w.Header().Get("Content-Type") != api.Problem {

@@ -23,7 +23,10 @@ func (m memory) PutSecret(_ context.Context, _ *store.Action, r store.SecretRef,
 	return nil
 }
 
-func (m memory) DeleteSecret(_ context.Context, _ *store.Action, r store.SecretRef) error { delete(m, r); return nil }
+func (m memory) DeleteSecret(_ context.Context, _ *store.Action, r store.SecretRef) error {
+	delete(m, r)
+	return nil
+}
 
 func (m memory) Secrets(context.Context, string) ([]store.StoredSecret, error) { return nil, nil }
 

@@ -78,7 +78,7 @@ func TestUploadBrokenOff(t *testing.T) {
 }
 
 // padding makes a few jobs as large as many chunks.
-func padding() string { return strings.Repeat("x", max(0, 48<<20 / *uploaded-100)) }
+func padding() string { return strings.Repeat("x", max(0, 48<<20 / *uploaded - 100)) }
 
 func uploadLine(i int, pad string) string {
 	return fmt.Sprintf(`{"name": "%d", "program": {"command": {"argv": ["true", "%s"]}}}`+"\n", i, pad)

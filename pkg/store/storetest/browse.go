@@ -169,7 +169,7 @@ func testBatchSummary(t *testing.T, open Open) {
 func testBatchMap(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
-	var mine, all []store.NewJob
+	var mine []store.NewJob
 	a, b := store.NewBatch{ID: job.NewID(), Tenant: tenant}, store.NewBatch{ID: job.NewID(), Tenant: "another"}
 	for _, o := range []store.NewBatch{a, b} {
 		_, _, err := f.OpenBatch(ctx, o)
@@ -177,7 +177,7 @@ func testBatchMap(t *testing.T, open Open) {
 	}
 	for n := range 40 {
 		part := newJobs(1 + n%3)
-		if all = append(all, part...); n%2 == 0 {
+		if n%2 == 0 {
 			mine = append(mine, part...)
 			f.must(f.AppendJobs(ctx, a.ID, part))
 		} else if n%5 == 0 {

@@ -113,14 +113,17 @@ def example(schema: dict[str, Any]) -> Any:
     )
     if s.get("properties"):
         return {k: example(v) for k, v in s["properties"].items()}
-    if s.get("type") == "object":
+    kind = s.get("type", "")
+    if isinstance(kind, list):  # it may be null as well
+        kind = kind[0]
+    if kind == "object":
         more = s.get("additionalProperties")
         return {"k": example(more) if isinstance(more, dict) and more else 1}
-    if s.get("type") == "array":
+    if kind == "array":
         return [example(s["items"])]
     if s.get("format") == "date-time":
         return "2026-01-02T03:04:05.678900+00:00"
-    return {"string": "text", "integer": 3, "number": 1.5, "boolean": True}.get(s.get("type", ""), "any")
+    return {"string": "text", "integer": 3, "number": 1.5, "boolean": True}.get(kind, "any")
 
 
 def example_of(several: list[dict[str, Any]] | None) -> dict[str, Any]:

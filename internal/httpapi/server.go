@@ -144,7 +144,7 @@ func New(c Config) *Server {
 	s.browse = &browse.Handlers{Store: c.Store, Reads: s.reads, OfBatch: s.ofBatch}
 	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}
 	s.uploads = &uploads.Handlers{Store: c.Store, Intake: c.Intake, Unrecorded: unwanted}
-	s.logs = &logs.Handlers{Store: c.Store, Files: s.files, Line: c.Sessions.Line, Watch: c.Watcher.WatchJob, Viewers: logs.NewPot()}
+	s.logs = &logs.Handlers{Store: c.Store, Files: s.files, Line: c.Sessions.Line, Watch: s.watchJob, Viewers: logs.NewPot()}
 	s.links = &links.Handlers{Store: c.Store, Keys: &token.Source{Load: c.Store.SigningKey}, Artifact: s.serveArtifact, Output: s.getOutput, Enter: s.enter}
 	for _, r := range s.routes() {
 		s.fix(r.Pattern)
@@ -166,6 +166,8 @@ func New(c Config) *Server {
 	s.mux.Handle("/", s.nowhere)
 	return s
 }
+
+func (s *Server) watchJob(id job.ID) (changed <-chan struct{}, stop func()) { return s.Watcher.WatchJob(id) }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = web.WithPatience(w, r, s.Limits.Patience)

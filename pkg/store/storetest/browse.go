@@ -45,7 +45,7 @@ func testBrowseJobs(t *testing.T, open Open) {
 		case jobs[0].ID:
 			f.end(l, job.Result{Outcome: job.Failed, Message: "No <such> file: \"ä\\b\""})
 		case jobs[1].ID:
-			f.end(l, job.Result{Outcome: job.Exception, Stdout: job.Output{Text: `,"exception":{"type":"Fake"`},
+			f.end(l, job.Result{Outcome: job.Exception, Message: "it ended with an uncaught exception", Stdout: job.Output{Text: `,"exception":{"type":"Fake"`},
 				Exception: &job.ExceptionInfo{Type: "ValueError", Message: "not\n7", Traceback: "…"}})
 		case jobs[2].ID:
 			f.end(l, job.Result{Outcome: job.Succeeded})
@@ -138,7 +138,7 @@ func testBatchSummary(t *testing.T, open Open) {
 	for n, c := range f.run()[:7] {
 		switch l := leaseOf(c); {
 		case n < 3:
-			f.end(l, job.Result{Outcome: job.Exception, Exception: &job.ExceptionInfo{Type: "KeyError", Message: fmt.Sprintf("'k%d' at 0x%x\nmore", n, n)}})
+			f.end(l, job.Result{Outcome: job.Exception, Message: "it ended with an uncaught exception", Exception: &job.ExceptionInfo{Type: "KeyError", Message: fmt.Sprintf("'k%d' at 0x%x\nmore", n, n)}})
 		case n < 5:
 			f.end(l, job.Result{Outcome: job.TimedOut, Message: fmt.Sprintf("stopped after %d.5s", n)})
 		default:

@@ -13,9 +13,9 @@ import (
 // Said is SQL for what Decode takes: what the record r says went wrong, in a few hundred characters. Of results that
 // succeeded that is their message, if they have one.
 const Said = `CASE
+	WHEN r.outcome <> 'succeeded' AND strpos(r.body, ',"exception":{"type":"') > 0 THEN 'e' || substr(r.body, strpos(r.body, ',"exception":{"type":"') + 22, 1000)
 	WHEN left(r.body, 11) = '"message":"' THEN 'm' || substr(r.body, 12, 1000)
 	WHEN r.outcome = 'succeeded' THEN ''
-	WHEN strpos(r.body, ',"exception":{"type":"') > 0 THEN 'e' || substr(r.body, strpos(r.body, ',"exception":{"type":"') + 22, 1000)
 	WHEN strpos(r.body, ',"passed":false,') > 0 THEN 't' || substr(r.body, strpos(r.body, ',"passed":false,'), 1000)
 	WHEN left(r.body, 12) = '"exit_code":' THEN 'xexit code ' || substr(r.body, 13, 8)
 	WHEN left(r.body, 10) = '"signal":"' THEN 's' || substr(r.body, 11, 20)

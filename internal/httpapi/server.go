@@ -145,7 +145,7 @@ func New(c Config) *Server {
 	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}
 	s.uploads = &uploads.Handlers{Store: c.Store, Intake: c.Intake, Unrecorded: unwanted}
 	s.logs = &logs.Handlers{Store: c.Store, Files: s.files, Line: c.Sessions.Line, Watch: s.watchJob, Viewers: logs.NewPot()}
-	s.links = &links.Handlers{Store: c.Store, Keys: &token.Source{Load: c.Store.SigningKey}, Artifact: s.serveArtifact, Output: s.getOutput, Enter: s.enter}
+	s.links = &links.Handlers{Store: c.Store, Keys: &token.Source{Load: s.signingKey}, Artifact: s.serveArtifact, Output: s.getOutput, Enter: s.enter}
 	for _, r := range s.routes() {
 		s.fix(r.Pattern)
 		s.mux.Handle(r.Pattern, s.wrap(r))
@@ -166,6 +166,10 @@ func New(c Config) *Server {
 	s.mux.Handle("/", s.nowhere)
 	return s
 }
+
+// What handlers ask of parts that a server may lack in a test.
+
+func (s *Server) signingKey(ctx context.Context) ([]byte, error) { return s.Store.SigningKey(ctx) }
 
 func (s *Server) watchJob(id job.ID) (changed <-chan struct{}, stop func()) { return s.Watcher.WatchJob(id) }
 

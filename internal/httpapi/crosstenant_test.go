@@ -61,8 +61,10 @@ func ownedByA(f *fleet, with string) owned {
 	session := job.Session{ID: job.NewID(), Spec: job.SessionSpec{Name: canary}, State: job.SessionLive, Worker: "w1", CreatedAt: time.Now()}
 	must(f.store.PutSession(t.Context(), "a", session, 0))
 	must(f.store.PutExecute(t.Context(), store.Executed{Session: session.ID, ID: job.NewID(), Code: canary, Result: json.RawMessage(`{"value":"` + canary + `"}`)}))
+	upload, _, err := f.store.OpenUpload(t.Context(), store.NewBatch{ID: job.NewID(), Tenant: "a", Name: canary}, nil)
+	must(err)
 	o := owned{blob: blob, hangs: hangs.ID, key: f.key(with, api.KeyRequest{Name: canary})}
-	o.of = map[string]string{"jobs": string(ended.ID), "batches": string(batch.ID), "sessions": string(session.ID), "keys": string(o.key.Key.ID)}
+	o.of = map[string]string{"jobs": string(ended.ID), "batches": string(batch.ID), "sessions": string(session.ID), "keys": string(o.key.Key.ID), "uploads": string(upload)}
 	o.bodies = bodiesAboutA(o)
 	return o
 }
@@ -80,6 +82,11 @@ func bodiesAboutA(o owned) map[string]string {
 		"putPolicy":     `{}`,
 		"explainPolicy": `"` + canary + `"`,
 		"putSecret":     `{"value":"another"}`,
+		"putTenant":     `{"weight":9}`,
+		"makeLink":      `{"path":"/workspace/out/a b.html"}`,
+		"openUpload":    `{"name":"x"}`,
+		"putChunk":      spec("") + "\n",
+		"sealUpload":    `{}`,
 		"createKey":     `{"name":"x","tenant":"a"}`,
 
 		"createSession": `{"policy":"` + canary + `"}`, "execute": `{"code":"1"}`, "putContext": `"x"`, "putVariable": `1`, "putFile": "x",
@@ -101,7 +108,11 @@ func queriesAboutA(o owned) map[string][]string {
 // address fills in the path of an operation with what is a's.
 func (o owned) address(t *testing.T, path string) string {
 	kind := strings.Split(path, "/")[2]
-	return filled(t, path, map[string]string{"id": o.of[kind], "other": o.of["batches"], "name": canary, "digest": o.blob, "path": "workspace/out/a%20b.html", "stream": "stdout", "worker": "w1", "tenant": "a"})
+	name := canary
+	if kind == "tenants" {
+		name = "a"
+	}
+	return filled(t, path, map[string]string{"id": o.of[kind], "other": o.of["batches"], "n": "0", "token": "none", "name": name, "digest": o.blob, "path": "workspace/out/a%20b.html", "stream": "stdout", "worker": "w1", "tenant": "a"})
 }
 
 // Nobody gets at what is another tenant's: each operation of the document is tried with what it has and a token of another
@@ -115,7 +126,7 @@ func TestNoOperationCrossesTenants(t *testing.T) {
 		return slices.Contains([]string{"putPolicy", "putSecret", "putBlob"}, op.OperationID)
 	}
 	ofFleet := func(op *openapi3.Operation) bool {
-		return slices.Contains(op.Tags, "admin") || slices.Contains(op.Tags, "keys")
+		return slices.Contains(op.Tags, "admin") || slices.Contains(op.Tags, "keys") || slices.Contains(op.Tags, "tenants")
 	}
 	for _, token := range []string{"read-b", "sub-b", f.key("sub-b", api.KeyRequest{Name: "of b"}).Token} {
 		f.tryAll(o, token, func(op *openapi3.Operation) bool { return !puts(op) })
@@ -216,6 +227,9 @@ func (f *fleet) unchanged(o owned) {
 	}
 	if code, p := f.send(o.key.Token, "GET", "/v1/jobs/"+string(o.hangs), nil); code != http.StatusOK {
 		t.Errorf("a's key: %d %s", code, p.Detail)
+	}
+	if u, err := f.store.Upload(t.Context(), "a", job.ID(o.of["uploads"])); err != nil || u.NextChunk != 0 || u.Sealed {
+		t.Errorf("a's upload: %+v, %v", u, err)
 	}
 	if bs, err := f.store.Batches(t.Context(), "a", "", 10); err != nil || len(bs) != 1 {
 		t.Errorf("a's batches: %v", fmt.Sprint(len(bs), err))

@@ -162,7 +162,7 @@ func TestUnknownThings(t *testing.T) {
 		{"GET", "/v1/policies/nope", 404}, {"HEAD", "/v1/blobs/sha256:" + strings.Repeat("0", 64), 404},
 		{"GET", "/v1/jobs/nonsense", 422}, {"GET", "/v1/batches/nonsense?wait=1s", 422}, {"HEAD", "/v1/blobs/md5:00", 422},
 		{"GET", "/v1/jobs/" + id + "?wait=soon", 422}, {"GET", "/v1/batches?limit=0", 422}, {"GET", "/v1/batches?before=x", 422},
-		{"GET", "/v1/nothing", 404}, {"DELETE", "/v1/jobs/" + id, 405},
+		{"GET", "/v1/nothing", 404}, {"DELETE", "/v1/jobs/" + id, 404}, {"PUT", "/v1/jobs/" + id, 405},
 	} {
 		resp, body := f.do(c.method, c.path, "")
 		if resp.StatusCode != c.status {

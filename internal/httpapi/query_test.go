@@ -62,7 +62,7 @@ func TestFixedAddressesAreNoNames(t *testing.T) {
 		{"GET", "/v1/policies/explain", "POST"},
 		{"PUT", "/v1/policies/explain", "POST"},
 		{"PATCH", "/v1/jobs", "POST, GET, HEAD"},
-		{"PATCH", "/v1/jobs/" + string(job.NewID()), "GET, HEAD"},
+		{"PATCH", "/v1/jobs/" + string(job.NewID()), "GET, HEAD, DELETE"},
 		{"POST", "/healthz", "GET, HEAD"},
 	} {
 		resp, body := f.do(c.method, c.path, "")

@@ -16,7 +16,7 @@ func nowhere(t *testing.T, pattern string) (method, path string) {
 	t.Helper()
 	method, path, _ = strings.Cut(pattern, " ")
 	return method, filled(t, path, map[string]string{
-		"id": string(job.NewID()), "other": string(job.NewID()), "name": "none", "digest": "sha256:" + strings.Repeat("0", 64), "path": "none", "stream": "stdout", "worker": "none", "tenant": "none",
+		"id": string(job.NewID()), "other": string(job.NewID()), "name": "none", "digest": "sha256:" + strings.Repeat("0", 64), "path": "none", "stream": "stdout", "worker": "none", "tenant": "none", "n": "0", "token": "none",
 	})
 }
 

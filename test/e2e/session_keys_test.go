@@ -34,7 +34,7 @@ func keyed(ctx context.Context, url, key string, body, out any) (status int, rep
 	return resp.StatusCode, resp.Header.Get(api.HeaderReplayed) == "true", json.NewDecoder(resp.Body).Decode(out)
 }
 
-// What is said again under its key, at whichever dispatcher and after whatever became of the first connection, has happened once.
+// What is sent twice under its key, at whichever dispatcher and after whatever became of the first connection, has happened once.
 func sessionKeys(t *testing.T, f *fleet) {
 	listen := testenv.Address(t)
 	if second, _ := f.dispatcherAt(t, listen); second == nil {

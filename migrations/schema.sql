@@ -233,7 +233,8 @@ CREATE TABLE public.idempotency_keys (
     key text NOT NULL COLLATE pg_catalog."C",
     hash text NOT NULL,
     made uuid NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    held_until timestamp with time zone
 );
 
 CREATE TABLE public.jobs (

@@ -16,21 +16,27 @@ import (
 // record: JSON of job.Execute. That the session was ended under it is an answer, too; one that has
 // ended before is an error.
 func (s *Service) Execute(ctx context.Context, tenant string, id job.ID, req api.ExecuteRequest) (json.RawMessage, error) {
+	raw, _, err := s.execute(ctx, tenant, id, job.NewID(), req)
+	return raw, err
+}
+
+// execute is Execute of what gets an id. After an error begun is false if nothing was executed for sure.
+func (s *Service) execute(ctx context.Context, tenant string, id, as job.ID, req api.ExecuteRequest) (raw json.RawMessage, begun bool, err error) {
 	telemetry.Describe(ctx, telemetry.About{Session: id})
 	at, err := s.place(ctx, tenant, id)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	c, err := executeCall(at.kind, req)
+	c, err := executeCall(at.kind, as, req)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	c.Session, c.Tenant = id, tenant
 	reply, end, err := s.call(ctx, at, c)
 	e := reply.Execute
 	if e == nil {
-		if end == nil || end.Outcome != job.Lost { // nothing was executed
-			return nil, err
+		if end == nil || end.Outcome != job.Lost { // nothing was executed, or nobody said so
+			return nil, !said(err), err
 		}
 		e = &job.Execute{ID: c.Execute, Outcome: end.Outcome, Message: "the session has ended: " + end.Message}
 	}
@@ -38,20 +44,26 @@ func (s *Service) Execute(ctx context.Context, tenant string, id job.ID, req api
 	if e.Outcome == job.Succeeded && end != nil {
 		e.Alive = false
 	}
+	raw, err = s.putExecute(ctx, c, e)
+	return raw, true, err
+}
+
+// putExecute records what came of a call, and returns the record.
+func (s *Service) putExecute(ctx context.Context, c control.SessionCall, e *job.Execute) (json.RawMessage, error) {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return nil, fmt.Errorf("encode execute: %w", err)
 	}
 	ctx = context.WithoutCancel(ctx) // it has happened, whoever still listens
-	if err := s.Store.PutExecute(ctx, store.Executed{Session: id, ID: e.ID, Code: c.Code, Result: raw}); err != nil {
+	if err := s.Store.PutExecute(ctx, store.Executed{Session: c.Session, ID: e.ID, Code: c.Code, Result: raw}); err != nil {
 		return nil, fmt.Errorf("record execute: %w", err)
 	}
 	return raw, nil
 }
 
 // executeCall judges what is to be executed in a session of a kind.
-func executeCall(kind job.SessionKind, req api.ExecuteRequest) (control.SessionCall, error) {
-	c := control.SessionCall{Op: control.SessionExecute, Execute: job.NewID(), Code: req.Code, Variables: req.Variables, Wall: req.Wall}
+func executeCall(kind job.SessionKind, as job.ID, req api.ExecuteRequest) (control.SessionCall, error) {
+	c := control.SessionCall{Op: control.SessionExecute, Execute: as, Code: req.Code, Variables: req.Variables, Wall: req.Wall}
 	switch {
 	case (req.Code == "") == (req.Command == ""):
 		return c, job.Invalid("code", "give either code or command")

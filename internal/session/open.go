@@ -20,6 +20,11 @@ import (
 // Open judges a session that a tenant asks for, and has a worker open it; another one if the
 // first cannot.
 func (s *Service) Open(ctx context.Context, tenant string, spec job.SessionSpec) (*job.Session, error) {
+	return s.open(ctx, tenant, job.NewID(), spec)
+}
+
+// open is Open of a session that gets an id at the first worker that is asked, and others at others.
+func (s *Service) open(ctx context.Context, tenant string, id job.ID, spec job.SessionSpec) (*job.Session, error) {
 	spec, p, err := s.admit(ctx, tenant, spec)
 	if err != nil {
 		return nil, err
@@ -43,7 +48,8 @@ func (s *Service) Open(ctx context.Context, tenant string, spec job.SessionSpec)
 			refusal = err
 			continue
 		}
-		v, err := s.openAt(ctx, w, tenant, spec, plan.Enforcement, ceiling.Sessions)
+		v, err := s.openAt(ctx, w, tenant, id, spec, plan.Enforcement, ceiling.Sessions)
+		id = job.NewID()
 		switch {
 		case errors.Is(err, job.ErrLost), errors.Is(err, job.ErrUnavailable):
 			refusal = fmt.Errorf("%w: open a session: %v", job.ErrUnavailable, err) // not of its kind: that is no loss of a session
@@ -96,8 +102,10 @@ func (s *Service) admit(ctx context.Context, tenant string, spec job.SessionSpec
 }
 
 // openAt has one worker open a session. A tenant may have most of them; 0: any number.
-func (s *Service) openAt(ctx context.Context, w fleet.Worker, tenant string, spec job.SessionSpec, enforced []job.Enforcement, most int) (*job.Session, error) {
-	v := &job.Session{ID: job.NewID(), Spec: spec, State: job.SessionLive, Worker: w.ID, CreatedAt: time.Now().UTC(), Enforcement: enforced}
+func (s *Service) openAt(
+	ctx context.Context, w fleet.Worker, tenant string, id job.ID, spec job.SessionSpec, enforced []job.Enforcement, most int,
+) (*job.Session, error) {
+	v := &job.Session{ID: id, Spec: spec, State: job.SessionLive, Worker: w.ID, CreatedAt: time.Now().UTC(), Enforcement: enforced}
 	record := func() error { return s.Store.PutSession(ctx, tenant, *v, most) }
 	err := s.recorded(ctx, tenant, v, most > 0, record, func() error {
 		reply, err := s.ask(ctx, w.ID, control.SessionCall{Op: control.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
@@ -125,6 +133,11 @@ func ofSessions(err error) error {
 
 // Fork makes a session that is a copy of another of the tenant's, where that one is.
 func (s *Service) Fork(ctx context.Context, tenant string, id job.ID) (*job.Session, error) {
+	return s.fork(ctx, tenant, id, job.NewID())
+}
+
+// fork is Fork of a session as another of that id.
+func (s *Service) fork(ctx context.Context, tenant string, id, as job.ID) (*job.Session, error) {
 	telemetry.Describe(ctx, telemetry.About{Session: id})
 	at, err := s.place(ctx, tenant, id)
 	if err != nil {
@@ -134,7 +147,7 @@ func (s *Service) Fork(ctx context.Context, tenant string, id job.ID) (*job.Sess
 	if err != nil {
 		return nil, err
 	}
-	v := &job.Session{ID: job.NewID(), Worker: at.worker}
+	v := &job.Session{ID: as, Worker: at.worker}
 	c := control.SessionCall{Op: control.SessionFork, Session: id, Tenant: tenant, Fork: v.ID}
 	err = s.recorded(ctx, tenant, v, ceiling.Sessions > 0, func() error {
 		copied, err := s.Store.ForkSession(ctx, tenant, id, c.Fork, ceiling.Sessions)

@@ -19,7 +19,7 @@ import (
 // CreateSession starts a session.
 func (c *Client) CreateSession(ctx context.Context, spec job.SessionSpec) (*job.Session, error) {
 	var out job.Session
-	return &out, c.once(ctx, http.MethodPost, "/v1/sessions", spec, &out)
+	return &out, c.keyed(ctx, "/v1/sessions", spec, &out)
 }
 
 // Session returns a session as it stands.
@@ -44,7 +44,7 @@ func (c *Client) Sessions(ctx context.Context, live bool) ([]job.Session, error)
 // has imported, and its files. From then on neither sees what the other does.
 func (c *Client) ForkSession(ctx context.Context, id job.ID) (*job.Session, error) {
 	var out job.Session
-	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/fork", nil, &out)
+	return &out, c.keyed(ctx, sessionPath(id)+"/fork", nil, &out)
 }
 
 // CloseSession ends a session, and returns it as it ended.
@@ -53,11 +53,11 @@ func (c *Client) CloseSession(ctx context.Context, id job.ID) (*job.Session, err
 	return &out, c.once(ctx, http.MethodDelete, sessionPath(id), nil, &out)
 }
 
-// Execute runs a snippet or a command in a session. It is sent once: whether an
-// execution without an answer happened is in the session's list (see Executions).
+// Execute runs a snippet or a command in a session. It runs once, however often it has to be
+// sent; job.ErrConflict also says that it is not known whether it ran (see Executions).
 func (c *Client) Execute(ctx context.Context, id job.ID, rq api.ExecuteRequest) (*job.Execute, error) {
 	var out job.Execute
-	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/execute", rq, &out)
+	return &out, c.keyed(ctx, sessionPath(id)+"/execute", rq, &out)
 }
 
 // Interrupt interrupts what a session executes; the session keeps its state.
@@ -241,6 +241,16 @@ func (c *Client) answer(ctx context.Context, id job.ID, call job.HostCall, f Hos
 		// The call stays open: the stream tells it again when it is opened anew.
 		return
 	}
+}
+
+// keyed makes a POST under a new idempotency key.
+func (c *Client) keyed(ctx context.Context, path string, body, out any) error {
+	rq, err := post(path, nil, body)
+	if err != nil {
+		return err
+	}
+	_, err = c.json(ctx, rq, out)
+	return err
 }
 
 // once makes a call that must not be said twice.

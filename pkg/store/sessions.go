@@ -10,6 +10,7 @@ import (
 // Sessions keeps where live sessions are and how they ended, and what was
 // executed in them. While a session lives its worker is the truth.
 type Sessions interface {
+	Claims
 	// PutSession writes down a session that a worker has opened.
 	// job.ErrTooMany if the tenant has most live ones already; 0: it may have any
 	// number.
@@ -35,6 +36,8 @@ type Sessions interface {
 	// as once. Every reader sees it then, but it need not be on disk yet: a crash
 	// of the store's machine may take the newest along.
 	PutExecute(ctx context.Context, e Executed) error
+	// Execution returns one; job.ErrNotFound if no such one of a session of the tenant's is recorded.
+	Execution(ctx context.Context, tenant string, session, id job.ID) (Executed, error)
 	// Executions lists up to limit executions of a session that were recorded after one, in
 	// that order: what is recorded later always lies after every one that was seen before.
 	Executions(ctx context.Context, tenant string, session, after job.ID, limit int) ([]Executed, error)

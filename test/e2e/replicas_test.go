@@ -62,7 +62,12 @@ func secondDispatcher(t *testing.T, f *fleet) {
 // own. stop kills it; it is killed when the test ends at the latest.
 func (f *fleet) secondDispatcher(t *testing.T) (api *client.Client, stop func()) {
 	t.Helper()
-	listen := testenv.Address(t)
+	return f.dispatcherAt(t, testenv.Address(t))
+}
+
+// dispatcherAt is secondDispatcher at an address that is known before.
+func (f *fleet) dispatcherAt(t *testing.T, listen string) (api *client.Client, stop func()) {
+	t.Helper()
 	cmd, log := f.another(t, "dispatcher", "ASSAY_LISTEN="+listen)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ func TestSessions(t *testing.T) {
 		"variables": sessionVariables, "files": sessionFiles, "interrupt": sessionInterrupt, "lease": sessionLease,
 		"rich outputs": sessionDisplay, "refusals": sessionRefusals, "reset": sessionReset, "helpers": sessionHelpers, "shell state": sessionShellState, "ended": sessionEnded, "imports": sessionImports, "artifacts": sessionArtifacts,
 		"fields that a kind cannot have": unfitFields,
+		"keys":                           sessionKeys,
 		"prompt":                         sessionPrompt, "awake": sessionAwake, "worker killed": sessionWorkerKilled,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, f) })

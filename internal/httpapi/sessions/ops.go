@@ -18,26 +18,42 @@ const maxSessionBody = 16 << 20
 // execute runs a snippet or a command, and records what came of it.
 func (h *Handlers) execute(w http.ResponseWriter, r *http.Request) error {
 	var req api.ExecuteRequest
-	if err := h.read(w, r, &req); err != nil {
+	body, err := h.readRaw(w, r)
+	if err != nil {
+		return err
+	}
+	if err := job.Decode(body, "", &req); err != nil {
 		return err
 	}
 	id, err := web.ID(r)
 	if err != nil {
 		return err
 	}
-	raw, err := h.Sessions.Execute(r.Context(), web.Tenant(r), id, req)
+	key, err := web.Idempotency(r, body)
 	if err != nil {
 		return err
+	}
+	raw, again, err := h.Sessions.ExecuteOnce(r.Context(), web.Tenant(r), key, id, req)
+	if err != nil {
+		return err
+	}
+	if again {
+		w.Header().Set(api.HeaderReplayed, "true")
 	}
 	return web.WriteRaw(w, http.StatusOK, raw)
 }
 
+// readRaw reads the body of a request about a session, which is to be JSON.
+func (h *Handlers) readRaw(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if err := web.WantJSON(r); err != nil {
+		return nil, err
+	}
+	return web.ReadBody(w, r, maxSessionBody)
+}
+
 // read reads the JSON body of a request about a session.
 func (h *Handlers) read(w http.ResponseWriter, r *http.Request, into any) error {
-	if err := web.WantJSON(r); err != nil {
-		return err
-	}
-	body, err := web.ReadBody(w, r, maxSessionBody)
+	body, err := h.readRaw(w, r)
 	if err != nil {
 		return err
 	}

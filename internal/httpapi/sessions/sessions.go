@@ -67,16 +67,19 @@ func (h *Handlers) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	key, err := web.Idempotency(r, body)
+	if err != nil {
+		return err
+	}
 	var spec job.SessionSpec
 	if err := job.Decode(body, "", &spec); err != nil {
 		return err
 	}
-	v, err := h.Sessions.Open(r.Context(), web.Tenant(r), spec)
+	v, again, err := h.Sessions.OpenOnce(r.Context(), web.Tenant(r), key, spec)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", "/v1/sessions/"+string(v.ID))
-	return web.WriteJSON(w, http.StatusCreated, v)
+	return created(w, v, again)
 }
 
 // call has a call about the session of the path made.
@@ -93,11 +96,23 @@ func (h *Handlers) fork(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, err := h.Sessions.Fork(r.Context(), web.Tenant(r), id)
+	key, err := web.Idempotency(r, nil)
 	if err != nil {
 		return err
 	}
+	v, again, err := h.Sessions.ForkOnce(r.Context(), web.Tenant(r), key, id)
+	if err != nil {
+		return err
+	}
+	return created(w, v, again)
+}
+
+// created answers with a session that was made, now or by an earlier request with the same key.
+func created(w http.ResponseWriter, v *job.Session, again bool) error {
 	w.Header().Set("Location", "/v1/sessions/"+string(v.ID))
+	if again {
+		w.Header().Set(api.HeaderReplayed, "true")
+	}
 	return web.WriteJSON(w, http.StatusCreated, v)
 }
 

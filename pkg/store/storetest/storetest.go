@@ -79,6 +79,7 @@ func Run(t *testing.T, open Open) {
 		{"override", testOverride},
 		{"verify", testVerify},
 		{"sessions", testSessions},
+		{"claims of keys", testKeyClaims},
 		{"callbacks", testCallbacks},
 		{"repeats", testRepeats},
 		{"environments", testEnvironments},

@@ -82,7 +82,8 @@ class Operations:
                 passed.append(f"{where}={{{pairs}}}")
         if content:
             passed += ["body=body", f'content="{content}"']
-        if verb in ("post", "delete") and "sessions" in op["tags"]:
+        keyed = any(p["name"] == "Idempotency-Key" for p in parameters)
+        if verb in ("post", "delete") and "sessions" in op["tags"] and not keyed:
             passed.append("once=True")
         returns, ending, generator = self.answer(verb, op)
         keyword = "def" if generator else "async def"

@@ -130,8 +130,32 @@ def test_quota_says_when() -> None:
 def test_what_must_not_be_sent_twice_is_not() -> None:
     s = client_of(lambda _: problem(503, BUSY))
     with pytest.raises(assay.UnavailableError):
-        s.client.api.execute("s", {"code": "1"})
+        s.client.api.reset_session("s")
     assert len(s.requests) == 1
+
+
+@pytest.mark.parametrize("path", ["/v1/sessions", "/v1/sessions/s/execute", "/v1/sessions/s/fork"])
+def test_sessions_and_executions_are_asked_for_again_under_the_same_key(path: str) -> None:
+    def answer(n: int) -> httpx.Response:
+        if n == 1:
+            raise httpx.ReadError("broken")
+        return (
+            problem(503, BUSY)
+            if n == 2
+            else problem(409, {"type": "https://assay.run/problems/conflict", "title": "No"})
+        )
+
+    s = client_of(answer)
+    api = s.client.api
+    calls = {
+        "/v1/sessions": lambda: api.create_session({}),
+        "/v1/sessions/s/execute": lambda: api.execute("s", {"code": "1"}),
+        "/v1/sessions/s/fork": lambda: api.fork_session("s"),
+    }
+    with pytest.raises(assay.ConflictError):
+        calls[path]()
+    assert [r.url.path for r in s.requests] == [path] * 3
+    assert len({r.headers["Idempotency-Key"] for r in s.requests}) == 1
 
 
 def test_dead_fleet() -> None:

@@ -1023,13 +1023,22 @@ class AsyncAPI:
         c = operation("GET", "/v1/sessions", query={"state": state, "limit": limit})
         return models.SessionList.from_dict((await self._transport.send(c)).json())
 
-    async def create_session(self, body: models.SessionSpec | Mapping[str, Any]) -> models.Session:
+    async def create_session(
+        self, body: models.SessionSpec | Mapping[str, Any], *, idempotency_key: str | None = None
+    ) -> models.Session:
         """Start a session.
 
         A live interpreter, or a shell, that takes many executions and keeps its state. It is on one worker, and ends
-        with it; it ends as well when nobody uses it (idle_timeout) or its client is gone (lease).
+        with it; it ends as well when nobody uses it (idle_timeout) or its client is gone (lease). With the key of a
+        session that was made before, the answer is that one as it stands, live or ended; while it is being made, the
+        answer waits for it.
+
+        Args:
+            idempotency_key: Names this request so that it can be said twice.
         """
-        c = operation("POST", "/v1/sessions", body=body, content="application/json", once=True)
+        c = operation(
+            "POST", "/v1/sessions", header={"Idempotency-Key": idempotency_key}, body=body, content="application/json"
+        )
         return models.Session.from_dict((await self._transport.send(c)).json())
 
     async def close_session(self, id: str) -> models.Session:
@@ -1105,15 +1114,28 @@ class AsyncAPI:
         c = operation("GET", "/v1/sessions/{id}/events", path={"id": id})
         return self._transport.events(c)
 
-    async def execute(self, id: str, body: models.ExecuteRequest | Mapping[str, Any]) -> models.Execute:
+    async def execute(
+        self, id: str, body: models.ExecuteRequest | Mapping[str, Any], *, idempotency_key: str | None = None
+    ) -> models.Execute:
         """Execute a snippet or a command.
 
         Executions of one session run one after another. One that runs longer than its wall is interrupted as by
         Control-C, with outcome timed_out, and the session lives on with its state; if it does not give way within
-        seconds, the session ends. 409 if the session has ended before.
+        seconds, the session ends. 409 if the session has ended before. With an idempotency key it goes on when the
+        connection breaks, and who sends it again gets what is recorded of it, and waits for that while it runs. 409
+        is also the answer where whoever waited for it is gone and nothing is recorded: it is not known then whether
+        it ran, and it does not run again.
+
+        Args:
+            idempotency_key: Names this request so that it can be said twice.
         """
         c = operation(
-            "POST", "/v1/sessions/{id}/execute", path={"id": id}, body=body, content="application/json", once=True
+            "POST",
+            "/v1/sessions/{id}/execute",
+            path={"id": id},
+            header={"Idempotency-Key": idempotency_key},
+            body=body,
+            content="application/json",
         )
         return models.Execute.from_dict((await self._transport.send(c)).json())
 
@@ -1152,7 +1174,7 @@ class AsyncAPI:
         )
         await self._transport.send(c)
 
-    async def fork_session(self, id: str) -> models.Session:
+    async def fork_session(self, id: str, *, idempotency_key: str | None = None) -> models.Session:
         """Copy a live session.
 
         The copy is a session of its own, on the same worker, with a control group of its own. It has the variables
@@ -1160,8 +1182,11 @@ class AsyncAPI:
         directories and the positions in those that are open; no threads but the one that executes, and no child
         processes. Possible at isolation cell, where the policy allows subprocesses. A copy outlives what it was
         copied from.
+
+        Args:
+            idempotency_key: Names this request so that it can be said twice.
         """
-        c = operation("POST", "/v1/sessions/{id}/fork", path={"id": id}, once=True)
+        c = operation("POST", "/v1/sessions/{id}/fork", path={"id": id}, header={"Idempotency-Key": idempotency_key})
         return models.Session.from_dict((await self._transport.send(c)).json())
 
     async def put_functions(self, id: str, body: models.FunctionList | Mapping[str, Any]) -> None:

@@ -107,7 +107,7 @@ class AsyncSandbox:
         self._started = True
         try:
             body = {k: v for k, v in self._spec.items() if v is not None}
-            answer = await self._transport.send(call("POST", "/v1/sessions", body=body, once=True))
+            answer = await self._transport.send(call("POST", "/v1/sessions", body=body))
             session = models.Session.from_dict(answer.json())
             self._operations.session = session.id
             await self._begin(session)

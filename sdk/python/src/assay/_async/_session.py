@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -11,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from .. import models
-from .._calls import JSON, MOST, Call, Patience, encode, segment
+from .._calls import JSON, MOST, Call, encode, segment
 from .._ended import shown
 from .._errors import APIError, AssayError, Timeout
 from .._execution import Execution, Variable, listed
@@ -94,17 +95,9 @@ class AsyncSession(AsyncMapped):
         return self
 
     async def _made(self, c: Call) -> models.Session:
-        """Has a session made. It is asked for again if the fleet is too busy, and says that it made none."""
-        c.once, c.wait = True, 60.0
-        patience = Patience(self._transport.config.patience)
-        while True:
-            try:
-                return models.Session.from_dict((await self._transport.send(c)).json())
-            except APIError as e:
-                pause = patience.pause(e.retry_after) if e.passing else None
-                if pause is None:
-                    raise
-            await sleep(pause)
+        """Has a session made, one however often it is asked for."""
+        c.headers["Idempotency-Key"], c.wait = str(uuid.uuid4()), 60.0
+        return models.Session.from_dict((await self._transport.send(c)).json())
 
     def _begin(self, found: models.Session) -> None:
         self._id = found.id
@@ -227,7 +220,8 @@ class AsyncSession(AsyncMapped):
         content = encode(body)  # what JSON cannot have is the caller's error, here and now
         self._guard()
         await self._inject()
-        c = Call("POST", self._path("/execute"), headers={"Content-Type": JSON}, body=content, once=True)
+        headers = {"Content-Type": JSON, "Idempotency-Key": str(uuid.uuid4())}
+        c = Call("POST", self._path("/execute"), headers=headers, body=content)
         c.wait, c.most = most + SLACK, LARGEST
         if not await self._turn.take(None if deadline.at is None else deadline.left(deadline.given or 0.0)):
             raise Timeout(f"session {self.id}: not begun within {deadline.given} s: another execution runs")

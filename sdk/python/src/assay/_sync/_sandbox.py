@@ -110,7 +110,7 @@ class Sandbox:
         self._started = True
         try:
             body = {k: v for k, v in self._spec.items() if v is not None}
-            answer = self._transport.send(call("POST", "/v1/sessions", body=body, once=True))
+            answer = self._transport.send(call("POST", "/v1/sessions", body=body))
             session = models.Session.from_dict(answer.json())
             self._operations.session = session.id
             self._begin(session)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -14,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from .. import models
-from .._calls import JSON, MOST, Call, Patience, encode, segment
+from .._calls import JSON, MOST, Call, encode, segment
 from .._ended import shown
 from .._errors import APIError, AssayError, Timeout
 from .._execution import Execution, Variable, listed
@@ -97,17 +98,9 @@ class Session(Mapped):
         return self
 
     def _made(self, c: Call) -> models.Session:
-        """Has a session made. It is asked for again if the fleet is too busy, and says that it made none."""
-        c.once, c.wait = True, 60.0
-        patience = Patience(self._transport.config.patience)
-        while True:
-            try:
-                return models.Session.from_dict((self._transport.send(c)).json())
-            except APIError as e:
-                pause = patience.pause(e.retry_after) if e.passing else None
-                if pause is None:
-                    raise
-            sleep(pause)
+        """Has a session made, one however often it is asked for."""
+        c.headers["Idempotency-Key"], c.wait = str(uuid.uuid4()), 60.0
+        return models.Session.from_dict((self._transport.send(c)).json())
 
     def _begin(self, found: models.Session) -> None:
         self._id = found.id
@@ -228,7 +221,8 @@ class Session(Mapped):
         content = encode(body)  # what JSON cannot have is the caller's error, here and now
         self._guard()
         self._inject()
-        c = Call("POST", self._path("/execute"), headers={"Content-Type": JSON}, body=content, once=True)
+        headers = {"Content-Type": JSON, "Idempotency-Key": str(uuid.uuid4())}
+        c = Call("POST", self._path("/execute"), headers=headers, body=content)
         c.wait, c.most = most + SLACK, LARGEST
         if not self._turn.take(None if deadline.at is None else deadline.left(deadline.given or 0.0)):
             raise Timeout(f"session {self.id}: not begun within {deadline.given} s: another execution runs")

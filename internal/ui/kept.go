@@ -18,7 +18,7 @@ import (
 
 const (
 	// pageWaits is how long a page waits for what may take long, before it is shown without.
-	pageWaits = 30 * time.Millisecond
+	pageWaits = 20 * time.Millisecond
 	// polledBytes is the most that answers have together that open pages asked for, polledAge for how long one is good: pages
 	// ask every two seconds. One that took long is good for ten times as long as it took, and at most polledOldest.
 	polledBytes  = 16 << 20

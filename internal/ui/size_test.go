@@ -187,6 +187,9 @@ func TestPagesOfAMillionJobs(t *testing.T) {
 	b := f.as(opKey)
 	id := f.jobsOf("one", batches[0])[0].ID
 	first, last := string(batches[0]), string(batches[len(batches)-1])
+	begun = time.Now()
+	b.get("/ui/compare?b="+first+"&b="+string(batches[len(batches)/2]), "HX-Request", "true")
+	t.Logf("the first comparison of two batches: %v", time.Since(begun))
 	for _, path := range []string{
 		"/ui/batches", "/ui/batches/" + first, "/ui/batches/" + last + "?outcome=exception", "/ui/batches/" + last + "?failed=true", "/ui/batches/" + first + "?message=value", "/ui/jobs", "/ui/jobs?outcome=exception", "/ui/jobs?label=problem%3D7",
 		"/ui/jobs?name_prefix=problem-0001", "/ui/jobs?outcome=oom", "/ui/jobs/" + string(id), "/ui/jobs/" + string(id) + "/log/stdout", "/ui/workers", "/ui/tenants", "/ui/sessions", "/ui/audit",
@@ -228,5 +231,37 @@ func (b *browser) time(path string, header ...string) {
 	}
 	if b.f.t.Logf("%-110s first %8v p50 %8v p95 %8v", what, first.Round(100*time.Microsecond), took[len(took)/2].Round(100*time.Microsecond), p95.Round(100*time.Microsecond)); p95 > *slowest {
 		b.f.t.Errorf("%s takes %v", what, p95)
+	}
+}
+
+// A page of forty times as many jobs takes no longer, within what a busy machine makes of it.
+func TestPagesDoNotGrowWithJobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills a database")
+	}
+	f := newFleet(t, func(c *ui.Config) { c.Waits = 0 })
+	b := f.as(opKey)
+	fastest := func(batch job.ID) (all []time.Duration) {
+		for _, path := range []string{
+			"/ui/batches", "/ui/batches/" + string(batch), "/ui/batches/" + string(batch) + "?outcome=exception", "/ui/jobs", "/ui/jobs?label=problem%3D7",
+			"/ui/compare?b=" + string(batch) + "&b=" + string(f.submit("one", "other", nil, python("1"))),
+		} {
+			least := time.Hour
+			for range 12 {
+				begun := time.Now()
+				b.page(path)
+				least = min(least, time.Since(begun))
+			}
+			all = append(all, least)
+		}
+		return all
+	}
+	few := fastest(f.fill(500)[0])
+	many := fastest(f.fill(20_000)[0])
+	t.Logf("of 500 jobs: %v; of 20,000: %v", few, many)
+	for i, took := range many {
+		if took > 4*few[i]+40*time.Millisecond {
+			t.Errorf("page %d takes %v with 500 jobs, %v with 20,000", i, few[i], took)
+		}
 	}
 }

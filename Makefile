@@ -258,6 +258,6 @@ race: build image
 	CGO_ENABLED=1 $(TEST) -race -count=1 -timeout=30m ./...
 
 # One after another, each over a fleet of its own; a scenario alone: make bench SCENARIO=sync
-SCENARIO = noop submit poll fleet sync python command task gvisor tests session idle history groups longtx watchers bigresult contention canary
+SCENARIO = noop submit poll states fleet sync python command task gvisor tests session idle history groups longtx watchers bigresult contention canary
 bench: setup image build gvisor ## Measure: every scenario of bin/bench, one line of JSON each
 	@for s in $(SCENARIO); do $(ROOT) bin/bench -scenario $$s -json || exit 1; done

@@ -115,6 +115,7 @@ func (s *Server) erase(f func(a *admin.Admin, ctx context.Context, who admin.Who
 			return err
 		}
 		done, err := f(s.Admin, r.Context(), whoOf(r), web.Tenant(r), id)
+		s.browse.Forget() // also what was erased before it failed
 		if err != nil {
 			return err
 		}

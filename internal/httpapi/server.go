@@ -141,7 +141,7 @@ func New(c Config) *Server {
 	s.memory = share.NewPot("bodies in memory", int64(c.Limits.Memory))
 	s.glance = newGlance(c.Store)
 	s.files = &files.Files{Objects: c.Objects}
-	s.browse = &browse.Handlers{Store: c.Store, Reads: s.reads, OfBatch: s.ofBatch}
+	s.browse = browse.New(c.Store, s.reads, s.ofBatch)
 	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}
 	s.uploads = &uploads.Handlers{Store: c.Store, Intake: c.Intake, Unrecorded: unwanted}
 	s.logs = &logs.Handlers{Store: c.Store, Files: s.files, Line: c.Sessions.Line, Watch: s.watchJob, Viewers: logs.NewPot()}

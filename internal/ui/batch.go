@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -21,10 +20,17 @@ type batchPage struct {
 	Clusters  []clusterRow
 	Sampled   int64 // of SampledOf, where that is not all
 	SampledOf int64
+	Later     later // what failed how, and the times
 	Jobs      jobsPage
 	MapURL    string
 	Mapped    int64 // jobs on the map
 	Callback  *job.Delivery
+}
+
+// later is what a page was shown without.
+type later struct {
+	Comes bool   // there is something
+	Whole string // where the page is that waits for it
 }
 
 type reasonRow struct {
@@ -52,10 +58,14 @@ func (s *Server) batch(v *visit) error {
 	}
 	at := "/v1/batches/" + string(id)
 	var sum store.BatchSummary
-	if err := v.get(at+"/summary", nil, &sum); err != nil {
+	there, err := v.soon(at+"/summary", nil, &sum)
+	if err == nil && !there {
+		err = v.get(at, nil, &sum.Batch)
+	}
+	if err != nil {
 		return err
 	}
-	p := batchPage{batchRow: rowOf(sum.Batch, s.Now()), Columns: histogram(sum.Durations), Sampled: sum.Sampled, SampledOf: sum.SampledOf, Callback: sum.Batch.Callback}
+	p := batchPage{Later: later{!there, v.whole()}, batchRow: rowOf(sum.Batch, s.Now()), Columns: histogram(sum.Durations), Sampled: sum.Sampled, SampledOf: sum.SampledOf, Callback: sum.Batch.Callback}
 	if sum.Rate > 0 && !sum.Batch.Done() { // of late, which says more of what is to come
 		p.Rate, p.ETA = sum.Rate, sum.ETA.D()
 	}
@@ -140,51 +150,19 @@ type mapPart struct {
 	Next job.ID   `json:"next"`
 }
 
-// readMap reads the first n jobs of a batch's map.
-func (v *visit) readMap(id job.ID, n int) (m mapPart, err error) {
-	after := job.ID("")
-	for len(m.IDs) < n {
-		q := url.Values{"limit": {strconv.Itoa(n - len(m.IDs))}}
-		if after != "" {
-			q.Set("after", string(after))
-		}
-		var part mapPart
-		if err := v.get("/v1/batches/"+string(id)+"/map", q, &part); err != nil {
-			return m, err
-		}
-		m.IDs, m.Ends = append(m.IDs, part.IDs...), append(m.Ends, part.Ends...)
-		if after = part.Next; after == "" {
-			break
-		}
-	}
-	return m, nil
-}
-
 // batchMap answers with the map of a batch.
 func (s *Server) batchMap(v *visit) error {
 	id, err := v.id()
 	if err != nil {
 		return err
 	}
-	m, err := v.readMap(id, mapMost)
+	m, err := v.mapOf(id)
 	if err != nil {
 		return err
 	}
-	out := mapData{Kinds: []mapKind{}}
-	number := map[string]byte{}
-	cells := make([]byte, len(m.Ends))
-	for i, end := range m.Ends {
-		n, known := number[end]
-		if !known {
-			n = '0' + byte(len(out.Kinds))
-			number[end] = n
-			out.Kinds = append(out.Kinds, mapKind{shown.Words(end), classOf(end)})
-		}
-		cells[i] = n
-	}
-	out.Cells = string(cells)
 	v.w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(v.w).Encode(out)
+	_, _ = v.w.Write(m.data) // who is gone needs no map
+	return nil
 }
 
 // classOf is the colour of an outcome or, of what is not over, of a state.
@@ -198,6 +176,9 @@ func classOf(end string) string {
 	return shown.Kind(job.Outcome(end))
 }
 
+// errNoCell is a place that no job has.
+var errNoCell = fmt.Errorf("%w: there is no such place on the map", job.ErrNotFound)
+
 // batchCell sends to the job that has a place on the map.
 func (s *Server) batchCell(v *visit) error {
 	id, err := v.id()
@@ -206,21 +187,26 @@ func (s *Server) batchCell(v *visit) error {
 	}
 	n, err := strconv.Atoi(v.r.PathValue("n"))
 	if err != nil || n < 0 || n >= mapMost {
-		return fmt.Errorf("%w: there is no such place on the map", job.ErrNotFound)
+		return errNoCell
 	}
-	m, err := v.readMap(id, n+1)
+	m, err := v.mapOf(id)
 	if err != nil {
 		return err
 	}
-	if n >= len(m.IDs) {
-		return fmt.Errorf("%w: the batch has %d jobs", job.ErrNotFound, len(m.IDs))
+	if n >= m.jobs {
+		return fmt.Errorf("%w: the batch has %d jobs", job.ErrNotFound, m.jobs)
 	}
-	return v.to("/ui/jobs/" + string(m.IDs[n]))
+	found, err := v.jobAt(id, m, n)
+	if err != nil {
+		return err
+	}
+	return v.to("/ui/jobs/" + string(found))
 }
 
 // comparePage is what differs between two batches.
 type comparePage struct {
 	store.Comparison
+	Later        later // all but the names
 	NameA, NameB string
 	Next         string
 	Choose       string // what is to be done before there is something to compare
@@ -252,9 +238,11 @@ func (s *Server) compare(v *visit) error {
 	if from := given.Get("from"); from != "" {
 		q.Set("from", from)
 	}
-	if err := v.get("/v1/batches/"+string(names[0].ID)+"/compare/"+string(names[1].ID), q, &p.Comparison); err != nil {
+	there, err := v.soon("/v1/batches/"+string(names[0].ID)+"/compare/"+string(names[1].ID), q, &p.Comparison)
+	if err != nil {
 		return err
 	}
+	p.A, p.B, p.Later = names[0].ID, names[1].ID, later{!there, v.whole()}
 	if p.FlipsNext > 0 {
 		p.Next = "/ui/compare?" + url.Values{"b": ids, "from": {strconv.Itoa(p.FlipsNext)}}.Encode()
 	}

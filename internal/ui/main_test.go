@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,6 +73,43 @@ type fleet struct {
 	objects *object.Store
 	url     string
 	gate    *revocable
+	asked   *counted
+}
+
+// counted counts the questions about batches and jobs that pages are made of.
+type counted struct {
+	store.Store
+	n atomic.Int64
+}
+
+func (c *counted) Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
+	c.n.Add(1)
+	return c.Store.Batch(ctx, tenant, id)
+}
+
+func (c *counted) BrowseJobs(ctx context.Context, tenant string, q store.JobQuery) (store.JobPage, error) {
+	c.n.Add(1)
+	return c.Store.BrowseJobs(ctx, tenant, q)
+}
+
+func (c *counted) BrowseBatches(ctx context.Context, tenant string, q store.BatchQuery) (store.BatchPage, error) {
+	c.n.Add(1)
+	return c.Store.BrowseBatches(ctx, tenant, q)
+}
+
+func (c *counted) BatchSummary(ctx context.Context, tenant string, id job.ID) (*store.BatchSummary, error) {
+	c.n.Add(1)
+	return c.Store.BatchSummary(ctx, tenant, id)
+}
+
+func (c *counted) BatchMap(ctx context.Context, tenant string, id, after job.ID, n int) (*store.BatchMap, error) {
+	c.n.Add(1)
+	return c.Store.BatchMap(ctx, tenant, id, after, n)
+}
+
+func (c *counted) CompareBatches(ctx context.Context, tenant string, a, b job.ID, from, n int) (*store.Comparison, error) {
+	c.n.Add(1)
+	return c.Store.CompareBatches(ctx, tenant, a, b, from, n)
 }
 
 // revocable is a gate whose keys can be taken back.
@@ -107,13 +145,13 @@ func newFleet(t *testing.T, change ...func(*ui.Config)) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{t: t, store: s, objects: o, gate: &revocable{Gate: gate}}
+	f := &fleet{t: t, store: s, objects: o, gate: &revocable{Gate: gate}, asked: &counted{Store: s}}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	cfg := ui.Config{Gate: f.gate, Log: log}
+	cfg := ui.Config{Gate: f.gate, Log: log, Waits: time.Minute}
 	for _, c := range change {
 		c(&cfg)
 	}
-	cfg.API = newAPI(t, s, o, ui.Within(cfg.Gate), log)
+	cfg.API = newAPI(t, f.asked, o, ui.Within(cfg.Gate), log)
 	page, err := ui.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"embed"
@@ -27,7 +28,9 @@ type Config struct {
 	// Key seals cookies: 32 bytes that all dispatchers of a fleet have. nil: one that this process makes, so that who
 	// signed in here has to do so again elsewhere, and after a restart.
 	Key    []byte
-	Issuer Issuer           // signs people in who have no key; optional
+	Issuer Issuer // signs people in who have no key; optional
+	// Waits is how long a page waits for what may take long; 0: as long as is good.
+	Waits  time.Duration
 	Secure bool             // cookies are for TLS alone: also where TLS ends before this process
 	Log    *slog.Logger     // optional
 	Now    func() time.Time // optional, for tests
@@ -48,6 +51,7 @@ type Server struct {
 	seals  *sealer
 	pages  *pages
 	assets map[string]asset
+	keeps  *keeps
 	open   bool // everybody is let in
 }
 
@@ -66,7 +70,8 @@ func New(c Config) (*Server, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &Server{Config: c, mux: http.NewServeMux()}
+	c.Waits = cmp.Or(c.Waits, pageWaits)
+	s := &Server{Config: c, mux: http.NewServeMux(), keeps: newKeeps()}
 	s.open = identity.IsOpen(c.Gate)
 	var err error
 	if s.seals, err = newSealer(c.Key, c.Now); err != nil {

@@ -80,6 +80,7 @@ func (v *visit) serve(rt route) error {
 		if err := v.ownForm(); err != nil {
 			return err
 		}
+		defer v.s.keeps.forget()
 	}
 	return rt.serve(v)
 }
@@ -181,11 +182,6 @@ func (v *visit) ownForm() error {
 // api makes calls as the visitor.
 func (v *visit) api() caller {
 	return caller{api: v.s.API, token: v.Token, from: v.r.RemoteAddr}
-}
-
-// get asks the API for something.
-func (v *visit) get(path string, query url.Values, out any) error {
-	return v.api().json(v.r.Context(), call{method: http.MethodGet, path: path, query: query}, out)
 }
 
 // to sends the browser elsewhere.

@@ -55,6 +55,7 @@ var scenarios = map[string]scenario{
 	"longtx":     {about: "the same beside a transaction that stays open", run: longtx},
 	"submit":     {about: "accepting jobs in batches of 10000", run: submit},
 	"poll":       {about: "GET of a finished batch", run: poll},
+	"states":     {about: "the states of 10,000 batches, or -n, once a second", run: states},
 	"session":    {about: "create, execute and callback in live sessions", run: sessions, waits: true},
 	"idle":       {about: "memory of warm slots", run: idle},
 	"fleet":      {about: "simulated workers against one control plane", run: simulated},

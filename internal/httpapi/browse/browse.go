@@ -18,12 +18,15 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Handlers answer what is asked. Every field is needed.
+// Handlers answer what is asked. New makes them.
 type Handlers struct {
-	Store store.Browser
+	Store Source
 	Reads *share.Turns
 	// OfBatch has a route about the batch {id} not show it to those who are held to a label that it has not.
 	OfBatch func(serve) serve
+
+	summaries   *kept[*store.BatchSummary]
+	comparisons *kept[*store.Comparison]
 }
 
 type serve = func(w http.ResponseWriter, r *http.Request) error
@@ -235,8 +238,8 @@ func (h *Handlers) summary(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var found *store.BatchSummary
-	if err := h.read(r, func() (err error) { found, err = h.Store.BatchSummary(r.Context(), web.Tenant(r), id); return err }); err != nil {
+	found, err := h.summaryOf(r, id)
+	if err != nil {
 		return fmt.Errorf("summary of batch %s: %w", id, err)
 	}
 	return web.WriteTaggedJSON(w, r, found)
@@ -292,11 +295,8 @@ func (h *Handlers) compare(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var c *store.Comparison
-	if err := h.read(r, func() (err error) {
-		c, err = h.Store.CompareBatches(r.Context(), web.Tenant(r), a, b, int(from), int(limit))
-		return err
-	}); err != nil {
+	c, err := h.comparison(r, subject{web.Tenant(r), a, b, int(from), int(limit)})
+	if err != nil {
 		return fmt.Errorf("compare batches %s and %s: %w", a, b, err)
 	}
 	return web.WriteJSON(w, http.StatusOK, c)

@@ -22,6 +22,13 @@ import (
 // a job's state. So a page may end before it is full, and the next begins there.
 const jobsLook = 20_000
 
+const (
+	// firstParts is into how many parts as large as its first a look could be divided.
+	firstParts = 16
+	// jobsPatience is after how long no further part of a look is begun.
+	jobsPatience = 20 * time.Millisecond
+)
+
 // How much more than a look at a job alone it costs to read its labels, or its record and its spec as well.
 const (
 	readsLabels = 4
@@ -86,21 +93,13 @@ func (s *Reader) BrowseJobs(ctx context.Context, tenant string, q store.JobQuery
 		if err != nil {
 			return err
 		}
-		table, more := "jobs", false
 		switch q.State {
 		case job.Running, job.Dispatched:
-			table = underwayJobs(q.State)
+			page, _, err = s.listJobs(ctx, listJobs(underwayJobs(q.State)), t, q, from, to, 0)
 		case job.Queued:
-			table = "live_jobs" // there are none elsewhere
-			fallthrough
+			page, err = s.lookFor(ctx, "live_jobs", t, q, from, to) // there are none elsewhere
 		default:
-			if to, more, err = s.jobsTo(ctx, table, from, to, s.jobsLook/costOf(q.JobFilter)); err != nil {
-				return err
-			}
-		}
-		page, err = s.listJobs(ctx, listJobs(table), t, q, from, to)
-		if page.Next == "" && more {
-			page.Next = to
+			page, err = s.lookFor(ctx, "jobs", t, q, from, to)
 		}
 		return err
 	})
@@ -108,6 +107,29 @@ func (s *Reader) BrowseJobs(ctx context.Context, tenant string, q store.JobQuery
 		err = s.db.Gone(ctx, q.Batch, err)
 	}
 	return page, err
+}
+
+// lookFor looks for a page in parts, each twice as large as the one before: most pages are full soon. It ends where the page
+// is full, so many jobs were looked at, or that took so long that somebody who looks at the page would notice.
+func (s *Reader) lookFor(ctx context.Context, table string, tenant int32, q store.JobQuery, from, to job.ID) (page store.JobPage, err error) {
+	began, left, bytes := time.Now(), max(s.jobsLook/costOf(q.JobFilter), 1), 0
+	for part := max(left/firstParts, 1); ; part = min(2*part, left) {
+		end, more, err := s.jobsTo(ctx, table, from, to, part)
+		if err != nil {
+			return page, err
+		}
+		rest := q
+		rest.Limit -= len(page.Jobs)
+		got, n, err := s.listJobs(ctx, listJobs(table), tenant, rest, from, end, bytes)
+		page.Jobs, page.Next, bytes = append(page.Jobs, got.Jobs...), got.Next, n
+		if err != nil || page.Next != "" || !more {
+			return page, err
+		}
+		page.Next, from, left = end, end, left-part
+		if left <= 0 || time.Since(began) > jobsPatience {
+			return page, nil
+		}
+	}
 }
 
 // costOf is how many times as much as a plain look at a job one with the filter costs.
@@ -196,8 +218,9 @@ func after(id pgtype.UUID) job.ID {
 	return pg.JobID(id)
 }
 
-// listJobs reads up to limit jobs, fewer where they have store.PageBytes. Next is set if there may be more.
-func (s *Reader) listJobs(ctx context.Context, sql string, tenant int32, q store.JobQuery, from, to job.ID) (page store.JobPage, err error) {
+// listJobs reads up to limit jobs, fewer where they have store.PageBytes with those bytes that there are already. Next is set
+// if there may be more.
+func (s *Reader) listJobs(ctx context.Context, sql string, tenant int32, q store.JobQuery, from, to job.ID, before int) (page store.JobPage, bytes int, err error) {
 	var batch pgtype.UUID
 	if q.Batch != "" {
 		batch = pg.UUID(q.Batch)
@@ -205,13 +228,14 @@ func (s *Reader) listJobs(ctx context.Context, sql string, tenant int32, q store
 	rows, err := s.db.Pool.Query(ctx, sql, pg.UUID(from), pg.UUID(to), tenant, string(q.State), batch, pg.LabelsText(q.Labels), q.Limit, string(q.Outcome),
 		q.Failed, q.Worker, q.MinDuration.Microseconds(), q.MaxDuration.Microseconds(), q.Name, q.NamePrefix, q.Image, spellings(q.Text))
 	if err != nil {
-		return page, err
+		return page, before, err
 	}
 	defer rows.Close()
-	for bytes, n := 0, 0; rows.Next(); {
+	bytes = before
+	for n := 0; rows.Next(); {
 		j, size, err := scanSummary(rows)
 		if err != nil {
-			return page, err
+			return page, before, err
 		}
 		if says(j.Message, q.Text) {
 			j.Message = clip(j.Message, maxMessage)
@@ -220,10 +244,10 @@ func (s *Reader) listJobs(ctx context.Context, sql string, tenant int32, q store
 		n++
 		if bytes += size; bytes >= store.PageBytes || n == q.Limit {
 			page.Next = j.ID
-			return page, nil
+			return page, bytes, nil
 		}
 	}
-	return page, rows.Err()
+	return page, bytes, rows.Err()
 }
 
 // spellings are the ways in which a text stands in a record: Go escapes more than the server does.

@@ -10,8 +10,6 @@ import (
 type Reader struct {
 	db       *pg.DB
 	jobsLook int64 // jobs in which a page of a list is looked for
-
-	summaries summaries
 }
 
 // New is over a database that is open. A page of a list is looked for in so many jobs;

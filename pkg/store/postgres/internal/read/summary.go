@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,9 +24,6 @@ const (
 	summarySample = 2000
 	// summaryRate is how many of the last records the rate is from.
 	summaryRate = 1000
-	// summaryAge is for how long a summary is good, and summariesKept how many are.
-	summaryAge    = time.Second
-	summariesKept = 200
 	// maxClusters is how many clusters a summary has; maxExplained how much of a message they are told apart by.
 	maxClusters  = 50
 	maxExplained = 300
@@ -53,46 +49,8 @@ SELECT count(*) FILTER (WHERE recorded_at > now() - interval '1 minute'), coales
 FROM (SELECT recorded_at, seq FROM results r WHERE r.batch_id = $1 AND r.seq > 0 AND ` + pg.SinceDay("r.id", batch) + ` ORDER BY r.seq DESC LIMIT $2) r`
 }
 
-// summaries are those that were made a moment ago.
-type summaries struct {
-	mu sync.Mutex
-	of map[summaryKey]summaryMade
-}
-
-type summaryKey struct {
-	tenant string
-	batch  job.ID
-}
-
-type summaryMade struct {
-	*store.BatchSummary
-	at time.Time
-}
-
-func (s *summaries) get(k summaryKey) *store.BatchSummary {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m, ok := s.of[k]; ok && time.Since(m.at) < summaryAge {
-		return m.BatchSummary
-	}
-	return nil
-}
-
-func (s *summaries) put(k summaryKey, b *store.BatchSummary, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of == nil || len(s.of) >= summariesKept {
-		s.of = map[summaryKey]summaryMade{}
-	}
-	s.of[k] = summaryMade{b, at}
-}
-
-// BatchSummary implements store.Browser. What it returns is not to be changed: others have it, too.
+// BatchSummary implements store.Browser.
 func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) (*store.BatchSummary, error) {
-	key, at := summaryKey{tenant, batch}, time.Now()
-	if b := s.summaries.get(key); b != nil {
-		return b, nil
-	}
 	b, err := s.Batch(ctx, tenant, batch)
 	if err != nil {
 		return nil, err
@@ -108,7 +66,6 @@ func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) 
 	if err != nil {
 		return nil, err
 	}
-	s.summaries.put(key, sum, at)
 	return sum, nil
 }
 

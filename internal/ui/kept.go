@@ -1,0 +1,211 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/recent"
+	"github.com/assay-run/assay/internal/ui/shown"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+const (
+	// pageWaits is how long a page waits for what may take long, before it is shown without.
+	pageWaits = 20 * time.Millisecond
+	// polledBytes is the most that answers have together that open pages asked for, polledAge for how long one is good: pages
+	// ask every two seconds. One that took long is good for ten times as long as it took, and at most polledOldest.
+	polledBytes  = 16 << 20
+	polledAge    = time.Second
+	polledThrift = 10
+	polledOldest = 5 * time.Second
+	// mapsBytes is the most that maps have together that are kept, mapOverAge for how long one is of a batch that is over.
+	mapsBytes  = 16 << 20
+	mapOverAge = time.Minute
+	// mapsAtOnce is how many maps are read at once: each is some megabytes on its way.
+	mapsAtOnce = 2
+	// mapPartSize is how many jobs one part of a map has, markEvery how many there are between two that are remembered.
+	mapPartSize = 20_000
+	markEvery   = 1000
+)
+
+// polled is a question of an open page: everybody who may see the same has the same answer.
+type polled struct {
+	tenant string
+	role   identity.Role
+	held   identity.Held
+	at     string
+}
+
+// keeps is what pages have in common.
+type keeps struct {
+	polls     recent.Keyed[polled, []byte]
+	now, over recent.Keyed[job.ID, *madeMap] // maps of batches
+	reading   chan struct{}                  // has one for each map that is being read
+}
+
+func newKeeps() *keeps {
+	return &keeps{
+		polls: recent.Keyed[polled, []byte]{Most: polledBytes, Size: func(b []byte) int64 { return int64(len(b)) + 512 },
+			Within: patience, Age: polledAge, Thrift: polledThrift, Oldest: polledOldest},
+		now:     recent.Keyed[job.ID, *madeMap]{Most: mapsBytes, Size: (*madeMap).size, Age: polledAge, Thrift: polledThrift},
+		over:    recent.Keyed[job.ID, *madeMap]{Most: mapsBytes, Size: (*madeMap).size, Age: mapOverAge},
+		reading: make(chan struct{}, mapsAtOnce),
+	}
+}
+
+// forget has everything be asked again: a visitor did something, and is to see it.
+func (k *keeps) forget() {
+	k.polls.Forget()
+	k.now.Forget()
+	k.over.Forget()
+}
+
+// get asks the API for something. What the script asks for, again and again, is asked for once for all who have the page open.
+func (v *visit) get(path string, query url.Values, out any) error {
+	rq := call{method: http.MethodGet, path: path, query: query}
+	if !v.part() {
+		return v.api().json(v.r.Context(), rq, out)
+	}
+	key := polled{v.who.Tenant, v.who.Role, v.who.Held, path + "?" + query.Encode()}
+	raw, err := v.s.keeps.polls.Get(v.r.Context(), key, func(ctx context.Context) ([]byte, error) {
+		got, err := v.api().do(ctx, rq)
+		if err != nil {
+			return nil, err
+		}
+		return got.body.Bytes(), nil
+	})
+	if errors.Is(err, api.ErrUnauthorized) { // perhaps not we, but who asked for us
+		return v.api().json(v.r.Context(), rq, out)
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, out)
+}
+
+// soon asks for what may take long. A page is shown without it, and asks for it again as a part, which is there when it is. Where
+// no script runs, visitors can ask for the whole page.
+func (v *visit) soon(path string, query url.Values, out any) (there bool, err error) {
+	if v.part() || v.r.URL.Query().Has(wholeName) {
+		err = v.get(path, query, out)
+		return err == nil, err
+	}
+	ctx, cancel := context.WithCancel(v.r.Context())
+	defer cancel()
+	defer time.AfterFunc(v.s.Waits, cancel).Stop()
+	err = v.api().json(ctx, call{method: http.MethodGet, path: path, query: query}, out)
+	if err != nil && ctx.Err() != nil && v.r.Context().Err() == nil {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+const wholeName = "whole"
+
+// whole is where the page of this visit is with all that it has, however long that takes.
+func (v *visit) whole() string {
+	q := v.r.URL.Query()
+	q.Set(wholeName, "true")
+	return v.r.URL.Path + "?" + q.Encode()
+}
+
+// madeMap is a map as it is sent, and the ids before every markEvery-th job of it.
+type madeMap struct {
+	data  []byte
+	marks []job.ID
+	jobs  int
+}
+
+func (m *madeMap) size() int64 { return int64(len(m.data) + 64*len(m.marks)) }
+
+// mapOf is the map of a batch that the visitor may see.
+func (v *visit) mapOf(id job.ID) (*madeMap, error) {
+	var b job.Batch
+	if err := v.get("/v1/batches/"+string(id), nil, &b); err != nil {
+		return nil, err
+	}
+	keep := &v.s.keeps.now
+	if b.Done() {
+		keep = &v.s.keeps.over
+	}
+	return keep.Get(v.r.Context(), id, func(ctx context.Context) (*madeMap, error) {
+		select {
+		case v.s.keeps.reading <- struct{}{}:
+			defer func() { <-v.s.keeps.reading }()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		return v.api().readMap(ctx, id)
+	})
+}
+
+// mapMaking makes a map of its parts.
+type mapMaking struct {
+	kinds  []mapKind
+	number map[string]byte
+	cells  []byte
+	marks  []job.ID
+}
+
+// readMap reads the map of a batch.
+func (c caller) readMap(ctx context.Context, id job.ID) (*madeMap, error) {
+	m := mapMaking{kinds: []mapKind{}, number: map[string]byte{}, marks: []job.ID{""}}
+	for after, more := job.ID(""), true; more && len(m.cells) < mapMost; more = after != "" {
+		part, err := c.mapPart(ctx, id, after, min(mapPartSize, mapMost-len(m.cells)))
+		if err != nil {
+			return nil, err
+		}
+		m.add(part)
+		after = part.Next
+	}
+	raw, err := json.Marshal(mapData{Kinds: m.kinds, Cells: string(m.cells)})
+	return &madeMap{data: append(raw, '\n'), marks: m.marks, jobs: len(m.cells)}, err
+}
+
+func (m *mapMaking) add(part mapPart) {
+	for i, end := range part.Ends {
+		n, known := m.number[end]
+		if !known {
+			n = '0' + byte(len(m.kinds))
+			m.number[end] = n
+			m.kinds = append(m.kinds, mapKind{shown.Words(end), classOf(end)})
+		}
+		if m.cells = append(m.cells, n); len(m.cells)%markEvery == 0 {
+			m.marks = append(m.marks, part.IDs[i])
+		}
+	}
+}
+
+// mapPart reads up to n jobs of a map.
+func (c caller) mapPart(ctx context.Context, id, after job.ID, n int) (part mapPart, err error) {
+	q := url.Values{"limit": {strconv.Itoa(n)}}
+	if after != "" {
+		q.Set("after", string(after))
+	}
+	err = c.json(ctx, call{method: http.MethodGet, path: "/v1/batches/" + string(id) + "/map", query: q}, &part)
+	return part, err
+}
+
+// jobAt is the job that has a place on a map.
+func (v *visit) jobAt(id job.ID, m *madeMap, n int) (found job.ID, err error) {
+	after, left := m.marks[n/markEvery], n%markEvery+1
+	for {
+		part, err := v.api().mapPart(v.r.Context(), id, after, left)
+		if err != nil {
+			return "", err
+		}
+		if left -= len(part.IDs); left == 0 {
+			return part.IDs[len(part.IDs)-1], nil
+		}
+		if after = part.Next; after == "" {
+			return "", errNoCell
+		}
+	}
+}

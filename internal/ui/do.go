@@ -206,7 +206,7 @@ func (v *visit) asked() (a action, p confirmPage, err error) {
 		return a, p, errNoPage
 	}
 	if v.who.Role < a.role {
-		return a, p, fmt.Errorf("%w: %q is for a %s, and you are a %s", job.ErrRefused, a.Name, a.role, v.who.Role)
+		return a, p, fmt.Errorf("%w: %q takes the role %s, and yours is %s", job.ErrRefused, a.Name, a.role, v.who.Role)
 	}
 	subject := v.r.FormValue("on")
 	if subject == "" || len(subject) > 300 {

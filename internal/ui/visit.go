@@ -133,7 +133,7 @@ func (v *visit) identify(role identity.Role) error {
 		return err
 	}
 	if v.who = who; who.Role < role {
-		return fmt.Errorf("%w: this page is for a %s, and you are a %s", job.ErrRefused, role, who.Role)
+		return fmt.Errorf("%w: this page takes the role %s, and yours is %s", job.ErrRefused, role, who.Role)
 	}
 	return nil
 }

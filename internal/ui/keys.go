@@ -102,7 +102,7 @@ func showKey(_ *visit, _ string, raw []byte, p *oncePage) error {
 
 // revokeKey ends a key.
 var revokeKey = action{Name: "Revoke key", Question: "Revoke key %s?", Note: "Whoever uses it is refused within a second. Keys that were made with it go on.", Danger: true, role: identity.Submitter,
-	fields: []field{reason}, method: http.MethodDelete, path: "/v1/keys/%s",
+	fields: []field{reason}, method: http.MethodDelete, path: "/v1/keys/%s", load: loadRevoke,
 	send: func(_ *visit, _ string, f url.Values, rq *call) error {
 		if text := strings.TrimSpace(f.Get("reason")); text != "" {
 			rq.query = url.Values{"reason": {text}}
@@ -114,3 +114,13 @@ var revokeKey = action{Name: "Revoke key", Question: "Revoke key %s?", Note: "Wh
 		_ = json.Unmarshal(raw, &k) // without, it was done
 		return fmt.Sprintf("Key %s is revoked.", shown.Line(k.Name, 80))
 	}}
+
+// loadRevoke says which key it is about.
+func loadRevoke(v *visit, p *confirmPage) error {
+	var k store.Key
+	if err := v.get("/v1/keys/"+p.Subject, nil, &k); err != nil {
+		return err
+	}
+	p.Question = fmt.Sprintf("Revoke key %s of tenant %s, with the mark %s?", shown.Line(k.Name, 80), k.Tenant, k.Mark)
+	return nil
+}

@@ -53,6 +53,7 @@
   const finish = () => {
     over = true;
     source.close();
+    says.textContent = "The job is over.";
     const live = document.getElementById("live");
     htmx.ajax("GET", location.pathname + location.search, { target: live, source: live, swap: "outerHTML" });
   };
@@ -62,10 +63,7 @@
   });
 
   const state = (now) => {
-    if (now.outcome) {
-      says.textContent = "The job is over.";
-      finish();
-    } else if (now.state !== "running") {
+    if (now.state !== "running") {
       says.textContent = "Waiting for the job to begin.";
     } else if (now.live) {
       const cut = Object.values(panes).some((pane) => pane.cut);
@@ -81,6 +79,7 @@
       source.addEventListener(name, (event) => hear(event, (part) => write(pane, part)));
     }
     source.addEventListener("state", (event) => hear(event, state));
+    source.addEventListener("end", (event) => hear(event, finish));
     source.addEventListener("restart", (event) => hear(event, () => {
       for (const pane of Object.values(panes)) {
         pane.pre.replaceChildren();

@@ -24,14 +24,14 @@ const (
 
 // MakeKey makes a key, of whose token the answer has the only copy. Admins make keys of every tenant and role; others of
 // their own tenant, and none that may do more than theirs, or for longer.
-func (a *Admin) MakeKey(ctx context.Context, who identity.Identity, q api.KeyRequest) (out api.NewKey, err error) {
+func (a *Admin) MakeKey(ctx context.Context, who identity.Identity, remote string, q api.KeyRequest) (out api.NewKey, err error) {
 	k, err := newKey(who, q)
 	if err != nil {
 		return out, err
 	}
 	var hash store.KeyHash
 	out.Token, hash = identity.NewKeyToken()
-	_, err = a.act(ctx, whoIs(who), "make key", string(k.ID), q.Reason, func(done *store.Action) (err error) {
+	_, err = a.act(ctx, whoIs(who, remote), "make key", string(k.ID), q.Reason, func(done *store.Action) (err error) {
 		done.Detail, _ = json.Marshal(map[string]any{"name": k.Name, "tenant": k.Tenant, "role": k.Role, "label": k.Label, "policy": k.Policy, // text always marshals
 			"mark": identity.Mark(hash), "expires_at": k.ExpiresAt})
 		out.Key, err = a.Store.PutKey(ctx, done, store.LiveKey{Key: k, Hash: hash})
@@ -149,14 +149,14 @@ func (a *Admin) Key(ctx context.Context, who identity.Identity, id job.ID) (stor
 }
 
 // RevokeKey ends a key that who may see, of a role that is not above theirs.
-func (a *Admin) RevokeKey(ctx context.Context, who identity.Identity, id job.ID, reason string) (k store.Key, err error) {
+func (a *Admin) RevokeKey(ctx context.Context, who identity.Identity, remote string, id job.ID, reason string) (k store.Key, err error) {
 	if k, err = a.Key(ctx, who, id); err != nil {
 		return k, err
 	}
 	if role, err := identity.ParseRole(k.Role); err == nil && role > who.Role {
 		return k, fmt.Errorf("%w: the key is %s's, and this token %s's", job.ErrRefused, article(role), article(who.Role))
 	}
-	_, err = a.act(ctx, whoIs(who), "revoke key", string(id), reason, func(done *store.Action) (err error) {
+	_, err = a.act(ctx, whoIs(who, remote), "revoke key", string(id), reason, func(done *store.Action) (err error) {
 		done.Detail, _ = json.Marshal(map[string]string{"name": k.Name, "tenant": k.Tenant, "role": k.Role, "mark": k.Mark}) // text always marshals
 		k, err = a.Store.RevokeKey(ctx, done, id)
 		return err
@@ -164,4 +164,6 @@ func (a *Admin) RevokeKey(ctx context.Context, who identity.Identity, id job.ID,
 	return k, err
 }
 
-func whoIs(who identity.Identity) Who { return Who{Name: who.Name, Token: who.Mark} }
+func whoIs(who identity.Identity, remote string) Who {
+	return Who{Name: who.Name, Token: who.Mark, Remote: remote}
+}

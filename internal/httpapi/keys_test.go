@@ -97,6 +97,9 @@ func TestKeysOverTheAPI(t *testing.T) {
 		if strings.Contains(string(x.Detail), made.Token) || !strings.Contains(string(x.Detail), made.Key.Mark) {
 			t.Errorf("the record has %s", x.Detail)
 		}
+		if x.Remote == "" {
+			t.Errorf("%s: from nowhere", x.Action)
+		}
 	}
 	if want := "[revoke key it was lost unchanged revoke key it was lost done make key they asked done]"; err != nil || fmt.Sprint(log) != want {
 		t.Errorf("written down: %v, %v, want %s", log, err, want)

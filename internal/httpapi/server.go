@@ -251,7 +251,7 @@ func (s *Server) routes() []web.Route {
 		web.OpenAt("GET /readyz", s.readyz),
 		web.OpenAt("GET /openapi.json", s.openapi),
 	}
-	all = append(all, (&keys.Handlers{Admin: s.Admin}).Routes()...)
+	all = append(all, (&keys.Handlers{Admin: s.Admin, Who: whoOf}).Routes()...)
 	all = append(all, s.links.Routes()...)
 	for _, r := range s.logs.Routes() {
 		r.Serve = s.ofJob(r.Serve)

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -30,10 +31,21 @@ type action struct {
 	said     func(subject string, raw []byte) string  // what it did
 	next     func(subject string, raw []byte) string  // where to go then; nil: where it was asked from
 	wrong    func(subject string, f url.Values) error // refuses a form; nil: takes every one
+
+	load  func(v *visit, p *confirmPage) error                                // fills in what is asked; optional
+	send  func(v *visit, subject string, f url.Values, rq *call) error        // makes more of the request; optional
+	stale func(v *visit, subject string) string                               // says what somebody else has changed meanwhile; optional
+	once  func(v *visit, subject string, raw []byte, p *oncePage) (err error) // shows what is seen once, in place of going anywhere; optional
 }
 
-// field is something more that a form asks for.
-type field struct{ Name, Label, Kind, Value, Hint string }
+// field is something more that a form asks for: one of the options, if it has any.
+type field struct {
+	Name, Label, Kind, Value, Hint string
+	Options                        []string
+}
+
+// oncePage has what can be seen this once.
+type oncePage struct{ Title, Said, Label, Value, Note, Back string }
 
 var reason = field{Name: "reason", Label: "Reason", Kind: "text", Hint: "kept with the record of it"}
 
@@ -114,6 +126,7 @@ var actions = map[string]action{
 		fields: []field{{Name: "weight", Label: "Weight", Kind: "text", Hint: "share of the fleet when it is contended, such as 2"},
 			{Name: "max_running", Label: "Most running jobs", Kind: "text", Hint: "0: no limit"}, {Name: "for", Label: "For", Kind: "text", Hint: "such as 2h; empty: until it is ended"}, reason},
 		method: http.MethodPost, path: "/v1/admin/tenants/%s/override", wrong: wrongOverride, body: overrideOf, said: recorded("has other limits now")},
+	"grant": grant, "make-key": makeKey, "revoke-key": revokeKey, "delete-job": deleteJob, "delete-batch": deleteBatch, "link-artifact": linkArtifact,
 	"restore": {Name: "End change of limits", Question: "Have tenant %s be as it is granted?", role: identity.Operator, fields: []field{reason},
 		method: http.MethodPost, path: "/v1/admin/tenants/%s/restore", body: reasonOf, said: recorded("is as it is granted")},
 }
@@ -176,6 +189,15 @@ type confirmPage struct {
 	Fields                                    []field
 }
 
+// set fills in a field, if nothing is given for it.
+func (p *confirmPage) set(name, value string) {
+	for i, f := range p.Fields {
+		if f.Name == name && f.Value == "" {
+			p.Fields[i].Value = value
+		}
+	}
+}
+
 // asked returns the action of the path and what it is to be done to.
 func (v *visit) asked() (a action, p confirmPage, err error) {
 	key := v.r.PathValue("action")
@@ -184,7 +206,7 @@ func (v *visit) asked() (a action, p confirmPage, err error) {
 		return a, p, errNoPage
 	}
 	if v.who.Role < a.role {
-		return a, p, fmt.Errorf("%w: %q is for a %s, and you are a %s", job.ErrRefused, a.Name, a.role, v.who.Role)
+		return a, p, fmt.Errorf("%w: %q takes the role %s, and yours is %s", job.ErrRefused, a.Name, a.role, v.who.Role)
 	}
 	subject := v.r.FormValue("on")
 	if subject == "" || len(subject) > 300 {
@@ -203,6 +225,9 @@ func (v *visit) asked() (a action, p confirmPage, err error) {
 // ask shows what is about to be done.
 func (s *Server) ask(v *visit) error {
 	a, p, err := v.asked()
+	if err == nil && a.load != nil {
+		err = a.load(v, &p)
+	}
 	if err != nil {
 		return err
 	}
@@ -221,26 +246,46 @@ func (s *Server) act(v *visit) error {
 			return v.showAs(http.StatusUnprocessableEntity, "confirm", a.Name, false, p)
 		}
 	}
+	got, err := v.ordered(a, p.Subject)
+	if err != nil {
+		problem := api.NewProblem(err)
+		if p.Wrong = problem.Detail; errors.Is(err, job.ErrStale) && a.stale != nil {
+			p.Wrong = a.stale(v, p.Subject)
+		}
+		return v.showAs(problem.Status, "confirm", a.Name, false, p)
+	}
+	raw := got.body.Bytes()
+	if a.once != nil {
+		shows := oncePage{Title: a.Name, Back: p.Back}
+		if err := a.once(v, p.Subject, raw, &shows); err != nil {
+			return err
+		}
+		return v.show("once", a.Name, false, shows)
+	}
+	v.say(a.said(p.Subject, raw))
+	to := p.Back
+	if a.next != nil {
+		to = a.next(p.Subject, raw)
+	}
+	return v.to(to)
+}
+
+// ordered has the API do what a form asks for.
+func (v *visit) ordered(a action, subject string) (*answer, error) {
 	rq := call{method: a.method, path: a.path, header: http.Header{}}
 	if strings.Contains(a.path, "%s") {
-		rq.path = fmt.Sprintf(a.path, p.Subject)
+		rq.path = fmt.Sprintf(a.path, subject)
 	}
 	if a.body != nil {
-		rq.body = a.body(p.Subject, v.r.PostForm)
+		rq.body = a.body(subject, v.r.PostForm)
 	}
 	if once := v.r.PostForm.Get("once"); once != "" && len(once) < 100 {
 		rq.header.Set(api.HeaderIdempotencyKey, once) // the same form sent twice has effect once
 	}
-	got, err := v.api().do(v.r.Context(), rq)
-	if err != nil {
-		problem := api.NewProblem(err)
-		p.Wrong = problem.Detail
-		return v.showAs(problem.Status, "confirm", a.Name, false, p)
+	if a.send != nil {
+		if err := a.send(v, subject, v.r.PostForm, &rq); err != nil {
+			return nil, err
+		}
 	}
-	v.say(a.said(p.Subject, got.body.Bytes()))
-	to := p.Back
-	if a.next != nil {
-		to = a.next(p.Subject, got.body.Bytes())
-	}
-	return v.to(to)
+	return v.api().do(v.r.Context(), rq)
 }

@@ -3,8 +3,6 @@ package ui
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
-	"net/url"
 	"slices"
 	"time"
 
@@ -113,102 +111,4 @@ func (s *Server) workers(v *visit) error {
 		p.Pauses = list.Pauses
 	}
 	return v.show("workers", "Workers", true, p)
-}
-
-// tenantRow is what a tenant has in the fleet now.
-type tenantRow struct {
-	Name                        string
-	Queued, Dispatched, Running int64
-	AtLeast                     bool
-	Limits                      *store.Tenant // nil: not for this visitor
-	Paused                      bool
-}
-
-type tenantsPage struct {
-	Tenants []tenantRow
-	More    int
-	Find    string
-}
-
-const tenantsShown = 50
-
-func (s *Server) tenants(v *visit) error {
-	var now api.Fleet
-	if err := v.get("/v1/fleet", nil, &now); err != nil {
-		return err
-	}
-	rows := map[string]*tenantRow{v.who.Tenant: {Name: v.who.Tenant}}
-	p := tenantsPage{Find: v.r.URL.Query().Get("tenant")}
-	if p.Find != "" && v.who.Role >= identity.Operator {
-		rows[p.Find] = &tenantRow{Name: p.Find}
-	}
-	for _, g := range now.Queue {
-		if rows[g.Tenant] == nil {
-			rows[g.Tenant] = &tenantRow{Name: g.Tenant}
-		}
-		r := rows[g.Tenant]
-		r.Queued, r.Dispatched, r.Running, r.AtLeast = r.Queued+g.Queued, r.Dispatched+g.Dispatched, r.Running+g.Running, r.AtLeast || g.AtLeast
-	}
-	for i, name := range slices.Sorted(maps.Keys(rows)) {
-		if p.Find != "" && name != p.Find {
-			continue
-		}
-		if i >= tenantsShown && p.Find == "" {
-			p.More++
-			continue
-		}
-		p.Tenants = append(p.Tenants, *rows[name])
-	}
-	if err := v.limits(p.Tenants); err != nil {
-		return err
-	}
-	return v.show("tenants", "Tenants", p.Find == "", p)
-}
-
-// limits adds what counts for tenants, for those who may see it.
-func (v *visit) limits(rows []tenantRow) error {
-	if v.who.Role < identity.Operator {
-		return nil
-	}
-	var list api.PauseList
-	if err := v.get("/v1/admin/pauses", nil, &list); err != nil {
-		return err
-	}
-	for i := range rows {
-		rows[i].Limits = &store.Tenant{}
-		if err := v.get("/v1/admin/tenants/"+url.PathEscape(rows[i].Name), nil, rows[i].Limits); err != nil {
-			return err
-		}
-		rows[i].Paused = slices.ContainsFunc(list.Pauses, func(p store.Pause) bool { return p.Kind == "tenant" && p.Name == rows[i].Name })
-	}
-	return nil
-}
-
-type auditPage struct {
-	Actions []store.Action
-	Subject string
-	Next    string
-	More    bool
-}
-
-func (s *Server) audit(v *visit) error {
-	given := v.r.URL.Query()
-	q := url.Values{"limit": {pageOfJobs}}
-	p := auditPage{Subject: given.Get("subject"), More: given.Get("before") != ""}
-	for _, name := range []string{"subject", "before"} {
-		if value := given.Get(name); value != "" {
-			q.Set(name, value)
-		}
-	}
-	var list api.ActionList
-	if err := v.get("/v1/admin/actions", q, &list); err != nil {
-		return err
-	}
-	p.Actions = list.Actions
-	if list.Next != "" {
-		q.Set("before", string(list.Next))
-		q.Del("limit")
-		p.Next = "/ui/audit?" + q.Encode()
-	}
-	return v.show("audit", "Audit", !p.More, p)
 }

@@ -46,8 +46,12 @@ var helpers = template.FuncMap{
 		u := url.URL{Path: "/ui/jobs/" + string(id) + "/artifacts/" + strings.TrimPrefix(path, "/")}
 		return u.EscapedPath()
 	},
-	"do": func(action, on, back string) string {
-		return "/ui/do/" + action + "?" + url.Values{"on": {on}, "back": {back}}.Encode()
+	"do": func(action, on, back string, more ...string) string { // more: pairs of what else is given
+		q := url.Values{"on": {on}, "back": {back}}
+		for i := 0; i+1 < len(more); i += 2 {
+			q.Set(more[i], more[i+1])
+		}
+		return "/ui/do/" + action + "?" + q.Encode()
 	},
 	"json": func(raw json.RawMessage) string { t, _ := shown.Text(string(raw), 4<<10); return t },
 }

@@ -31,10 +31,10 @@ var markups = []string{
 // allowed are the elements and attributes that pages are made of.
 var (
 	allowedElements = strings.Fields("html head meta title link script body a header nav ul li div span form input button main p h1 h2 h3 small table thead tbody tr th td caption svg rect text g code pre bdi br " +
-		"label select option textarea dl dt dd section article details summary ol strong time meter img canvas output polyline line")
+		"label select option textarea dl dt dd section article details summary ol strong time meter img canvas output polyline line del ins")
 	allowedAttributes = strings.Fields("lang charset name content rel href type defer src class id aria-label aria-labelledby aria-current aria-hidden aria-describedby aria-live role tabindex method action value for " +
 		"maxlength required autofocus autocomplete spellcheck scope viewbox preserveaspectratio x y x1 x2 y1 y2 width height datetime min max placeholder selected checked download alt rows data-submit " +
-		"hx-get hx-trigger hx-swap hx-headers text-anchor data-map data-total data-open hidden step title")
+		"hx-get hx-trigger hx-swap hx-headers text-anchor data-map data-total data-open data-logs data-stream hidden step title")
 )
 
 // foreign lists what is in a page that no template of ours wrote.

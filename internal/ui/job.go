@@ -35,12 +35,15 @@ type jobPage struct {
 	Result  *job.Result // nil: it is not over
 	Kind    string
 	Phases  []phase
-	Sources []source
+	Sources []shown.Source
 	Streams []stream
 	Cases   casePage
-	Shows   []display
+	Shows   []shown.Display
 	Again   again
 }
+
+// LiveStreams are the outputs that are shown while the job runs.
+func (jobPage) LiveStreams() []string { return []string{"stdout", "stderr"} }
 
 // casePage is a page of cases.
 type casePage struct {
@@ -64,12 +67,12 @@ func (s *Server) job(v *visit) error {
 	if p.Name == "" {
 		p.Name = "Job " + shortID(j.ID)
 	}
-	p.Sources = sourcesOf(&j)
+	p.Sources = shown.SourcesOf(&j)
 	if p.Result != nil {
 		p.Phases = phasesOf(p.Result.Timings)
 		p.Streams = streamsOf(&j)
 		p.Cases = casesOf(v.r.URL, p.Result.Tests)
-		p.Shows = displays(p.Result.Display)
+		p.Shows = shown.Displays(p.Result.Display)
 	}
 	return v.show("job", shown.Line(p.Name, 80), !j.State.Terminal(), p)
 }

@@ -60,7 +60,7 @@ func (idle) OnTold(context.Context, string, func(string, []byte)) error { return
 
 // The keys of the tests.
 const (
-	keys     = "sub-one=one,read-one=one:reader,op-one=one:operator,sub-two=two,op-two=two:operator,admin-one=one:admin"
+	keys     = "sub-one=one,read-one=one:reader,op-one=one:operator,sub-two=two,op-two=two:operator,admin-one=one:admin,admin-two=two:admin"
 	oneKey   = "sub-one"
 	opKey    = "op-one"
 	otherKey = "sub-two"

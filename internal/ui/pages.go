@@ -146,6 +146,9 @@ func (v *visit) menu() []link {
 	}
 	all := []link{{Name: "Batches", Path: "/ui/batches"}, {Name: "Jobs", Path: "/ui/jobs"}, {Name: "Sessions", Path: "/ui/sessions"},
 		{Name: "Workers", Path: "/ui/workers"}, {Name: "Tenants", Path: "/ui/tenants"}}
+	if v.who.Role >= identity.Submitter {
+		all = append(all, link{Name: "Keys", Path: "/ui/keys"})
+	}
 	if v.who.Role >= identity.Operator {
 		all = append(all, link{Name: "Audit", Path: "/ui/audit"})
 	}
@@ -177,7 +180,7 @@ func (v *visit) showAs(status int, name, title string, live bool, data any) erro
 	}
 	var b bytes.Buffer
 	err := t.ExecuteTemplate(&b, block, view{Title: title, Path: v.r.URL.RequestURI(), Menu: v.menu(), Who: v.who, Open: v.s.open,
-		Form: v.s.seals.form(v.ID), Said: v.said(), Live: live, Parted: parted, Data: data})
+		Form: v.s.seals.Form(v.ID), Said: v.said(), Live: live, Parted: parted, Data: data})
 	if err != nil {
 		return fmt.Errorf("page %s: %w", name, err)
 	}

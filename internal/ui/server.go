@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/ui/seal"
 )
 
 //go:embed assets templates
@@ -48,7 +49,7 @@ type Issuer interface {
 type Server struct {
 	Config
 	mux    *http.ServeMux
-	seals  *sealer
+	seals  *seal.Sealer
 	pages  *pages
 	assets map[string]asset
 	keeps  *keeps
@@ -74,7 +75,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{Config: c, mux: http.NewServeMux(), keeps: newKeeps()}
 	s.open = identity.IsOpen(c.Gate)
 	var err error
-	if s.seals, err = newSealer(c.Key, c.Now); err != nil {
+	if s.seals, err = seal.New(c.Key, c.Now); err != nil {
 		return nil, err
 	}
 	if s.assets, err = readAssets(); err != nil {
@@ -139,6 +140,7 @@ func (s *Server) routes() []route {
 		{pattern: "GET /ui/jobs", role: identity.Reader, serve: s.jobs},
 		{pattern: "GET /ui/jobs/{id}", role: identity.Reader, serve: s.job},
 		{pattern: "GET /ui/jobs/{id}/log/{stream}", role: identity.Reader, serve: s.log},
+		{pattern: "GET /ui/jobs/{id}/logs", role: identity.Reader, serve: s.logs, streams: true},
 		{pattern: "GET /ui/jobs/{id}/output/{stream}", role: identity.Reader, serve: s.output, streams: true},
 		{pattern: "GET /ui/jobs/{id}/artifacts/{path...}", role: identity.Reader, serve: s.artifact, streams: true},
 		{pattern: "GET /ui/jobs/{id}/spec.json", role: identity.Reader, serve: s.spec},
@@ -150,10 +152,11 @@ func (s *Server) routes() []route {
 
 		{pattern: "GET /ui/workers", role: identity.Reader, serve: s.workers},
 		{pattern: "GET /ui/tenants", role: identity.Reader, serve: s.tenants},
+		{pattern: "GET /ui/keys", role: identity.Submitter, serve: s.keys},
 		{pattern: "GET /ui/audit", role: identity.Operator, serve: s.audit},
 
-		{pattern: "GET /ui/do/{action}", role: identity.Submitter, serve: s.ask},
-		{pattern: "POST /ui/do/{action}", role: identity.Submitter, serve: s.act},
+		{pattern: "GET /ui/do/{action}", role: identity.Reader, serve: s.ask},
+		{pattern: "POST /ui/do/{action}", role: identity.Reader, serve: s.act},
 		{pattern: "/ui/", serve: func(v *visit) error { return errNoPage }},
 	}
 	return all

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -52,7 +53,7 @@ type execution struct {
 	Code   string
 	Result job.Execute
 	Output []job.Chunk
-	Shows  []display
+	Shows  []shown.Display
 }
 
 type variable struct {
@@ -144,7 +145,7 @@ func (v *visit) lastExecutions(of job.Session) (out []execution, left int, err e
 		if e.Output = e.Result.Output; len(e.Output) == 0 {
 			e.Output = []job.Chunk{{Stream: "stdout", Text: e.Result.Stdout.Text}, {Stream: "stderr", Text: e.Result.Stderr.Text}}
 		}
-		e.Shows = displays(e.Result.Display)
+		e.Shows = shown.Displays(e.Result.Display)
 		out = append(out, e)
 	}
 	return out, max(of.Executions-len(out), 0), nil

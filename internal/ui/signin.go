@@ -72,7 +72,7 @@ func (s *Server) oidcBegin(v *visit) error {
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
 	}
-	text, err := s.seals.seal("oidc", begun{attempt, back(v.r.URL.Query().Get("to"))}, 10*time.Minute)
+	text, err := s.seals.Seal("oidc", begun{attempt, back(v.r.URL.Query().Get("to"))}, 10*time.Minute)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *Server) oidcFinish(v *visit) error {
 	}
 	var b begun
 	c, err := v.r.Cookie(begunName)
-	if err != nil || s.seals.open("oidc", c.Value, &b) != nil {
+	if err != nil || s.seals.Open("oidc", c.Value, &b) != nil {
 		return v.showAs(http.StatusUnauthorized, "signin", "Sign in", false, s.signinPage(v, "Signing in took too long, or was begun in another browser. Try again."))
 	}
 	http.SetCookie(v.w, v.cookie(begunName, "", -1))

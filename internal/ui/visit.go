@@ -99,7 +99,7 @@ func harden(h http.Header) {
 
 // read finds out which visit it is; without a good cookie, a new one.
 func (v *visit) read() {
-	if c, err := v.r.Cookie(cookieName); err == nil && v.s.seals.open(purpose, c.Value, &v.kept) == nil && v.ID != "" {
+	if c, err := v.r.Cookie(cookieName); err == nil && v.s.seals.Open(purpose, c.Value, &v.kept) == nil && v.ID != "" {
 		return
 	}
 	v.kept, v.fresh = kept{ID: rand.Text()}, true
@@ -107,7 +107,7 @@ func (v *visit) read() {
 
 // keep has the browser send what is known of the visit with each request.
 func (v *visit) keep() error {
-	text, err := v.s.seals.seal(purpose, v.kept, visitTTL)
+	text, err := v.s.seals.Seal(purpose, v.kept, visitTTL)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (v *visit) identify(role identity.Role) error {
 		return err
 	}
 	if v.who = who; who.Role < role {
-		return fmt.Errorf("%w: this page is for a %s, and you are a %s", job.ErrRefused, role, who.Role)
+		return fmt.Errorf("%w: this page takes the role %s, and yours is %s", job.ErrRefused, role, who.Role)
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (v *visit) ownForm() error {
 		}
 		return job.Invalid("form", "cannot be read")
 	}
-	if v.fresh || !v.s.seals.formOf(v.ID, v.r.PostForm.Get("form")) {
+	if v.fresh || !v.s.seals.FormOf(v.ID, v.r.PostForm.Get("form")) {
 		return errForm
 	}
 	return nil
@@ -200,7 +200,7 @@ func (v *visit) part() bool { return v.r.Header.Get("HX-Request") == "true" }
 
 // say keeps what was done for the page that is shown next.
 func (v *visit) say(text string) {
-	if sealed, err := v.s.seals.seal("said", text, time.Minute); err == nil && len(sealed) < 3000 {
+	if sealed, err := v.s.seals.Seal("said", text, time.Minute); err == nil && len(sealed) < 3000 {
 		http.SetCookie(v.w, v.cookie(saidName, sealed, 60))
 	}
 }
@@ -212,7 +212,7 @@ func (v *visit) said() (text string) {
 		return ""
 	}
 	http.SetCookie(v.w, v.cookie(saidName, "", -1))
-	if v.s.seals.open("said", c.Value, &text) != nil {
+	if v.s.seals.Open("said", c.Value, &text) != nil {
 		return ""
 	}
 	return text

@@ -23,6 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/identity/oidc/oidctest"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 )
@@ -50,6 +51,8 @@ type fleet struct {
 	api *client.Client
 	url string
 	all context.Context // of the browser
+
+	issuer *oidctest.Issuer
 }
 
 func start(t *testing.T) *fleet {
@@ -59,9 +62,12 @@ func start(t *testing.T) *fleet {
 	if _, err := os.Stat(archive); err != nil {
 		t.Fatalf("the default image is not built: %v; run: make image", err)
 	}
+	issuer, listen := oidctest.Start(), testenv.Address(t)
+	t.Cleanup(issuer.Close)
 	running, err := dev.StartFleet(t.Context(), dev.FleetConfig{
-		Dir: testenv.FleetDir(t, archive), Listen: testenv.Address(t), BinDir: testenv.Programs(t), ImageArchives: []string{archive},
-		Env:    []string{"ASSAY_TOKENS=" + keys, "ASSAY_CPU=4", "ASSAY_IMAGE_REGISTRIES=http://127.0.0.1:1"},
+		Dir: testenv.FleetDir(t, archive), Listen: listen, BinDir: testenv.Programs(t), ImageArchives: []string{archive},
+		Env: []string{"ASSAY_OIDC_ISSUER=" + issuer.URL, "ASSAY_OIDC_AUDIENCE=assay", "ASSAY_OIDC_CLIENT_ID=assay-page", "ASSAY_OIDC_GROUPS=lookers=default:reader",
+			"ASSAY_PUBLIC_URL=http://" + listen, "ASSAY_TOKENS=" + keys, "ASSAY_CPU=4", "ASSAY_IMAGE_REGISTRIES=http://127.0.0.1:1"},
 		Stderr: t.Output(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
@@ -74,7 +80,7 @@ func start(t *testing.T) *fleet {
 			t.Error(err)
 		}
 	})
-	f := &fleet{t: t, url: running.URL()}
+	f := &fleet{t: t, url: running.URL(), issuer: issuer}
 	if f.api, err = client.New(f.url, client.WithToken(submitterKey)); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +146,7 @@ func (b *tab) hear(event any) {
 		b.wrong = append(b.wrong, "a dialog: "+e.Message)
 		go func() { _ = chromedp.Run(b.ctx, page.HandleJavaScriptDialog(true)) }() // which the page waits for
 	case *network.EventRequestWillBeSent:
-		if u := e.Request.URL; !strings.HasPrefix(u, b.f.url+"/") && !strings.HasPrefix(u, "data:image/png;") && u != "about:blank" {
+		if u := e.Request.URL; !strings.HasPrefix(u, b.f.url+"/") && !strings.HasPrefix(u, "data:image/png;") && !strings.HasPrefix(u, b.f.issuer.URL+"/authorize?") && u != "about:blank" {
 			b.strange = append(b.strange, fmt.Sprintf("%.200s", u))
 		}
 	}

@@ -30,7 +30,8 @@ func TestPage(t *testing.T) {
 		name string
 		test func(t *testing.T, f *fleet, d data)
 	}{
-		{"canary", testCanary}, {"sign-in", testSignIn}, {"actions", testActions}, {"session", testSession}, {"live", testLive}, {"keyboard", testKeyboard},
+		{"canary", testCanary}, {"sign-in", testSignIn}, {"actions", testActions}, {"session", testSession}, {"issuer", testIssuer}, {"keys", testKeys}, {"grant", testGrant}, {"logs", testLogs}, {"link", testLink}, {"delete", testDelete},
+		{"live", testLive}, {"keyboard", testKeyboard},
 		{"markup", testMarkup}, {"log", testLog}, {"filters", testFilters}, {"pages", testPages},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, f, d) })
@@ -339,16 +340,13 @@ func testFilters(t *testing.T, f *fleet, d data) {
 
 // Every page, in both themes: nothing that axe calls serious, no page wider than a telephone, and a picture.
 func testPages(t *testing.T, f *fleet, d data) {
-	script, err := os.ReadFile(*axe)
-	if err != nil {
-		t.Fatalf("-ui.axe: %v", err)
-	}
+	script := axeScript(t)
 	b := f.tab(t)
 	pages := map[string]string{
 		"batches": "/ui/batches", "batch": "/ui/batches/" + string(d.after.ID), "compare": "/ui/compare?b=" + string(d.before.ID) + "&b=" + string(d.after.ID),
 		"jobs": "/ui/jobs", "job": "/ui/jobs/" + string(d.failed), "job-files": "/ui/jobs/" + string(d.artifact), "log": "/ui/jobs/" + string(d.ansi) + "/log/stdout",
 		"hostile": "/ui/jobs/" + string(d.hostiles[0]), "sessions": "/ui/sessions", "session": "/ui/sessions/" + string(d.session), "workers": "/ui/workers",
-		"tenants": "/ui/tenants", "audit": "/ui/audit", "confirm": "/ui/do/quarantine?on=w1", "problem": "/ui/none", "empty": "/ui/jobs?name_prefix=nothing",
+		"tenants": "/ui/tenants", "tenant": "/ui/tenants?tenant=default", "keys": "/ui/keys", "make-key": "/ui/do/make-key?on=default", "grant": "/ui/do/grant?on=other", "audit": "/ui/audit", "confirm": "/ui/do/quarantine?on=w1", "problem": "/ui/none", "empty": "/ui/jobs?name_prefix=nothing",
 	}
 	look := func(name, path string) {
 		for _, theme := range []string{"light", "dark"} {
@@ -357,7 +355,7 @@ func testPages(t *testing.T, f *fleet, d data) {
 			if strings.Contains(path, "/batches/") {
 				b.until("the map is there", `document.querySelector("#heat").dataset.cells > 0`)
 			}
-			b.inspect(name, theme, string(script))
+			b.inspect(name, theme, script)
 			b.picture(name, theme)
 		}
 		b.run(emulation.SetDeviceMetricsOverride(390, 800, 1, true))
@@ -373,6 +371,15 @@ func testPages(t *testing.T, f *fleet, d data) {
 	for name, path := range pages {
 		look(name, path)
 	}
+}
+
+func axeScript(t *testing.T) string {
+	t.Helper()
+	script, err := os.ReadFile(*axe)
+	if err != nil {
+		t.Fatalf("-ui.axe: %v", err)
+	}
+	return string(script)
 }
 
 // inspect has axe look at the page.
@@ -397,7 +404,7 @@ func (b *tab) inspect(name, theme, script string) {
 }
 
 // documented are the pages of which the documentation has pictures.
-var documented = map[string]bool{"batches": true, "batch": true, "job": true, "session": true, "workers": true}
+var documented = map[string]bool{"batches": true, "batch": true, "job": true, "session": true, "workers": true, "audit": true}
 
 // picture takes one.
 func (b *tab) picture(name, theme string) {

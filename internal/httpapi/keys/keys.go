@@ -17,7 +17,10 @@ const (
 )
 
 // Handlers answer.
-type Handlers struct{ Admin *admin.Admin }
+type Handlers struct {
+	Admin *admin.Admin
+	Who   func(r *http.Request) admin.Who
+}
 
 // Routes are those of keys, in the order of the OpenAPI document. Who is held to a part of what its tenant has neither
 // makes nor sees keys.
@@ -42,7 +45,7 @@ func (h *Handlers) create(w http.ResponseWriter, r *http.Request) error {
 	if err := job.Decode(raw, "", &q); err != nil {
 		return err
 	}
-	made, err := h.Admin.MakeKey(r.Context(), web.Identity(r), q)
+	made, err := h.Admin.MakeKey(r.Context(), web.Identity(r), h.Who(r).Remote, q)
 	if err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func (h *Handlers) revoke(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	k, err := h.Admin.RevokeKey(r.Context(), web.Identity(r), id, r.URL.Query().Get("reason"))
+	k, err := h.Admin.RevokeKey(r.Context(), web.Identity(r), h.Who(r).Remote, id, r.URL.Query().Get("reason"))
 	if err != nil {
 		return err
 	}

@@ -41,17 +41,62 @@ func (s style) class() string {
 // ANSI reads colours and styles out of the output of a program, as SGR sequences set them. Other escape sequences are left
 // out: there is no terminal whose title, cursor or clipboard they could change. A lone carriage return begins a line.
 func ANSI(text string) []Span {
+	var t Terminal
+	return t.spans(text)
+}
+
+// Terminal reads the same out of an output that comes in parts.
+type Terminal struct {
+	now  style
+	rest string // a sequence, or an end of a line, of which the end has not come
+}
+
+// Write reads the next part.
+func (t *Terminal) Write(part string) []Span {
+	text := t.rest + part
+	n := len(text)
+	if i := strings.LastIndexByte(text, 0x1b); i >= 0 && n-i < longestHeld && open(text[i:]) {
+		n = i
+	} else if strings.HasSuffix(text, "\r") {
+		n--
+	}
+	t.rest = text[n:]
+	return t.spans(text[:n])
+}
+
+// longestHeld is the most that waits for its end.
+const longestHeld = 256
+
+// open reports whether the sequence that s begins with goes on behind it.
+func open(s string) bool {
+	n, _, _ := escape(s)
+	if n < len(s) {
+		return false
+	}
+	switch end := s[len(s)-1]; {
+	case len(s) == 1:
+		return true
+	case s[1] == '[':
+		return len(s) == 2 || end < 0x40
+	case strings.IndexByte("]PX^_", s[1]) >= 0:
+		return end != 0x07
+	case strings.IndexByte("()*+#%", s[1]) >= 0:
+		return len(s) < 3
+	}
+	return false
+}
+
+func (t *Terminal) spans(text string) []Span {
 	var out []Span
-	var now style
 	add := func(s string) {
 		if s = clean(s); s == "" {
 			return
 		}
-		if n := len(out); n > 0 && out[n-1].Class == now.class() {
+		if n := len(out); n > 0 && out[n-1].Class == t.now.class() {
 			out[n-1].Text += s
 			return
 		}
-		out = append(out, Span{now.class(), s})
+		out = append(out, Span{t.now.class(), s})
 	}
 	for text != "" {
 		i := strings.IndexByte(text, 0x1b)
@@ -63,7 +108,7 @@ func ANSI(text string) []Span {
 		text = text[i:]
 		n, args, sgr := escape(text)
 		if sgr {
-			now.set(args)
+			t.now.set(args)
 		}
 		text = text[n:]
 	}

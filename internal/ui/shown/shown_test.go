@@ -1,6 +1,7 @@
 package shown_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -110,5 +111,53 @@ func TestBars(t *testing.T) {
 	}
 	if got := shown.Verdicts(&job.Batch{}); len(got) != 0 {
 		t.Errorf("of nothing: %v", got)
+	}
+}
+
+// An output is shown the same however it is cut into parts.
+func TestTerminalOfParts(t *testing.T) {
+	t.Parallel()
+	const text = "a\x1b[31mred\r\nx\x1b[1;4mbold\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c\x1b(Bd\x1b[0me\x1b[38;5;12mblue\rend\x1bMz"
+	whole := func(spans []shown.Span) (out string) {
+		for _, s := range spans {
+			for _, r := range s.Text {
+				out += s.Class + ":" + string(r) + "\n"
+			}
+		}
+		return out
+	}
+	want := whole(shown.ANSI(text))
+	for cut := range len(text) {
+		for second := cut; second < len(text); second++ {
+			var term shown.Terminal
+			var got string
+			for _, part := range []string{text[:cut], text[cut:second], text[second:]} {
+				got += whole(term.Write(part))
+			}
+			if got != want {
+				t.Fatalf("cut at %d and %d:\n%q\nwant\n%q", cut, second, got, want)
+			}
+		}
+	}
+}
+
+// Of two objects, what differs is said line by line.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	got := shown.Changes(json.RawMessage(`{"a":1,"b":"x\u202e","gone":[1]}`), json.RawMessage(`{"a":1,"b":"<y>","new":{"k":2}}`))
+	want := []shown.Change{{Had: true, Has: true, Before: "b: x⟨U+202E⟩", After: "b: <y>"}, {Had: true, Before: "gone: [1]"}, {Has: true, After: `new: {"k":2}`}}
+	for i := range got {
+		if !got[i].Had {
+			got[i].Before = ""
+		}
+		if !got[i].Has {
+			got[i].After = ""
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := shown.Changes(nil, json.RawMessage(`"text"`)); len(got) != 0 {
+		t.Errorf("of what is no object: %+v", got)
 	}
 }

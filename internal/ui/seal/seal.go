@@ -1,4 +1,5 @@
-package ui
+// Package seal makes texts that only the dispatchers of a fleet can read or make: what cookies and forms of its page carry.
+package seal
 
 import (
 	"crypto/aes"
@@ -13,18 +14,18 @@ import (
 	"time"
 )
 
-// errSealed is a text that this key did not seal, or whose time is over.
-var errSealed = errors.New("not a sealed text of this fleet")
+// ErrSealed is a text that this key did not seal, or whose time is over.
+var ErrSealed = errors.New("not a sealed text of this fleet")
 
-// sealer makes texts that nobody else can read or make.
-type sealer struct {
+// Sealer makes texts that nobody else can read or make.
+type Sealer struct {
 	aead cipher.AEAD
 	mac  []byte
 	now  func() time.Time
 }
 
-// newSealer makes one of a key that all dispatchers of a fleet have.
-func newSealer(key []byte, now func() time.Time) (*sealer, error) {
+// New makes one of a key that all dispatchers of a fleet have.
+func New(key []byte, now func() time.Time) (*Sealer, error) {
 	block, err := aes.NewCipher(derive(key, "seal"))
 	if err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
@@ -33,7 +34,7 @@ func newSealer(key []byte, now func() time.Time) (*sealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
-	return &sealer{aead: aead, mac: derive(key, "forms"), now: now}, nil
+	return &Sealer{aead: aead, mac: derive(key, "forms"), now: now}, nil
 }
 
 func derive(key []byte, purpose string) []byte {
@@ -47,8 +48,8 @@ type sealed struct {
 	Value json.RawMessage `json:"v"`
 }
 
-// seal returns a text that says v, for one purpose, until ttl has gone by.
-func (s *sealer) seal(purpose string, v any, ttl time.Duration) (string, error) {
+// Seal returns a text that says v, for one purpose, until ttl has gone by.
+func (s *Sealer) Seal(purpose string, v any, ttl time.Duration) (string, error) {
 	value, err := json.Marshal(v)
 	if err != nil {
 		return "", fmt.Errorf("seal: %w", err)
@@ -62,32 +63,32 @@ func (s *sealer) seal(purpose string, v any, ttl time.Duration) (string, error) 
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, plain, []byte(purpose))), nil
 }
 
-// open reads what a text says into v, a pointer. The error is errSealed.
-func (s *sealer) open(purpose, text string, v any) error {
+// Open reads what a text says into v, a pointer. The error is ErrSealed.
+func (s *Sealer) Open(purpose, text string, v any) error {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(raw) < s.aead.NonceSize() {
-		return errSealed
+		return ErrSealed
 	}
 	n := s.aead.NonceSize()
 	plain, err := s.aead.Open(nil, raw[:n], raw[n:], []byte(purpose))
 	if err != nil {
-		return errSealed
+		return ErrSealed
 	}
 	var b sealed
 	if json.Unmarshal(plain, &b) != nil || s.now().Unix() >= b.Until || json.Unmarshal(b.Value, v) != nil {
-		return errSealed
+		return ErrSealed
 	}
 	return nil
 }
 
-// form is the text that forms of a visit carry.
-func (s *sealer) form(visit string) string {
+// Form is the text that forms of a visit carry.
+func (s *Sealer) Form(visit string) string {
 	h := hmac.New(sha256.New, s.mac)
 	h.Write([]byte(visit))
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// formOf reports whether a form is of this visit.
-func (s *sealer) formOf(visit, text string) bool {
-	return visit != "" && hmac.Equal([]byte(text), []byte(s.form(visit)))
+// FormOf reports whether a form is of this visit.
+func (s *Sealer) FormOf(visit, text string) bool {
+	return visit != "" && hmac.Equal([]byte(text), []byte(s.Form(visit)))
 }

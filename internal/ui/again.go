@@ -1,0 +1,48 @@
+package ui
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/assay-run/assay/internal/ui/shown"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// again is how to run a job once more by other ways.
+type again struct {
+	Curl, CLI, Python string
+	Whole             bool // the spec is in it
+}
+
+// maxInline is the largest spec that is written out, in bytes.
+const maxInline = 16 << 10
+
+// again says how the visitor runs a job again. What programs wrote is quoted for the shell, and for Python.
+func (v *visit) again(j *job.Job) (a again) {
+	scheme := "http"
+	if v.r.TLS != nil || v.s.Secure {
+		scheme = "https"
+	}
+	url := scheme + "://" + v.r.Host
+	raw, err := json.Marshal(j.Spec)
+	if err != nil {
+		return a
+	}
+	file := string(j.ID) + ".json"
+	body, data := "", "@"+file
+	if a.Whole = len(raw) <= maxInline; a.Whole {
+		body, data = " <<'ASSAY'\n"+string(raw)+"\nASSAY", "@-"
+	}
+	a.Curl = "curl -sS " + shown.Quoted([]string{url + "/v1/run"}) + " \\\n  -H \"Authorization: Bearer $ASSAY_TOKEN\" -H 'Content-Type: application/json' \\\n  --data-binary " + data + body
+	in := " <" + file
+	if a.Whole {
+		in = body
+	}
+	a.CLI = "ASSAY_URL=" + shown.Quoted([]string{url}) + " assay batch submit -" + in
+	spec := "open(" + strconv.Quote(file) + ").read()"
+	if a.Whole {
+		spec = strconv.QuoteToASCII(string(raw))
+	}
+	a.Python = "import json, assay\n\nclient = assay.Client(" + strconv.Quote(url) + ")\nspec = json.loads(" + spec + ")\nprint(client.api.run(spec))"
+	return a
+}

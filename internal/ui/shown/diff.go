@@ -1,0 +1,43 @@
+package shown
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// Change is a field that was changed: as it was, if it was there, and as it is.
+type Change struct {
+	Had, Has      bool
+	Before, After string
+}
+
+// Changes lists what differs between two objects, by name.
+func Changes(before, after json.RawMessage) (out []Change) {
+	var was, is map[string]json.RawMessage
+	_, _ = json.Unmarshal(before, &was), json.Unmarshal(after, &is) // what is no object has no fields
+	names := maps.Clone(was)
+	if names == nil {
+		names = map[string]json.RawMessage{}
+	}
+	maps.Copy(names, is)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		a, had := was[name]
+		b, has := is[name]
+		if !bytes.Equal(a, b) || had != has {
+			out = append(out, Change{had, has, fieldLine(name, a), fieldLine(name, b)})
+		}
+	}
+	return out
+}
+
+// fieldLine is a field as a line of text.
+func fieldLine(name string, value json.RawMessage) string {
+	text := string(value)
+	var said string
+	if json.Unmarshal(value, &said) == nil {
+		text = said
+	}
+	return Line(name+": "+text, 500)
+}

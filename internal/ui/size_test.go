@@ -26,6 +26,7 @@ import (
 
 var (
 	logSize = flag.Int64("ui.log", 64, "MiB of the output whose first screen is timed")
+	inBatch = flag.Int("ui.batch", 100_000, "jobs in one batch of those")
 	million = flag.Int("ui.jobs", 5_000, "jobs in the database when pages are timed")
 	slowest = flag.Duration("ui.slowest", 5*time.Second, "the most that the 95th percentile of a page may take; 60ms is what a machine without others has to do")
 )
@@ -117,10 +118,11 @@ func TestLongLog(t *testing.T) {
 	}
 }
 
-// fill puts jobs that are over into the store: batches of 100,000, of which every tenth failed in one of some ways.
+// fill puts jobs that are over into the store: batches of -ui.batch jobs, of which every tenth failed in one of some ways.
 func (f *fleet) fill(n int) (batches []job.ID) {
 	f.t.Helper()
-	const most, part = 100_000, 10_000
+	const part = 10_000
+	most := *inBatch
 	for len(batches)*most < n {
 		b := store.NewBatch{ID: job.NewID(), Tenant: "one", Name: fmt.Sprintf("step-%d", len(batches)), Labels: map[string]string{"model": "m"}}
 		id, _, err := f.store.OpenBatch(f.t.Context(), b)

@@ -23,8 +23,9 @@ import (
 const jobsLook = 20_000
 
 const (
-	// firstParts is into how many parts as large as its first a look could be divided.
-	firstParts = 16
+	// firstParts is into how many parts as large as its first a look could be divided; one has at least leastPart jobs.
+	firstParts = 4
+	leastPart  = 100
 	// jobsPatience is after how long no further part of a look is begun.
 	jobsPatience = 20 * time.Millisecond
 )
@@ -113,7 +114,7 @@ func (s *Reader) BrowseJobs(ctx context.Context, tenant string, q store.JobQuery
 // is full, so many jobs were looked at, or that took so long that somebody who looks at the page would notice.
 func (s *Reader) lookFor(ctx context.Context, table string, tenant int32, q store.JobQuery, from, to job.ID) (page store.JobPage, err error) {
 	began, left, bytes := time.Now(), max(s.jobsLook/costOf(q.JobFilter), 1), 0
-	for part := max(left/firstParts, 1); ; part = min(2*part, left) {
+	for part := max(left/firstParts, min(left, leastPart)); ; part = min(2*part, left) {
 		end, more, err := s.jobsTo(ctx, table, from, to, part)
 		if err != nil {
 			return page, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/ui/ask"
 	"github.com/assay-run/assay/internal/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -33,7 +34,7 @@ type action struct {
 	wrong    func(subject string, f url.Values) error // refuses a form; nil: takes every one
 
 	load  func(v *visit, p *confirmPage) error                                // fills in what is asked; optional
-	send  func(v *visit, subject string, f url.Values, rq *call) error        // makes more of the request; optional
+	send  func(v *visit, subject string, f url.Values, rq *ask.Call) error    // makes more of the request; optional
 	stale func(v *visit, subject string) string                               // says what somebody else has changed meanwhile; optional
 	once  func(v *visit, subject string, raw []byte, p *oncePage) (err error) // shows what is seen once, in place of going anywhere; optional
 }
@@ -254,7 +255,7 @@ func (s *Server) act(v *visit) error {
 		}
 		return v.showAs(problem.Status, "confirm", a.Name, false, p)
 	}
-	raw := got.body.Bytes()
+	raw := got.Body.Bytes()
 	if a.once != nil {
 		shows := oncePage{Title: a.Name, Back: p.Back}
 		if err := a.once(v, p.Subject, raw, &shows); err != nil {
@@ -271,21 +272,21 @@ func (s *Server) act(v *visit) error {
 }
 
 // ordered has the API do what a form asks for.
-func (v *visit) ordered(a action, subject string) (*answer, error) {
-	rq := call{method: a.method, path: a.path, header: http.Header{}}
+func (v *visit) ordered(a action, subject string) (*ask.Answer, error) {
+	rq := ask.Call{Method: a.method, Path: a.path, Header: http.Header{}}
 	if strings.Contains(a.path, "%s") {
-		rq.path = fmt.Sprintf(a.path, subject)
+		rq.Path = fmt.Sprintf(a.path, subject)
 	}
 	if a.body != nil {
-		rq.body = a.body(subject, v.r.PostForm)
+		rq.Body = a.body(subject, v.r.PostForm)
 	}
 	if once := v.r.PostForm.Get("once"); once != "" && len(once) < 100 {
-		rq.header.Set(api.HeaderIdempotencyKey, once) // the same form sent twice has effect once
+		rq.Header.Set(api.HeaderIdempotencyKey, once) // the same form sent twice has effect once
 	}
 	if a.send != nil {
 		if err := a.send(v, subject, v.r.PostForm, &rq); err != nil {
 			return nil, err
 		}
 	}
-	return v.api().do(v.r.Context(), rq)
+	return v.api().Do(v.r.Context(), rq)
 }

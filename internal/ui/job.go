@@ -192,7 +192,7 @@ func (s *Server) artifact(v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.api().pass(v.w, v.r, "/v1/jobs/"+string(id)+"/artifacts/"+v.r.PathValue("path"), nil)
+	v.api().Pass(v.w, v.r, "/v1/jobs/"+string(id)+"/artifacts/"+v.r.PathValue("path"), nil)
 	return nil
 }
 
@@ -206,6 +206,6 @@ func (s *Server) output(v *visit) error {
 	if step := v.r.URL.Query().Get("step"); step != "" {
 		q.Set("step", step)
 	}
-	v.api().pass(v.w, v.r, "/v1/jobs/"+string(id)+"/output/"+v.r.PathValue("stream"), q)
+	v.api().Pass(v.w, v.r, "/v1/jobs/"+string(id)+"/output/"+v.r.PathValue("stream"), q)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/recent"
+	"github.com/assay-run/assay/internal/ui/ask"
 	"github.com/assay-run/assay/internal/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -69,20 +70,20 @@ func (k *keeps) forget() {
 
 // get asks the API for something. What the script asks for, again and again, is asked for once for all who have the page open.
 func (v *visit) get(path string, query url.Values, out any) error {
-	rq := call{method: http.MethodGet, path: path, query: query}
+	rq := ask.Call{Method: http.MethodGet, Path: path, Query: query}
 	if !v.part() {
-		return v.api().json(v.r.Context(), rq, out)
+		return v.api().JSON(v.r.Context(), rq, out)
 	}
 	key := polled{v.who.Tenant, v.who.Role, v.who.Held, path + "?" + query.Encode()}
 	raw, err := v.s.keeps.polls.Get(v.r.Context(), key, func(ctx context.Context) ([]byte, error) {
-		got, err := v.api().do(ctx, rq)
+		got, err := v.api().Do(ctx, rq)
 		if err != nil {
 			return nil, err
 		}
-		return got.body.Bytes(), nil
+		return got.Body.Bytes(), nil
 	})
 	if errors.Is(err, api.ErrUnauthorized) { // perhaps not we, but who asked for us
-		return v.api().json(v.r.Context(), rq, out)
+		return v.api().JSON(v.r.Context(), rq, out)
 	}
 	if err != nil {
 		return err
@@ -100,7 +101,7 @@ func (v *visit) soon(path string, query url.Values, out any) (there bool, err er
 	ctx, cancel := context.WithCancel(v.r.Context())
 	defer cancel()
 	defer time.AfterFunc(v.s.Waits, cancel).Stop()
-	err = v.api().json(ctx, call{method: http.MethodGet, path: path, query: query}, out)
+	err = v.api().JSON(ctx, ask.Call{Method: http.MethodGet, Path: path, Query: query}, out)
 	if err != nil && ctx.Err() != nil && v.r.Context().Err() == nil {
 		return false, nil
 	}
@@ -142,7 +143,7 @@ func (v *visit) mapOf(id job.ID) (*madeMap, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		return v.api().readMap(ctx, id)
+		return readMap(ctx, v.api(), id)
 	})
 }
 
@@ -155,10 +156,10 @@ type mapMaking struct {
 }
 
 // readMap reads the map of a batch.
-func (c caller) readMap(ctx context.Context, id job.ID) (*madeMap, error) {
+func readMap(ctx context.Context, c ask.Caller, id job.ID) (*madeMap, error) {
 	m := mapMaking{kinds: []mapKind{}, number: map[string]byte{}, marks: []job.ID{""}}
 	for after, more := job.ID(""), true; more && len(m.cells) < mapMost; more = after != "" {
-		part, err := c.mapPart(ctx, id, after, min(mapPartSize, mapMost-len(m.cells)))
+		part, err := readMapPart(ctx, c, id, after, min(mapPartSize, mapMost-len(m.cells)))
 		if err != nil {
 			return nil, err
 		}
@@ -183,13 +184,13 @@ func (m *mapMaking) add(part mapPart) {
 	}
 }
 
-// mapPart reads up to n jobs of a map.
-func (c caller) mapPart(ctx context.Context, id, after job.ID, n int) (part mapPart, err error) {
+// readMapPart reads up to n jobs of a map.
+func readMapPart(ctx context.Context, c ask.Caller, id, after job.ID, n int) (part mapPart, err error) {
 	q := url.Values{"limit": {strconv.Itoa(n)}}
 	if after != "" {
 		q.Set("after", string(after))
 	}
-	err = c.json(ctx, call{method: http.MethodGet, path: "/v1/batches/" + string(id) + "/map", query: q}, &part)
+	err = c.JSON(ctx, ask.Call{Method: http.MethodGet, Path: "/v1/batches/" + string(id) + "/map", Query: q}, &part)
 	return part, err
 }
 
@@ -197,7 +198,7 @@ func (c caller) mapPart(ctx context.Context, id, after job.ID, n int) (part mapP
 func (v *visit) jobAt(id job.ID, m *madeMap, n int) (found job.ID, err error) {
 	after, left := m.marks[n/markEvery], n%markEvery+1
 	for {
-		part, err := v.api().mapPart(v.r.Context(), id, after, left)
+		part, err := readMapPart(v.r.Context(), v.api(), id, after, left)
 		if err != nil {
 			return "", err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/ui/ask"
 	"github.com/assay-run/assay/internal/ui/shown"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -103,9 +104,9 @@ func showKey(_ *visit, _ string, raw []byte, p *oncePage) error {
 // revokeKey ends a key.
 var revokeKey = action{Name: "Revoke key", Question: "Revoke key %s?", Note: "Whoever uses it is refused within a second. Keys that were made with it go on.", Danger: true, role: identity.Submitter,
 	fields: []field{reason}, method: http.MethodDelete, path: "/v1/keys/%s", load: loadRevoke,
-	send: func(_ *visit, _ string, f url.Values, rq *call) error {
+	send: func(_ *visit, _ string, f url.Values, rq *ask.Call) error {
 		if text := strings.TrimSpace(f.Get("reason")); text != "" {
-			rq.query = url.Values{"reason": {text}}
+			rq.Query = url.Values{"reason": {text}}
 		}
 		return nil
 	},

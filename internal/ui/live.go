@@ -30,7 +30,7 @@ func (s *Server) logs(v *visit) error {
 		r.Header.Set("Last-Event-ID", from)
 	}
 	r.Header.Set("Accept-Encoding", "identity") // what is read here is not packed
-	v.api().pass(&events{ResponseWriter: v.w}, r, "/v1/jobs/"+string(id)+"/logs", nil)
+	v.api().Pass(&events{ResponseWriter: v.w}, r, "/v1/jobs/"+string(id)+"/logs", nil)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/assay-run/assay/internal/ui/ask"
 	"github.com/assay-run/assay/internal/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -57,24 +58,24 @@ func (s *Server) log(v *visit) error {
 // screen reads the part of an output that begins at a place. It ends where a line or, where lines are very long, a
 // character does.
 func (v *visit) screen(path string, q url.Values, at int64, p *logPage) (string, error) {
-	rq := call{method: http.MethodGet, path: path, query: q, header: http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", at, at+maxScreen-1)}}}
-	got, err := v.api().do(v.r.Context(), rq)
-	if errors.Is(err, errRange) && at > 0 {
+	rq := ask.Call{Method: http.MethodGet, Path: path, Query: q, Header: http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", at, at+maxScreen-1)}}}
+	got, err := v.api().Do(v.r.Context(), rq)
+	if errors.Is(err, ask.ErrRange) && at > 0 {
 		return "", fmt.Errorf("%w: the output has no byte %d", job.ErrNotFound, at)
 	}
-	if errors.Is(err, errRange) {
+	if errors.Is(err, ask.ErrRange) {
 		p.None = true
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	text := got.body.String()
-	if _, size, ok := strings.Cut(got.header.Get("Content-Range"), "/"); ok {
+	text := got.Body.String()
+	if _, size, ok := strings.Cut(got.Header().Get("Content-Range"), "/"); ok {
 		p.Size, _ = strconv.ParseInt(size, 10, 64)
 	} else {
 		text = head(text, maxScreen) // all of it came
-		p.Size = int64(got.body.Len())
+		p.Size = int64(got.Body.Len())
 	}
 	p.From = at
 	if at+int64(len(text)) < p.Size {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/ui/ask"
 	"github.com/assay-run/assay/internal/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -40,7 +41,7 @@ func (s *Server) openSession(v *visit) error {
 		spec.Policy, _ = json.Marshal(name) // text always marshals
 	}
 	var made job.Session
-	if err := v.api().json(v.r.Context(), call{method: http.MethodPost, path: "/v1/sessions", body: spec}, &made); err != nil {
+	if err := v.api().JSON(v.r.Context(), ask.Call{Method: http.MethodPost, Path: "/v1/sessions", Body: spec}, &made); err != nil {
 		return err
 	}
 	v.say("The session is open.")
@@ -176,8 +177,8 @@ func (s *Server) execute(v *visit) error {
 	if strings.TrimSpace(code) == "" {
 		return s.showSession(v, http.StatusUnprocessableEntity, "Type something to execute.", "")
 	}
-	rq := call{method: http.MethodPost, path: "/v1/sessions/" + string(id) + "/execute", body: api.ExecuteRequest{Code: code}}
-	if _, err := v.api().do(v.r.Context(), rq); err != nil {
+	rq := ask.Call{Method: http.MethodPost, Path: "/v1/sessions/" + string(id) + "/execute", Body: api.ExecuteRequest{Code: code}}
+	if _, err := v.api().Do(v.r.Context(), rq); err != nil {
 		p := api.NewProblem(err)
 		if p.Status == http.StatusNotFound || p.Status == http.StatusForbidden {
 			return err

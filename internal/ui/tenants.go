@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/ui/ask"
 	"github.com/assay-run/assay/internal/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -137,15 +138,15 @@ func wrongGrant(subject string, f url.Values) error {
 	return wrongOverride(subject, url.Values{"weight": f["weight"], "max_running": f["max_running"]})
 }
 
-func sendGrant(v *visit, subject string, f url.Values, rq *call) error {
+func sendGrant(v *visit, subject string, f url.Values, rq *ask.Call) error {
 	now, err := v.granted(subject)
 	if err != nil {
 		return err
 	}
 	weight, _ := strconv.ParseFloat(strings.TrimSpace(f.Get("weight")), 64) // wrongGrant has looked
 	running, _ := strconv.Atoi(strings.TrimSpace(f.Get("max_running")))
-	rq.body = api.TenantGrant{Weight: weight, MaxRunning: running, LabelCaps: now.LabelCaps, Ceiling: now.Ceiling, Reason: f.Get("reason")}
-	rq.header.Set("If-Match", strconv.Quote(f.Get("version")))
+	rq.Body = api.TenantGrant{Weight: weight, MaxRunning: running, LabelCaps: now.LabelCaps, Ceiling: now.Ceiling, Reason: f.Get("reason")}
+	rq.Header.Set("If-Match", strconv.Quote(f.Get("version")))
 	return nil
 }
 

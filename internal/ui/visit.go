@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/ui/ask"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -180,8 +181,8 @@ func (v *visit) ownForm() error {
 }
 
 // api makes calls as the visitor.
-func (v *visit) api() caller {
-	return caller{api: v.s.API, token: v.Token, from: v.r.RemoteAddr}
+func (v *visit) api() ask.Caller {
+	return ask.Caller{API: v.s.API, Token: v.Token, From: v.r.RemoteAddr}
 }
 
 // to sends the browser elsewhere.

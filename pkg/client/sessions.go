@@ -53,9 +53,16 @@ func (c *Client) CloseSession(ctx context.Context, id job.ID) (*job.Session, err
 	return &out, c.once(ctx, http.MethodDelete, sessionPath(id), nil, &out)
 }
 
-// Execute runs a snippet or a command in a session. It runs once, however often it has to be
-// sent; job.ErrConflict also says that it is not known whether it ran (see Executions).
+// Execute runs a snippet or a command in a session. It is sent once: whether an
+// execution without an answer happened is in the session's list (see Executions).
 func (c *Client) Execute(ctx context.Context, id job.ID, rq api.ExecuteRequest) (*job.Execute, error) {
+	var out job.Execute
+	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/execute", rq, &out)
+}
+
+// ExecuteKeyed is Execute under an idempotency key: it runs once, however often it has to be sent, and waits for the
+// database's disk before it does. job.ErrConflict also says that it is not known whether it ran.
+func (c *Client) ExecuteKeyed(ctx context.Context, id job.ID, rq api.ExecuteRequest) (*job.Execute, error) {
 	var out job.Execute
 	return &out, c.keyed(ctx, sessionPath(id)+"/execute", rq, &out)
 }

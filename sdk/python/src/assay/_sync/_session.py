@@ -221,8 +221,7 @@ class Session(Mapped):
         content = encode(body)  # what JSON cannot have is the caller's error, here and now
         self._guard()
         self._inject()
-        headers = {"Content-Type": JSON, "Idempotency-Key": str(uuid.uuid4())}
-        c = Call("POST", self._path("/execute"), headers=headers, body=content)
+        c = Call("POST", self._path("/execute"), headers={"Content-Type": JSON}, body=content, once=True)
         c.wait, c.most = most + SLACK, LARGEST
         if not self._turn.take(None if deadline.at is None else deadline.left(deadline.given or 0.0)):
             raise Timeout(f"session {self.id}: not begun within {deadline.given} s: another execution runs")

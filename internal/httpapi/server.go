@@ -171,7 +171,9 @@ func New(c Config) *Server {
 
 func (s *Server) signingKey(ctx context.Context) ([]byte, error) { return s.Store.SigningKey(ctx) }
 
-func (s *Server) watchJob(id job.ID) (changed <-chan struct{}, stop func()) { return s.Watcher.WatchJob(id) }
+func (s *Server) watchJob(id job.ID) (changed <-chan struct{}, stop func()) {
+	return s.Watcher.WatchJob(id)
+}
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = web.WithPatience(w, r, s.Limits.Patience)

@@ -152,8 +152,8 @@ AXE     ?= 4.14.1
 AXE_SUM ?= e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 AXE_DIR  = .cache/axe/$(AXE)
 $(AXE_DIR)/package/axe.min.js:
-	@mkdir -p $(AXE_DIR) && cd $(AXE_DIR) && curl -fsSLo axe.tgz https://registry.npmjs.org/axe-core/-/axe-core-$(AXE).tgz
-	@cd $(AXE_DIR) && echo '$(AXE_SUM)  axe.tgz' | sha256sum --check --quiet && tar -xzf axe.tgz package/axe.min.js
+	@mkdir -p $(AXE_DIR) && cd $(AXE_DIR) && npm pack --silent axe-core@$(AXE) > /dev/null
+	@cd $(AXE_DIR) && echo '$(AXE_SUM)  axe-core-$(AXE).tgz' | sha256sum --check --quiet && tar -xzf axe-core-$(AXE).tgz package/axe.min.js
 
 # UI='-ui.pictures=DIR' makes the pictures of the documentation anew.
 UI ?= -ui.shots=$(CURDIR)/.cache/ui

@@ -45,15 +45,8 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := web.WantJSON(r); err != nil {
-		return err
-	}
-	body, err := web.ReadBody(w, r, web.MaxBody)
-	if err != nil {
-		return err
-	}
 	var req api.CheckRequest
-	if err := job.Decode(body, "", &req); err != nil {
+	if err := web.ReadJSON(w, r, web.MaxBody, &req); err != nil {
 		return err
 	}
 	spec, err := s.checkSpec(r.Context(), web.Tenant(r), req, wait)

@@ -216,24 +216,18 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 // cancelJobs ends whatever a request names. Nothing named would be everything, and
 // is refused.
 func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
-	if err := web.WantJSON(r); err != nil {
-		return err
-	}
-	raw, err := web.ReadBody(w, r, web.MaxBody)
-	if err != nil {
-		return err
-	}
 	var req api.CancelRequest
-	if err := job.Decode(raw, "", &req); err != nil {
+	if err := web.ReadJSON(w, r, web.MaxBody, &req); err != nil {
 		return err
 	}
 	if err := checkCancel(req); err != nil {
 		return err
 	}
-	if req.Labels, err = admit.HeldIn(r.Context()).Labels(req.Labels); err != nil {
+	labels, err := admit.HeldIn(r.Context()).Labels(req.Labels)
+	if err != nil {
 		return err
 	}
-	q := store.CancelQuery{Labels: req.Labels, Batch: req.Batch, State: req.State, DryRun: req.DryRun}
+	q := store.CancelQuery{Labels: labels, Batch: req.Batch, State: req.State, DryRun: req.DryRun}
 	report, told := api.CancelReport{DryRun: req.DryRun}, map[store.LeaseRef]bool{}
 	for more := true; more; {
 		var c store.Canceled

@@ -32,18 +32,11 @@ func (s *Server) putSecret(w http.ResponseWriter, r *http.Request) error {
 	if !identity.ValidName(name) {
 		return job.Invalid("name", "%.80q must be 1 to 63 letters, digits, - and _", name)
 	}
-	if err := web.WantJSON(r); err != nil {
-		return err
-	}
-	raw, err := web.ReadBody(w, r, maxSecretBody)
-	if err != nil {
-		return err
-	}
 	var body api.SecretValue
-	if err := job.Decode(raw, "", &body); err != nil {
+	if err := web.ReadJSON(w, r, maxSecretBody, &body); err != nil {
 		return err
 	}
-	err = s.own(r, "put secret", name, func(a *store.Action) error { return s.Secrets.Put(r.Context(), a, web.Tenant(r), name, body.Value) })
+	err := s.own(r, "put secret", name, func(a *store.Action) error { return s.Secrets.Put(r.Context(), a, web.Tenant(r), name, body.Value) })
 	if err != nil {
 		return err
 	}

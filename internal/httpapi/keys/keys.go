@@ -34,15 +34,8 @@ func (h *Handlers) Routes() []web.Route {
 }
 
 func (h *Handlers) create(w http.ResponseWriter, r *http.Request) error {
-	if err := web.WantJSON(r); err != nil {
-		return err
-	}
-	raw, err := web.ReadBody(w, r, maxBody)
-	if err != nil {
-		return err
-	}
 	var q api.KeyRequest
-	if err := job.Decode(raw, "", &q); err != nil {
+	if err := web.ReadJSON(w, r, maxBody, &q); err != nil {
 		return err
 	}
 	made, err := h.Admin.MakeKey(r.Context(), web.Identity(r), h.Who(r).Remote, q)

@@ -64,15 +64,8 @@ func (h *Handlers) make(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := web.WantJSON(r); err != nil {
-		return err
-	}
-	body, err := web.ReadBody(w, r, web.MaxBody)
-	if err != nil {
-		return err
-	}
 	var req api.LinkRequest
-	if err := job.Decode(body, "", &req); err != nil {
+	if err := web.ReadJSON(w, r, web.MaxBody, &req); err != nil {
 		return err
 	}
 	to, ttl, err := check(req)

@@ -135,6 +135,18 @@ func MediaType(r *http.Request) string {
 	return t
 }
 
+// ReadJSON decodes the request's JSON of at most limit bytes into into.
+func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
+	if err := WantJSON(r); err != nil {
+		return err
+	}
+	raw, err := ReadBody(w, r, limit)
+	if err != nil {
+		return err
+	}
+	return job.Decode(raw, "", into)
+}
+
 // WantJSON refuses other media types; none at all is taken for JSON.
 func WantJSON(r *http.Request) error {
 	if t := MediaType(r); t != "" && t != api.JSON && !strings.HasSuffix(t, "+json") {

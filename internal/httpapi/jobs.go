@@ -227,7 +227,8 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q := store.CancelQuery{Labels: labels, Batch: req.Batch, State: req.State, DryRun: req.DryRun}
+	req.Labels = labels
+	q := store.CancelQuery{Labels: req.Labels, Batch: req.Batch, State: req.State, DryRun: req.DryRun}
 	report, told := api.CancelReport{DryRun: req.DryRun}, map[store.LeaseRef]bool{}
 	for more := true; more; {
 		var c store.Canceled

@@ -197,7 +197,11 @@ func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessag
 		return report, fmt.Errorf("decode the recorded result of a check: %w", err)
 	}
 	if res.Outcome != job.Succeeded {
-		return report, fmt.Errorf("%w: the check ended as %s: %s (job %s)", job.ErrUnavailable, res.Outcome, cmp.Or(res.Message, "its record says more"), res.ID)
+		kind := job.ErrUnavailable
+		if res.Outcome == job.SetupError { // what was asked for cannot be had, such as the image: it will not be later, either
+			kind = job.ErrInvalid
+		}
+		return report, fmt.Errorf("%w: the check ended as %s: %s (job %s)", kind, res.Outcome, cmp.Or(res.Message, "its record says more"), res.ID)
 	}
 	text := []byte(res.Stdout.Text)
 	if o := res.Stdout.Stored; o != nil {

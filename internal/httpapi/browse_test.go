@@ -291,9 +291,6 @@ func TestCancelDryRun(t *testing.T) {
 
 // Ten thousand batches are asked about in ten requests, which cost a small part of a second.
 func TestPollingManyBatchesIsCheap(t *testing.T) {
-	if testing.Short() {
-		t.Skip("ten thousand batches")
-	}
 	f := newFleet(t)
 	f.runner.hold()
 	ids := f.batches(10_000)

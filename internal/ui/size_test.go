@@ -177,9 +177,6 @@ func fillResult(c store.Claimed) job.Result {
 
 // However many jobs there are, no page takes long: with -ui.jobs=1000000 the 95th percentile of each is at most 60 ms.
 func TestPagesOfAMillionJobs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it fills a database")
-	}
 	f := newFleet(t, func(c *ui.Config) { c.Waits = 0 })
 	f.putWorkers()
 	begun := time.Now()
@@ -238,9 +235,6 @@ func (b *browser) time(path string, header ...string) {
 
 // A page of forty times as many jobs takes no longer, within what a busy machine makes of it.
 func TestPagesDoNotGrowWithJobs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it fills a database")
-	}
 	f := newFleet(t, func(c *ui.Config) { c.Waits = 0 })
 	b := f.as(opKey)
 	fastest := func(batch job.ID) (all []time.Duration) {

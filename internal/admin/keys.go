@@ -124,6 +124,9 @@ func (a *Admin) Keys(ctx context.Context, who identity.Identity, tenant string, 
 	if tenant = cmp.Or(tenant, who.Tenant); tenant != who.Tenant && who.Role < anyTenant {
 		return api.KeyList{}, fmt.Errorf("%w: tenant: keys of another tenant are for operators, and this token is a %s's of %s", job.ErrRefused, who.Role, who.Tenant)
 	}
+	if tenant != who.Tenant && !identity.ValidName(tenant) {
+		return api.KeyList{}, job.Invalid("tenant", "%.80q must be 1 to 63 letters, digits, - and _", tenant)
+	}
 	ks, err := a.Store.Keys(ctx, tenant, before, limit)
 	if err != nil {
 		return api.KeyList{}, fmt.Errorf("list keys: %w", err)

@@ -96,6 +96,7 @@ func TestBrowseABatch(t *testing.T) {
 		at + "/jobs?failed=perhaps": "failed", at + "/jobs?until=x": "until", at + "/jobs?min_duration=-1s": "min_duration", at + "/jobs?min_duration=2s&max_duration=1s": "max_duration",
 		at + "/jobs?message=" + strings.Repeat("x", 300): "message", at + "/jobs?name=%00": "name", at + "/jobs?fields=nam": "fields", at + "/map?after=x": "after", at + "/map?limit=0": "limit",
 		at + "/compare/x": "id", at + "/compare/" + string(b.ID) + "?from=-1": "from", "/v1/batches/states?id=x": "id", "/v1/batches/states": "id", "/v1/batches?open=yes": "open",
+		"/v1/jobs?tenant=0.5": "tenant", "/v1/batches?tenant=" + strings.Repeat("x", 64): "tenant", "/v1/keys?tenant=0.5": "tenant",
 		"/v1/jobs?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z": "until", at + "/results?outcome=good": "outcome",
 	} {
 		var p api.ProblemDetails

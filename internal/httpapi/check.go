@@ -197,11 +197,11 @@ func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessag
 		return report, fmt.Errorf("decode the recorded result of a check: %w", err)
 	}
 	if res.Outcome != job.Succeeded {
-		kind := job.ErrUnavailable
-		if res.Outcome == job.SetupError { // what was asked for cannot be had, such as the image: it will not be later, either
-			kind = job.ErrInvalid
+		said := cmp.Or(res.Message, "its record says more")
+		if res.Outcome == job.SetupError { // of what makes a sandbox, a request names the image alone: it will not be there later, either
+			return report, job.Invalid("image", "cannot be had: %s (job %s)", said, res.ID)
 		}
-		return report, fmt.Errorf("%w: the check ended as %s: %s (job %s)", kind, res.Outcome, cmp.Or(res.Message, "its record says more"), res.ID)
+		return report, fmt.Errorf("%w: the check ended as %s: %s (job %s)", job.ErrUnavailable, res.Outcome, said, res.ID)
 	}
 	text := []byte(res.Stdout.Text)
 	if o := res.Stdout.Stored; o != nil {

@@ -47,3 +47,11 @@ func TestCheckWithoutFindings(t *testing.T) {
 		t.Errorf("%+v", jobs.Jobs)
 	}
 }
+
+// An image that there is not is the request's fault: it would be told the same later.
+func TestCheckWithoutItsImage(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	resp, body := f.do("POST", "/v1/check", `{"image":"nowhere","programs":[{"code":"x"}]}`)
+	checkProblem(t, resp, body, http.StatusUnprocessableEntity, "image", 0)
+}

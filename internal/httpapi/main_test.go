@@ -354,13 +354,17 @@ func (r *runner) runOne(ctx context.Context, d store.Dispatch) {
 }
 
 // perform does what the program's first word says: fail, hang until canceled,
-// artifact, or anything else, which it prints.
+// artifact, or anything else, which it prints. The image nowhere is not there.
 func (r *runner) perform(ctx context.Context, c store.Claimed, spec job.Spec) *job.Result {
 	code := ""
 	if p := spec.Program.Python; p != nil {
 		code = p.Code
 	}
 	res := &job.Result{ID: c.Job, Outcome: job.Succeeded, State: job.Finished, Stdout: job.Output{Text: code, Bytes: int64(len(code))}}
+	if spec.Image == "nowhere" {
+		res.Outcome, res.State, res.Message = job.SetupError, job.SetupError.State(), "this worker has no image nowhere"
+		return res
+	}
 	switch code {
 	case "fail":
 		one := 1

@@ -191,6 +191,7 @@ var badSpecs = []struct{ in, want string }{
 	{python(`"retry":{"max_attempts":-1}`), "retry.max_attempts: must be 1 to 100, not -1"},
 	{python(`"retry":{"max_attempts":1000000}`), "retry.max_attempts: must be 1 to 100"},
 	{python(`"retry":{"on":["oops"]}`), `retry.on: there is no outcome "oops"`},
+	{python(`"retry":{"on":[null]}`), "retry.on[0]: must be a string, not null"},
 	{python(`"retry":{"on":["lost"]}`), "retry.on: lost is never tried again"},
 	{python(`"expires_in":"-1s"`), "expires_in: must be 0s to 720h0m0s, not -1s"},
 	{python(`"expires_in":"9000h"`), "expires_in: must be 0s to 720h0m0s"},

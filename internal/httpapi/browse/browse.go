@@ -68,6 +68,8 @@ func whose(r *http.Request) (string, error) {
 		return "", errOtherTenant
 	case text == "*":
 		return "", nil
+	case !identity.ValidName(text):
+		return "", job.Invalid("tenant", "%.80q must be the name of a tenant, 1 to 63 letters, digits, - and _, or * for all", text)
 	}
 	return text, nil
 }

@@ -21,13 +21,13 @@ def document() -> dict[str, Any]:
 
 
 def _without_null(schema: Schema) -> Schema:
-    """A schema without the type null, which it had beside another or as one of its alternatives."""
+    """A schema without null, which it had beside another type, as one of its alternatives or of its values."""
+    if isinstance(schema.get("enum"), list):  # "" is taken where nothing is meant, which None says here
+        schema["enum"] = [v for v in schema["enum"] if v not in (None, "")]
     kinds = schema.get("type")
     if isinstance(kinds, list) and "null" in kinds:
         one = [k for k in kinds if k != "null"]  # pyright: ignore[reportUnknownVariableType]
         schema |= {"type": one[0], "nullable": True}
-        if "enum" in schema:
-            schema["enum"] = [v for v in schema["enum"] if v is not None]
     for several in ("anyOf", "oneOf"):
         found = schema.get(several)
         if isinstance(found, list) and {"type": "null"} in found:

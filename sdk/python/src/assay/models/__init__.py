@@ -2759,7 +2759,7 @@ class VerifyRequest(Model):
     Attributes:
         after: next of the page before.
         batch: This one; without it, those that are not over.
-        limit: Default 20.
+        limit: 0 is 20. Default 20.
         reason: Is kept with the record.
         repair: Set counters right that alone are wrong.
     """

@@ -69,7 +69,7 @@ demo: setup build image ## Run 328 real programs through a fleet of its own and 
 
 # Corpora that are long are run by their own targets (hostile, cheats, conformance, test-runtime, chaos): here each commit takes
 # another part of them at the isolations where a program costs much, and a test that fails says by which flags it is run again.
-test: setup build image check-sdk ## Run every test, with the real components, and a part of the long corpora
+test: setup build image check-sdk check-schema ## Run every test, with the real components, and a part of the long corpora
 	@scripts/setup pooler
 	$(SUITE) --packages='$(LONGEST) ./...' -- $(EXEC) $(UNDEBUGGED) -p=2 -count=1 -timeout=40m
 
@@ -196,15 +196,20 @@ wheels: $(SDK_CHECK)/made ## Build the wheels of the Python client, and those th
 test-wheels: setup wheels sdk ## Install the wheels into a new environment, and run a fleet from them; say what is missing without its parts
 	cd sdk/fleet && $(ROOT) $(CURDIR)/$(SDK_ENV)/bin/python -m pytest
 
-.PHONY: test-schema
+.PHONY: test-schema check-schema
 # Of the package index, in an environment of its own.
 SCHEMATHESIS ?= schemathesis==4.32.5
 SECONDS_OF_IT ?= 600
 SCHEMA_ARGS ?=
 test-schema: setup build image ## Hold a running fleet to its OpenAPI document by property-based requests, for SECONDS_OF_IT
+	@scripts/setup python
 	@[ -x .cache/schema/bin/python ] || python3 -m venv .cache/schema
 	@.cache/schema/bin/python -m pip install --quiet --disable-pip-version-check '$(SCHEMATHESIS)'
 	$(ROOT) .cache/schema/bin/python test/schema/run $(SECONDS_OF_IT) $(SCHEMA_ARGS)
+
+# Every operation with what its document names: examples, bounds and what is just beyond them. Half a minute.
+check-schema: SCHEMA_ARGS = --phases=examples,coverage
+check-schema: test-schema ## Hold a running fleet to its OpenAPI document, briefly
 
 .PHONY: test-k8s
 # helm, and where KUBECONFIG names a cluster, that and kubectl. docs/operations.md says what a cluster is to have, and the ASSAY_

@@ -56,6 +56,21 @@ type CancelReport struct {
 	DryRun   bool  `json:"dry_run,omitempty"` // none of it was done
 }
 
+// PriorityRequest names jobs that are queued, those to which all of it applies, and the priority that they get. It has to name
+// labels or a batch.
+type PriorityRequest struct {
+	Labels   map[string]string `json:"labels,omitempty"` // as in a CancelRequest
+	Batch    job.ID            `json:"batch,omitempty"`
+	Priority *int              `json:"priority"`
+	DryRun   bool              `json:"dry_run,omitempty"` // only say how many there are
+}
+
+// PriorityReport says what a PriorityRequest met.
+type PriorityReport struct {
+	Changed int64 `json:"changed"`           // jobs that had another priority
+	DryRun  bool  `json:"dry_run,omitempty"` // none of it was done
+}
+
 // BatchRequest is a batch as one JSON object. Every job is laid over Defaults:
 // objects are merged field by field, everything else is replaced.
 type BatchRequest struct {

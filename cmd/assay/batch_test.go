@@ -114,7 +114,14 @@ func TestJobCommands(t *testing.T) {
 			t.Errorf("delete a %s: exit %d, %q", what, code, stdout)
 		}
 	}
-	for _, args := range [][]string{{"job", "cancel"}, {"job", "cancel", "--dry-run"}, {"job", "cancel", string(someID), "--label", "run=7"}} {
+	if code, stdout, _ := s.assay(t.Context(), "", "job", "priority", "--label", "run=7", "5"); code != 0 || stdout != "3 jobs have priority 5 now\n" ||
+		s.body != `{"labels":{"run":"7"},"priority":5}` {
+		t.Errorf("exit %d: %s%s", code, stdout, s.body)
+	}
+	if code, stdout, _ := s.assay(t.Context(), "", "job", "priority", "--batch", string(someID), "--dry-run", "--", "-3"); code != 0 || stdout != "3 jobs would get priority -3\n" {
+		t.Errorf("exit %d: %s", code, stdout)
+	}
+	for _, args := range [][]string{{"job", "priority", "5"}, {"job", "cancel"}, {"job", "cancel", "--dry-run"}, {"job", "cancel", string(someID), "--label", "run=7"}} {
 		if code, _, stderr := s.assay(t.Context(), "", args...); code == 0 || !strings.Contains(stderr, "--label") {
 			t.Errorf("%v: exit %d, %q", args, code, stderr)
 		}

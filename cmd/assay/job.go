@@ -24,6 +24,7 @@ type jobCmd struct {
 	Logs      jobLogsCmd      `cmd:"" help:"Print what a job wrote, or with -f what it writes."`
 	Artifacts jobArtifactsCmd `cmd:"" help:"List the files that a job left behind, or fetch them."`
 	Cancel    jobCancelCmd    `cmd:"" help:"End a job, or all jobs with some labels, of a batch or in a state."`
+	Priority  jobPriorityCmd  `cmd:"" help:"Give the waiting jobs with some labels or of a batch another priority."`
 	Delete    jobDeleteCmd    `cmd:"" help:"Erase a job that is over, with all that it left."`
 }
 
@@ -211,6 +212,42 @@ func (c *jobCancelCmd) many(a *app, server *client.Client) error {
 		return nil
 	}
 	a.printf("%d jobs canceled, %d being stopped\n", got.Canceled, got.Stopping)
+	return nil
+}
+
+type jobPriorityCmd struct {
+	Priority int               `arg:"" help:"What they get, -1000 to 1000: a point is worth a double share of the tenant's. Below 0, write -- in front of it."`
+	Label    map[string]string `placeholder:"KEY=VALUE" help:"Jobs that have all of these labels, their own or their batch's."`
+	Batch    string            `placeholder:"ID" help:"Jobs of this batch."`
+	DryRun   bool              `help:"Only say how many there are."`
+}
+
+// Validate refuses to name nothing.
+func (c *jobPriorityCmd) Validate() error {
+	if len(c.Label) == 0 && c.Batch == "" {
+		return errors.New("name the jobs by their labels with --label KEY=VALUE, by their --batch or by both")
+	}
+	return nil
+}
+
+// Run changes the priority of jobs.
+func (c *jobPriorityCmd) Run(a *app) error {
+	server, err := a.client()
+	if err != nil {
+		return err
+	}
+	got, err := server.Prioritize(a.ctx, api.PriorityRequest{Labels: c.Label, Batch: job.ID(c.Batch), Priority: &c.Priority, DryRun: c.DryRun})
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.printJSON(got)
+	}
+	if got.DryRun {
+		a.printf("%d jobs would get priority %d\n", got.Changed, c.Priority)
+		return nil
+	}
+	a.printf("%d jobs have priority %d now\n", got.Changed, c.Priority)
 	return nil
 }
 

@@ -130,6 +130,13 @@ func newServer(t *testing.T, result job.Result) *server {
 		s.mu.Unlock()
 		answer(w, http.StatusOK, api.CancelReport{Canceled: 3, Stopping: 2})
 	})
+	mux.HandleFunc("POST /v1/jobs/priority", func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		s.body = string(raw)
+		s.mu.Unlock()
+		answer(w, http.StatusOK, api.PriorityReport{Changed: 3, DryRun: strings.Contains(string(raw), "dry_run")})
+	})
 	mux.HandleFunc("GET /v1/jobs/{id}/output/{stream}", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, s.files[r.PathValue("stream")+r.URL.Query().Get("step")])
 	})

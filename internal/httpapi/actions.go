@@ -84,13 +84,11 @@ func (s *Server) listActions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if text := r.URL.Query().Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return job.Invalid("limit", "%.20q must be a number, 1 or more", text)
-		}
-		q.Limit = n
+	limit, err := web.Int(r, "limit", 100, 1, web.MaxPage)
+	if err != nil {
+		return err
 	}
+	q.Limit = int(limit)
 	if before := r.URL.Query().Get("before"); before != "" {
 		if q.Before, err = job.ParseID(before); err != nil {
 			return job.Invalid("before", "%.80q is not the id of an action", before)

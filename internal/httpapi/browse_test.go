@@ -95,7 +95,7 @@ func TestBrowseABatch(t *testing.T) {
 	for path, field := range map[string]string{
 		at + "/jobs?failed=perhaps": "failed", at + "/jobs?until=x": "until", at + "/jobs?min_duration=-1s": "min_duration", at + "/jobs?min_duration=2s&max_duration=1s": "max_duration",
 		at + "/jobs?message=" + strings.Repeat("x", 300): "message", at + "/jobs?name=%00": "name", at + "/jobs?fields=nam": "fields", at + "/map?after=x": "after", at + "/map?limit=0": "limit",
-		at + "/compare/x": "id", at + "/compare/" + string(b.ID) + "?from=-1": "from", "/v1/batches/states?id=x": "id", "/v1/batches/states": "id", "/v1/batches?open=yes": "open",
+		at + "/compare/x": "id", at + "/compare/" + string(b.ID) + "?from=-1": "from", "/v1/batches/states?id=x": "id", "/v1/batches/states": "id", "/v1/batches?open=yes": "open", "/v1/admin/actions?limit=": "limit",
 		"/v1/jobs?tenant=0.5": "tenant", "/v1/batches?tenant=" + strings.Repeat("x", 64): "tenant", "/v1/keys?tenant=0.5": "tenant",
 		"/v1/jobs?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z": "until", at + "/results?outcome=good": "outcome",
 	} {
@@ -284,6 +284,48 @@ func TestCancelDryRun(t *testing.T) {
 	for body, field := range map[string]string{`{"dry_run":true}`: "labels", `{"state":"finished"}`: "state", `{"batch":"x"}`: "batch"} {
 		var p api.ProblemDetails
 		f.want(http.StatusUnprocessableEntity, &p, "POST", "/v1/jobs/cancel", body)
+		if len(p.Errors) != 1 || p.Errors[0].Field != field {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+}
+
+// Jobs that wait get another priority, by batch and by label, and are counted before.
+func TestPrioritize(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.runner.hold()
+	var b job.Batch
+	f.want(http.StatusCreated, &b, "POST", "/v1/batches", `{"jobs":[`+python("x")+`,`+python("x")+`]}`)
+	f.want(http.StatusCreated, nil, "POST", "/v1/jobs", `{"labels":{"run":"7"},"program":{"python":{"code":"x"}}}`)
+	for _, c := range []struct {
+		body    string
+		changed int64
+	}{
+		{`{"batch":"` + string(b.ID) + `","priority":5,"dry_run":true}`, 2}, {`{"batch":"` + string(b.ID) + `","priority":5}`, 2},
+		{`{"batch":"` + string(b.ID) + `","priority":5}`, 0}, {`{"labels":{"run":"7"},"priority":-1000}`, 1}, {`{"labels":{"run":"8"},"priority":1}`, 0},
+	} {
+		var got api.PriorityReport
+		f.want(http.StatusOK, &got, "POST", "/v1/jobs/priority", c.body)
+		if got.Changed != c.changed || got.DryRun != strings.Contains(c.body, "dry_run") {
+			t.Errorf("%s: %+v", c.body, got)
+		}
+	}
+	var list api.JobList
+	f.want(http.StatusOK, &list, "GET", "/v1/jobs", "")
+	found := map[int]int{}
+	for _, j := range list.Jobs {
+		found[j.Priority]++
+	}
+	if found[5] != 2 || found[-1000] != 1 {
+		t.Errorf("priorities: %v", found)
+	}
+	resp, text := f.do("POST", "/v1/batches?ids=perhaps", `{"jobs":[`+python("x")+`]}`)
+	checkProblem(t, resp, text, http.StatusUnprocessableEntity, "ids", 0)
+	at := `{"labels":{"run":"7"},`
+	for body, field := range map[string]string{`{"priority":5}`: "labels", at + `"priority":1001}`: "priority", at + `"dry_run":true}`: "priority", `{"batch":"x","priority":1}`: "batch"} {
+		var p api.ProblemDetails
+		f.want(http.StatusUnprocessableEntity, &p, "POST", "/v1/jobs/priority", body)
 		if len(p.Errors) != 1 || p.Errors[0].Field != field {
 			t.Errorf("%s: %+v", body, p)
 		}

@@ -73,21 +73,22 @@ func ownedByA(f *fleet, with string) owned {
 func bodiesAboutA(o owned) map[string]string {
 	spec := func(more string) string { return `{"program":{"python":{"code":"1"}}` + more + `}` }
 	return map[string]string{
-		"run":           spec(`,"files":{"x":{"blob":"` + o.blob + `"}}`),
-		"submitJob":     spec(`,"policy":"` + canary + `"`),
-		"submitBatch":   `{"defaults":{"policy":{"env":{"secrets":{"X":"` + canary + `"}}}},"jobs":[` + spec("") + `]}`,
-		"check":         `{"programs":[{"code":"1","policy":"` + canary + `"}]}`,
-		"cancelJobs":    `{"labels":{"run":"` + canary + `"}}`,
-		"putBlob":       "something else",
-		"putPolicy":     `{}`,
-		"explainPolicy": `"` + canary + `"`,
-		"putSecret":     `{"value":"another"}`,
-		"putTenant":     `{"weight":9}`,
-		"makeLink":      `{"path":"/workspace/out/a b.html"}`,
-		"openUpload":    `{"name":"x"}`,
-		"putChunk":      spec("") + "\n",
-		"sealUpload":    `{}`,
-		"createKey":     `{"name":"x","tenant":"a"}`,
+		"run":            spec(`,"files":{"x":{"blob":"` + o.blob + `"}}`),
+		"submitJob":      spec(`,"policy":"` + canary + `"`),
+		"submitBatch":    `{"defaults":{"policy":{"env":{"secrets":{"X":"` + canary + `"}}}},"jobs":[` + spec("") + `]}`,
+		"check":          `{"programs":[{"code":"1","policy":"` + canary + `"}]}`,
+		"prioritizeJobs": `{"labels":{"run":"` + canary + `"},"priority":5}`,
+		"cancelJobs":     `{"labels":{"run":"` + canary + `"}}`,
+		"putBlob":        "something else",
+		"putPolicy":      `{}`,
+		"explainPolicy":  `"` + canary + `"`,
+		"putSecret":      `{"value":"another"}`,
+		"putTenant":      `{"weight":9}`,
+		"makeLink":       `{"path":"/workspace/out/a b.html"}`,
+		"openUpload":     `{"name":"x"}`,
+		"putChunk":       spec("") + "\n",
+		"sealUpload":     `{}`,
+		"createKey":      `{"name":"x","tenant":"a"}`,
 
 		"createSession": `{"policy":"` + canary + `"}`, "execute": `{"code":"1"}`, "putContext": `"x"`, "putVariable": `1`, "putFile": "x",
 		"putFunctions": `{"functions":["f"]}`, "answerCall": `{"id":"` + string(job.NewID()) + `","value":1}`, "exportArtifacts": `{"paths":["/"]}`,
@@ -190,7 +191,7 @@ func (f *fleet) try(o owned, token, method, template, query, body string) {
 	}
 }
 
-// cancelsNothing has those tokens cancel what there is, in every way of saying so.
+// cancelsNothing has those tokens cancel what there is, in every way of saying so, and change what goes first.
 func (f *fleet) cancelsNothing(o owned, tokens ...string) {
 	f.t.Helper()
 	for _, token := range tokens {
@@ -198,6 +199,12 @@ func (f *fleet) cancelsNothing(o owned, tokens ...string) {
 			var report api.CancelReport
 			if f.want(http.StatusOK, &report, "POST", "/v1/jobs/cancel", body, "Authorization", "Bearer "+token); report.Canceled+report.Stopping != 0 {
 				f.t.Errorf("%s by %s cancels %+v", body, token, report)
+			}
+		}
+		for _, body := range []string{`{"batch":"` + o.of["batches"] + `","priority":9,"dry_run":true}`, `{"labels":{"x":"y"},"priority":9}`} {
+			var report api.PriorityReport
+			if f.want(http.StatusOK, &report, "POST", "/v1/jobs/priority", body, "Authorization", "Bearer "+token); report.Changed != 0 {
+				f.t.Errorf("%s by %s changes %+v", body, token, report)
 			}
 		}
 	}

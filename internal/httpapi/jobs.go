@@ -250,13 +250,50 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	}
 	report.Stopping = int64(len(told))
 	if !req.DryRun {
-		s.noted(r, "cancel many", canceled(req), report)
+		s.noted(r, "cancel many", asked(req), report)
 	}
 	return web.WriteJSON(w, http.StatusOK, report)
 }
 
-// canceled is what was to be canceled, as the record of it has that.
-func canceled(req api.CancelRequest) string {
+// prioritizeJobs gives another priority to the jobs that wait of those that a request names.
+func (s *Server) prioritizeJobs(w http.ResponseWriter, r *http.Request) error {
+	var req api.PriorityRequest
+	if err := web.ReadJSON(w, r, web.MaxBody, &req); err != nil {
+		return err
+	}
+	switch {
+	case len(req.Labels) == 0 && req.Batch == "":
+		return job.Invalid("labels", "name at least one label that the jobs have, such as {\"run\": \"7\"}, or their batch")
+	case req.Priority == nil:
+		return job.Invalid("priority", "is missing: %d to %d", -job.MaxPriority, job.MaxPriority)
+	case *req.Priority < -job.MaxPriority || *req.Priority > job.MaxPriority:
+		return job.Invalid("priority", "must be %d to %d, not %d", -job.MaxPriority, job.MaxPriority, *req.Priority)
+	}
+	if err := checkMany(req.Labels, req.Batch); err != nil {
+		return err
+	}
+	labels, err := admit.HeldIn(r.Context()).Labels(req.Labels)
+	if err != nil {
+		return err
+	}
+	req.Labels = labels
+	report := api.PriorityReport{DryRun: req.DryRun}
+	err = s.reads.Do(r.Context(), web.Tenant(r), func() (err error) {
+		report.Changed, err = s.Store.Prioritize(r.Context(), web.Tenant(r),
+			store.PriorityQuery{Labels: req.Labels, Batch: req.Batch, Priority: *req.Priority, DryRun: req.DryRun})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("prioritize jobs: %w", err)
+	}
+	if !req.DryRun {
+		s.noted(r, "prioritize many", asked(req), report)
+	}
+	return web.WriteJSON(w, http.StatusOK, report)
+}
+
+// asked is which jobs something was done to, as the record of it has that.
+func asked(req any) string {
 	raw, _ := json.Marshal(req) // text marshals
 	return job.Clip(string(raw), 500)
 }
@@ -265,13 +302,18 @@ func checkCancel(req api.CancelRequest) error {
 	if len(req.Labels) == 0 && req.Batch == "" && req.State == "" {
 		return job.Invalid("labels", "name at least one label that the jobs have, such as {\"run\": \"7\"}, or their batch or state")
 	}
-	if _, err := job.ParseID(string(req.Batch)); req.Batch != "" && err != nil {
-		return job.Invalid("batch", "%.40q is not the id of a batch", req.Batch)
-	}
 	if req.State != "" && (!req.State.Valid() || req.State.Terminal()) {
 		return job.Invalid("state", "%.40q must be queued, dispatched or running", req.State)
 	}
-	return admit.CheckBatch(store.NewBatch{Labels: req.Labels})
+	return checkMany(req.Labels, req.Batch)
+}
+
+// checkMany judges how many jobs are named at once.
+func checkMany(labels map[string]string, batch job.ID) error {
+	if _, err := job.ParseID(string(batch)); batch != "" && err != nil {
+		return job.Invalid("batch", "%.40q is not the id of a batch", batch)
+	}
+	return admit.CheckBatch(store.NewBatch{Labels: labels})
 }
 
 // stop tells the workers of what is running. A message that gets lost costs a

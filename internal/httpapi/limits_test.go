@@ -311,6 +311,7 @@ var slowBodies = map[string]string{
 	"POST /v1/batches?name=lines":      api.NDJSON,
 	"POST /v1/sessions":                api.JSON,
 	"POST /v1/jobs/cancel":             api.JSON,
+	"POST /v1/jobs/priority":           api.JSON,
 	"PUT /v1/policies/p":               api.JSON,
 	"PUT /v1/secrets/s":                api.JSON,
 	"POST /v1/policies/explain":        api.JSON,

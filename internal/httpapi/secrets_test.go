@@ -47,7 +47,7 @@ func TestSecrets(t *testing.T) {
 func TestSecretsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	for _, body := range []string{`{"value":"abc"}`, `{"value":"` + strings.Repeat("x", 40000) + `"}`, `{"value":"a\u0000bcd"}`, `{}`, `{"Value":"abcd"}`, `"abcd"`} {
+	for _, body := range []string{`{"value":"abc"}`, `{"value":"äöü"}`, `{"value":"` + strings.Repeat("x", 40000) + `"}`, `{"value":"a\u0000bcd"}`, `{}`, `{"Value":"abcd"}`, `"abcd"`} {
 		resp, answer := f.do("PUT", "/v1/secrets/a", body)
 		checkProblem(t, resp, answer, http.StatusUnprocessableEntity, "", 0)
 	}

@@ -224,6 +224,7 @@ func (s *Server) routes() []web.Route {
 		web.At("POST /v1/check", identity.Submitter, s.check),
 		web.At("POST /v1/jobs", identity.Submitter, s.submitJob).Holding(web.Held),
 		web.At("POST /v1/jobs/cancel", identity.Submitter, s.cancelJobs).Holding(web.Held),
+		web.At("POST /v1/jobs/priority", identity.Submitter, s.prioritizeJobs).Holding(web.Held),
 		web.At("GET /v1/jobs/{id}", identity.Reader, s.ofJob(s.getJob)).Holding(web.Held),
 		web.At("GET /v1/jobs/{id}/result", identity.Reader, s.ofJob(s.getResult)).Holding(web.Held),
 		web.At("POST /v1/jobs/{id}/cancel", identity.Submitter, s.ofJob(s.cancelJob)).Holding(web.Held),

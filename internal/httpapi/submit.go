@@ -22,6 +22,9 @@ import (
 
 // submitBatch accepts a batch as one object, or streamed as NDJSON.
 func (s *Server) submitBatch(w http.ResponseWriter, r *http.Request) error {
+	if _, err := web.Bool(r.URL.Query(), "ids"); err != nil {
+		return err // before anything is taken
+	}
 	switch t := web.MediaType(r); t {
 	case api.NDJSON, "application/jsonl", "application/x-jsonlines":
 		return s.submitLines(w, r)

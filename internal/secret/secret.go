@@ -80,8 +80,10 @@ func (k *Keeper) Put(ctx context.Context, a *store.Action, tenant, name, value s
 	switch {
 	case len(k.keys) == 0:
 		return fmt.Errorf("%w: this fleet keeps no secrets: its dispatcher was given no ASSAY_SECRETS_KEY", job.ErrRefused)
-	case len(value) < MinValue || len(value) > MaxValue:
-		return job.Invalid("value", "is %d bytes; it must be %d to %d", len(value), MinValue, MaxValue)
+	case utf8.RuneCountInString(value) < MinValue:
+		return job.Invalid("value", "has %d characters; it must have at least %d", utf8.RuneCountInString(value), MinValue)
+	case len(value) > MaxValue:
+		return job.Invalid("value", "is %d bytes; at most %d", len(value), MaxValue)
 	case !utf8.ValidString(value) || strings.IndexByte(value, 0) >= 0:
 		return job.Invalid("value", "must be UTF-8 without NUL bytes: it becomes an environment variable")
 	}

@@ -89,6 +89,17 @@ func (c *Client) CancelMany(ctx context.Context, q api.CancelRequest) (api.Cance
 	return out, err
 }
 
+// Prioritize gives the queued jobs to which all of the request applies another priority, or says how many there are.
+func (c *Client) Prioritize(ctx context.Context, q api.PriorityRequest) (api.PriorityReport, error) {
+	var out api.PriorityReport
+	rq, err := post("/v1/jobs/priority", nil, q)
+	if err != nil {
+		return out, err
+	}
+	_, err = c.json(ctx, rq, &out)
+	return out, err
+}
+
 // DeleteJob erases a job that is over, with all that it left; it needs an admin's token. job.ErrConflict if it, or the batch that
 // it is of, is not over.
 func (c *Client) DeleteJob(ctx context.Context, id job.ID) (out fleet.Action, err error) {

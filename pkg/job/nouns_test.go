@@ -64,7 +64,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s = %d, %v; want %d", in, got, err, want)
 		}
 	}
-	for _, bad := range []string{"", "Mi", "-1", "1e3", "1 Mi", "1MB", ".", "1.2.3", "0x10", "99999Pi", "1mi", strings.Repeat("9", 99)} {
+	for _, bad := range []string{"", "Mi", "-1", "1e3", "1 Mi", "1MB", ".", "1.2.3", "1.5", "0x10", "99999Pi", "1mi", strings.Repeat("9", 99)} {
 		if got, err := ParseSize(bad); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q = %d, %v", bad, got, err)
 		}

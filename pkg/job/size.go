@@ -48,6 +48,9 @@ func ParseSize(s string) (Size, error) {
 			return 0, bad
 		}
 		r.Mul(r, new(big.Rat).SetInt64(u.factor))
+		if u.factor == 1 && !r.IsInt() {
+			return 0, bad
+		}
 		n := new(big.Int).Quo(r.Num(), r.Denom())
 		if !n.IsInt64() {
 			return 0, fmt.Errorf("%w: size %q is out of range: sizes are below 8Ei", ErrInvalid, Clip(s, 40))

@@ -123,6 +123,11 @@ type Scheduler interface {
 	// again. job.ErrInvalid if the query names nothing.
 	CancelMany(ctx context.Context, tenant string, q CancelQuery) (Canceled, error)
 
+	// Prioritize gives every queued job of a tenant to which the query applies another
+	// priority, and returns how many had another one before. What is dispatched or runs
+	// keeps its place. job.ErrInvalid if the query names nothing.
+	Prioritize(ctx context.Context, tenant string, q PriorityQuery) (int64, error)
+
 	// Reap takes back expired leases, those of workers that were started anew, and stale
 	// dispatches, expires overdue jobs, gives up those that workers ended under, completes interrupted cancels, abandons batches whose leases are over, drops abandoned open batches and forgets
 	// old idempotency keys. Several callers at once share the work. After an error the

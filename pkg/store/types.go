@@ -217,6 +217,14 @@ type CancelQuery struct {
 	DryRun bool              // nothing is canceled: the answer says what would be
 }
 
+// PriorityQuery says which jobs get another priority: those that are queued and to which all of it applies.
+type PriorityQuery struct {
+	Labels   map[string]string // its own or, for keys that it has not itself, its batch's
+	Batch    job.ID            // empty: any, and none
+	Priority int               // what they have then
+	DryRun   bool              // nothing is changed: the answer says what would be
+}
+
 // Canceled is what became of a request to cancel many jobs.
 type Canceled struct {
 	Running []Canceling // that have to be told

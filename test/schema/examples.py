@@ -38,6 +38,7 @@ def _jobs(call):
     call("makeLink", "POST", f"/v1/jobs/{job}/links", {"path": "/workspace/out/a.txt", "expires_in": "1h"})
     call("cancelJob", "POST", f"/v1/jobs/{job}/cancel")
     call("cancelJobs", "POST", "/v1/jobs/cancel", {"labels": {"run": "7"}, "dry_run": True})
+    call("prioritizeJobs", "POST", "/v1/jobs/priority", {"labels": {"run": "7"}, "priority": 5})
     call("deleteJob", "DELETE", f"/v1/jobs/{job}")
     call("check", "POST", "/v1/check", {"programs": [{"name": "p1", "code": "import os\ndef add(a, b):\n    return a + c\n",
                                                       "policy": {"imports": {"deny": ["os"]}}}]})

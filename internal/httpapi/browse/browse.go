@@ -186,7 +186,7 @@ func batchQuery(q url.Values, limit int) (b store.BatchQuery, err error) {
 		return b, err
 	}
 	if q.Get("open") != "" {
-		open, err := readBool(q, "open")
+		open, err := web.Bool(q, "open")
 		if err != nil {
 			return b, err
 		}

@@ -58,19 +58,8 @@ func readEnd(q url.Values, f *store.JobFilter) (err error) {
 	if f.Outcome != "" && f.State != "" && f.State != f.Outcome.State() {
 		return job.Invalid("outcome", "is asked for with state %s, and no job has both", f.State)
 	}
-	f.Failed, err = readBool(q, "failed")
+	f.Failed, err = web.Bool(q, "failed")
 	return err
-}
-
-func readBool(q url.Values, name string) (bool, error) {
-	switch text := q.Get(name); text {
-	case "", "false":
-		return false, nil
-	case "true":
-		return true, nil
-	default:
-		return false, job.Invalid(name, "%.40q must be true or false", text)
-	}
 }
 
 func readTimes(q url.Values, f *store.JobFilter) (err error) {

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +44,18 @@ func Duration(name, text string) (time.Duration, error) {
 		return 0, job.Invalid(name, "%s", strings.TrimPrefix(err.Error(), job.ErrInvalid.Error()+": "))
 	}
 	return d, nil
+}
+
+// Bool reads true or false from the query; empty or absent is false.
+func Bool(q url.Values, name string) (bool, error) {
+	switch text := q.Get(name); text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, job.Invalid(name, "%.40q must be true or false", text)
+	}
 }
 
 // Int reads a whole number from the query, within [lo, hi].

@@ -47,6 +47,7 @@ func testCancelLabeled(t *testing.T, open Open) {
 	f.must(err)
 	f.must(f.AppendJobs(ctx, unsealed, []store.NewJob{labeled("open", sought)}))
 
+	f.prioritized(want, unsealed)
 	_, err = f.CancelMany(ctx, tenant, store.CancelQuery{Labels: nil})
 	f.mustBe(err, job.ErrInvalid)
 	for _, c := range []struct {
@@ -100,4 +101,38 @@ func testCancelLabeled(t *testing.T, open Open) {
 	}
 	f.wantState(inherits.ID, job.Canceled)
 	f.wantState(own.ID, job.Queued)
+}
+
+// prioritized gives those jobs another priority of which three are queued, and nothing else.
+func (f *fixture) prioritized(want map[string]string, unsealed job.ID) {
+	f.Helper()
+	ctx := f.Context()
+	_, err := f.Prioritize(ctx, tenant, store.PriorityQuery{Priority: 7})
+	f.mustBe(err, job.ErrInvalid)
+	for _, c := range []struct {
+		query store.PriorityQuery
+		n     int64
+	}{
+		{store.PriorityQuery{Labels: want, Priority: 7, DryRun: true}, 3}, {store.PriorityQuery{Labels: want, Priority: 0}, 0},
+		{store.PriorityQuery{Batch: unsealed, Priority: 7}, 0}, {store.PriorityQuery{Batch: job.NewID(), Priority: 7}, 0},
+		{store.PriorityQuery{Labels: want, Priority: 7}, 3}, {store.PriorityQuery{Labels: want, Priority: 7}, 0},
+	} {
+		if n, err := f.Prioritize(ctx, tenant, c.query); err != nil || n != c.n {
+			f.Errorf("prioritize %+v: %d, %v, want %d", c.query, n, err, c.n)
+		}
+	}
+	queue, err := f.Queue(ctx)
+	f.must(err)
+	var raised int64
+	for _, g := range queue {
+		if g.Priority == 7 {
+			raised += g.Queued
+		}
+		if g.Priority == 7 && g.Tenant != tenant {
+			f.Errorf("another tenant's jobs are raised: %+v", g)
+		}
+	}
+	if raised != 3 {
+		f.Errorf("%d jobs are raised, want 3: %+v", raised, queue)
+	}
 }

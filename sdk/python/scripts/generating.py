@@ -30,8 +30,9 @@ def _without_null(schema: Schema) -> Schema:
         schema |= {"type": one[0], "nullable": True}
     for several in ("anyOf", "oneOf"):
         found = schema.get(several)
-        if isinstance(found, list) and {"type": "null"} in found:
-            rest = [s for s in found if s != {"type": "null"}]  # pyright: ignore[reportUnknownVariableType]
+        nothing: list[Schema] = [{"type": "null"}, {"type": "string", "maxLength": 0}]
+        if isinstance(found, list) and any(s in nothing for s in found):  # pyright: ignore[reportUnknownVariableType]
+            rest = [s for s in found if s not in nothing]  # pyright: ignore[reportUnknownVariableType]
             del schema[several]
             schema |= {"nullable": True, "allOf" if len(rest) == 1 else several: rest}  # pyright: ignore[reportUnknownArgumentType]
     return schema

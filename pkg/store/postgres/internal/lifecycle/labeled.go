@@ -81,6 +81,33 @@ func (s *Transitions) labeledJobs(ctx context.Context, tenant string, q store.Ca
 	return runs, waits, err
 }
 
+// Prioritize implements store.Scheduler, a chunk at a time: what was changed before an error stays changed.
+func (s *Transitions) Prioritize(ctx context.Context, tenant string, q store.PriorityQuery) (n int64, err error) {
+	if len(q.Labels) == 0 && q.Batch == "" {
+		return 0, fmt.Errorf("postgres: prioritize: %w: there are no labels, and no batch", job.ErrInvalid)
+	}
+	_, waits, err := s.labeledJobs(ctx, tenant, store.CancelQuery{Labels: q.Labels, Batch: q.Batch, State: job.Queued})
+	if err != nil {
+		return 0, err
+	}
+	const those = `SELECT id FROM live_jobs WHERE id = ANY($1) AND state = 'queued' AND priority <> $2 ORDER BY id`
+	statement := `WITH q AS (` + those + ` FOR UPDATE) UPDATE live_jobs j SET priority = $2 FROM q WHERE j.id = q.id`
+	if q.DryRun {
+		statement = those
+	}
+	for chunk := range slices.Chunk(waits, cancelChunk) {
+		err := s.db.Do(ctx, "prioritize", func(ctx context.Context) error {
+			tag, err := s.db.Pool.Exec(ctx, statement, chunk, q.Priority)
+			n += tag.RowsAffected()
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
 // CancelMany implements store.Scheduler. What runs comes first, as in
 // cancelRows; each chunk has a deadline of its own.
 func (s *Transitions) CancelMany(ctx context.Context, tenant string, q store.CancelQuery) (c store.Canceled, err error) {

@@ -723,6 +723,16 @@ class API:
         c = operation("POST", "/v1/jobs/cancel", body=body, content="application/json")
         return models.CancelReport.from_dict((self._transport.send(c)).json())
 
+    def prioritize_jobs(self, body: models.PriorityRequest | Mapping[str, Any]) -> models.PriorityReport:
+        """Give jobs that wait another priority.
+
+        Of the tenant's queued jobs, those that have some labels, are of a batch, or both; one of the two has to be
+        named. What is dispatched or runs keeps its place. The specs of the jobs stay as they were submitted. With
+        `dry_run` nothing is done: the answer says how many there are.
+        """
+        c = operation("POST", "/v1/jobs/priority", body=body, content="application/json")
+        return models.PriorityReport.from_dict((self._transport.send(c)).json())
+
     def delete_job(self, id: str) -> models.Action:
         """Erase a job that is over.
 

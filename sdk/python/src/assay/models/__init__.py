@@ -1098,6 +1098,7 @@ class JobSpec(Model):
             have what the job needs. A name that no pool has is refused; while no worker of the pool is connected, the
             job stays queued.
         priority: Default 0.
+        program: What runs: exactly one of these.
         requires: Labels that a worker must have to be given the job. Until one is connected, the job stays queued.
         retry: The user's own budget; infrastructure failures are never charged to it.
     """
@@ -1721,6 +1722,35 @@ class PoolSummary(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityReport(Model):
+    """A JSON object of the API, PriorityReport.
+
+    Attributes:
+        changed: Jobs that had another priority.
+        dry_run: Nothing was done: so many would have been.
+    """
+
+    changed: int
+    dry_run: bool | None = None
+    _zeros: ClassVar[dict[str, str]] = {"changed": "int"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityRequest(Model):
+    """A JSON object of the API, PriorityRequest.
+
+    Attributes:
+        dry_run: Only say how many there are.
+    """
+
+    batch: str | None = None
+    dry_run: bool | None = None
+    labels: dict[str, str] | None = None
+    priority: int
+    _zeros: ClassVar[dict[str, str]] = {"priority": "int"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem(Model):
     """A JSON object of the API, Problem.
 
@@ -1759,7 +1789,7 @@ class ProblemErrorsItem(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program(Model):
-    """A JSON object of the API, Program.
+    """What runs: exactly one of these.
 
     Attributes:
         code: A program in a language of the catalogue. One that needs it is compiled first, in a sandbox of its own

@@ -85,7 +85,7 @@ func start(t *testing.T) *fleet {
 		t.Fatal(err)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(*chromium), chromedp.WindowSize(1280, 900),
-		chromedp.Flag("hide-scrollbars", false), chromedp.Flag("force-color-profile", "srgb"))
+		chromedp.Flag("force-color-profile", "srgb"))
 	all, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	f.all = all

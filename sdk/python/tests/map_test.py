@@ -63,9 +63,19 @@ def test_same_key_is_same_batch(client: assay.Client) -> None:
         client.submit_batch(programs(4), key=key)
 
 
-def test_large_batch_is_spooled(client: assay.Client) -> None:
+def test_large_batch_is_uploaded(client: assay.Client) -> None:
+    key = str(uuid.uuid4())
     jobs = [f"x = {'y' * (1 << 19)!r}" for _ in range(20)]
-    assert client.submit_batch(jobs).wait(60).outcomes == {"succeeded": 20}
+    b = client.submit_batch(jobs, name="large", labels={"l": "m"}, lease=60, key=key)
+    assert b.submitted is not None
+    assert (b.submitted.name, b.submitted.labels, b.submitted.lease) == ("large", {"l": "m"}, "1m0s")
+    assert client.submit_batch(jobs, name="large", labels={"l": "m"}, lease=60, key=key).id == b.id
+    assert b.wait(60).outcomes == {"succeeded": 20}
+    with pytest.raises(assay.KeyUsedError):
+        client.submit_batch([*jobs, *jobs], name="large", labels={"l": "m"}, lease=60, key=key)
+    with pytest.raises(assay.InvalidError, match="line 20") as e:
+        client.submit_batch([*jobs[:19], {"program": {"python": {}}}], name="wrong")
+    assert e.value.line == 20
 
 
 @pytest.mark.parametrize("order", ["input", "completed"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -71,9 +69,6 @@ class Chunk:
 
     def body(self) -> bytes:
         return b"\n".join(self.lines) + b"\n"
-
-    def digest(self) -> str:
-        return f"sha-256=:{base64.b64encode(hashlib.sha256(self.body()).digest()).decode()}:"
 
 
 def refused(error: APIError, position: int, item: Any) -> Result:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import timedelta
-from typing import IO, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from .. import models
-from .._calls import NDJSON, TURN, Call, call, encode, segment
+from .._calls import TURN, Call, call, segment
 from .._errors import APIError, Timeout, UnavailableError, Unreachable
-from .._jobs import Program, job
 from .._result import Result, lines
 from .._units import Deadline, duration, seconds
 from ._concurrency import Tasks
 from ._stream import AsyncResultStream
 from ._transport import FOREVER, AsyncTransport
-
-SPOOL = 8 << 20
-"""Bytes of a batch that are held in memory; the rest waits in a temporary file until the batch is accepted."""
 
 OVER = ("finished", "canceled")
 """States of jobs that are over."""
@@ -35,36 +28,6 @@ class Page(NamedTuple):
     complete: bool
 
 
-def spooled(jobs: Iterable[Program]) -> tuple[IO[bytes], str, int]:
-    """Jobs as JSON Lines in a file, its digest, and how many there are."""
-    file = tempfile.SpooledTemporaryFile(max_size=SPOOL)  # noqa: SIM115
-    digest, n = hashlib.sha256(), 0
-    for one in jobs:
-        line = encode(job(one)) + b"\n"
-        digest.update(line)
-        file.write(line)
-        n += 1
-    if n == 0:
-        raise ValueError("jobs: a batch has one job or more")
-    return cast("IO[bytes]", file), f"sha-256=:{base64.b64encode(digest.digest()).decode()}:", n
-
-
-async def submit(
-    transport: AsyncTransport,
-    jobs: Iterable[Program],
-    options: Mapping[str, Any],
-    key: str | None,
-    deadline: Deadline = FOREVER,
-) -> models.Batch:
-    """Submits jobs as one batch, all of them or none. A request without an answer is made again under the same key."""
-    file, digest, _ = spooled(jobs)
-    with file:
-        c = call("POST", "/v1/batches", query=options, key=key)
-        c.headers.update({"Content-Type": NDJSON, "Content-Digest": digest})
-        c.body = cast("Any", file)
-        return models.Batch.from_dict((await transport.send(c, deadline)).json())
-
-
 def batch_options(
     *,
     name: str | None = None,
@@ -74,17 +37,14 @@ def batch_options(
     callback: Mapping[str, Any] | None = None,
     lease: float | str | timedelta | None = None,
 ) -> dict[str, Any]:
-    """What the query of a batch says."""
-    out: dict[str, Any] = {"name": name}
-    for field, value in (
-        ("labels", labels),
-        ("label_caps", label_caps),
-        ("defaults", defaults),
-        ("callback", callback),
-    ):
-        out[field] = encode(value).decode() if value else None
-    out["lease"] = duration(lease) if lease is not None else None
-    return {k: v for k, v in out.items() if v is not None}
+    """What a batch says beside its jobs."""
+    given = {"labels": labels, "label_caps": label_caps, "defaults": defaults, "callback": callback}
+    out: dict[str, Any] = {k: dict(v) for k, v in given.items() if v}
+    if name is not None:
+        out["name"] = name
+    if lease is not None:
+        out["lease"] = duration(lease)
+    return out
 
 
 def page_call(batch: str, after: str, wait: float, fields: Iterable[str] | None, limit: int = 500) -> Call:

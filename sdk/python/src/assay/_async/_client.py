@@ -23,7 +23,7 @@ from .._sessions import FAREWELL, given, session_spec
 from .._units import Deadline
 from ._api import AsyncAPI
 from ._background import AsyncBackground
-from ._batches import AsyncBatch, batch_options, submit
+from ._batches import AsyncBatch, batch_options
 from ._grade import AsyncGrading
 from ._map import AsyncMapper
 from ._run import cancel_job, run
@@ -32,6 +32,7 @@ from ._session import AsyncSession
 from ._stream import AsyncResultStream
 from ._submit import AsyncSubmitter, Future
 from ._transport import AsyncTransport
+from ._upload import submit
 
 C = TypeVar("C", bound="AsyncClient")
 
@@ -169,8 +170,8 @@ class AsyncClient:
         """Submits programs together: all of them are accepted, or none.
 
         Args:
-            jobs: code, commands or whole jobs. They wait in memory, above 8 MiB in a temporary file, until the whole
-                batch is accepted; if the iterable raises, nothing was submitted.
+            jobs: code, commands or whole jobs. From 10,000 or 8 MiB of them on they are uploaded in chunks as they
+                come, and a connection that breaks costs a chunk. If the iterable raises, nothing was submitted.
             name: of the batch.
             labels: of the batch, which its jobs have, too.
             label_caps: how many jobs with the same value of a label run at once.
@@ -178,7 +179,8 @@ class AsyncClient:
             callback: whom to tell when the batch is done: {"url": …, "secret_ref": …}.
             lease: seconds (or a duration, or a timedelta) after which the batch ends when nobody was heard of; None: it
                 goes on whatever happens. Batch.results and Batch.wait let themselves be heard.
-            key: makes the submit repeatable across processes: the same jobs under the same key are the same batch.
+            key: makes the submit repeatable across processes: the same jobs under the same key are the same batch, and
+                an upload that was broken off goes on.
 
         Raises:
             InvalidError: line and field say which job is wrong, and why; nothing was submitted.

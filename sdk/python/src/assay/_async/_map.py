@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from .. import models
-from .._calls import NDJSON, call, encode, segment
+from .._calls import call, encode, segment
 from .._chunks import Chunk, MapOptions, refused
 from .._errors import APIError, AssayError, Timeout
 from .._held import Held
@@ -18,6 +18,7 @@ from ._batches import batch_options, pages
 from ._concurrency import Queue, Tasks, each
 from ._run import cancel_batch
 from ._transport import AsyncTransport
+from ._upload import whole
 
 
 class AsyncMapper:
@@ -37,7 +38,7 @@ class AsyncMapper:
         self._given = 0  # results
         self._exhausted = False
         self._failed: Exception | None = None  # what the items raised, which comes after the results before it
-        self._query = batch_options(
+        self._about = batch_options(
             name=options.name, labels=options.labels, label_caps=options.label_caps, defaults=options.defaults,
             lease=options.lease,
         )  # fmt: skip
@@ -46,7 +47,7 @@ class AsyncMapper:
         """The results. However it ends, nothing goes on: batches without a key are canceled, those with one can be
         taken up again."""
         if self._options.lease:
-            self._tasks.start(self._keep, seconds(self._query["lease"]) / 3)
+            self._tasks.start(self._keep, seconds(self._about["lease"]) / 3)
         try:
             while await self._fill():
                 for result in self._turn(await self._next()):
@@ -121,10 +122,7 @@ class AsyncMapper:
 
     async def _post(self, chunk: Chunk) -> models.Batch:
         key = None if self._options.key is None else f"{self._options.key}/{self._options.chunk}/{chunk.start}"
-        c = call("POST", "/v1/batches", query=self._query, key=key)
-        c.headers.update({"Content-Type": NDJSON, "Content-Digest": chunk.digest()})
-        c.body = chunk.body()
-        return models.Batch.from_dict((await self._transport.send(c, self._deadline)).json())
+        return await whole(self._transport, chunk.body(), self._about, key, self._deadline)
 
     async def _read(self, chunk: Chunk) -> None:
         """Reads the results of a chunk. It waits while they are not taken."""

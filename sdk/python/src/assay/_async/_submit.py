@@ -11,10 +11,11 @@ from .. import models
 from .._calls import encode
 from .._errors import APIError, AssayError
 from .._result import POSITION, Result, marked
-from ._batches import batch_options, keep, pages, submit
+from ._batches import batch_options, keep, pages
 from ._concurrency import Tasks
 from ._run import cancel_batch, cancel_marked, run
 from ._transport import FOREVER, AsyncTransport
+from ._upload import submit
 
 MOMENT = 0.002
 """Seconds in which what is submitted is collected."""

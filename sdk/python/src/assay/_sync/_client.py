@@ -26,7 +26,7 @@ from .._sessions import FAREWELL, given, session_spec
 from .._units import Deadline
 from ._api import API
 from ._background import Background
-from ._batches import Batch, batch_options, submit
+from ._batches import Batch, batch_options
 from ._grade import Grading
 from ._map import Mapper
 from ._run import cancel_job, run
@@ -35,6 +35,7 @@ from ._session import Session
 from ._stream import ResultStream
 from ._submit import Future, Submitter
 from ._transport import Transport
+from ._upload import submit
 
 C = TypeVar("C", bound="Client")
 
@@ -172,8 +173,8 @@ class Client:
         """Submits programs together: all of them are accepted, or none.
 
         Args:
-            jobs: code, commands or whole jobs. They wait in memory, above 8 MiB in a temporary file, until the whole
-                batch is accepted; if the iterable raises, nothing was submitted.
+            jobs: code, commands or whole jobs. From 10,000 or 8 MiB of them on they are uploaded in chunks as they
+                come, and a connection that breaks costs a chunk. If the iterable raises, nothing was submitted.
             name: of the batch.
             labels: of the batch, which its jobs have, too.
             label_caps: how many jobs with the same value of a label run at once.
@@ -181,7 +182,8 @@ class Client:
             callback: whom to tell when the batch is done: {"url": …, "secret_ref": …}.
             lease: seconds (or a duration, or a timedelta) after which the batch ends when nobody was heard of; None: it
                 goes on whatever happens. Batch.results and Batch.wait let themselves be heard.
-            key: makes the submit repeatable across processes: the same jobs under the same key are the same batch.
+            key: makes the submit repeatable across processes: the same jobs under the same key are the same batch, and
+                an upload that was broken off goes on.
 
         Raises:
             InvalidError: line and field say which job is wrong, and why; nothing was submitted.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import models
-from .._calls import NDJSON, call, encode, segment
+from .._calls import call, encode, segment
 from .._chunks import Chunk, MapOptions, refused
 from .._errors import APIError, AssayError, Timeout
 from .._held import Held
@@ -21,6 +21,7 @@ from ._batches import batch_options, pages
 from ._concurrency import Queue, Tasks, each
 from ._run import cancel_batch
 from ._transport import Transport
+from ._upload import whole
 
 
 class Mapper:
@@ -40,7 +41,7 @@ class Mapper:
         self._given = 0  # results
         self._exhausted = False
         self._failed: Exception | None = None  # what the items raised, which comes after the results before it
-        self._query = batch_options(
+        self._about = batch_options(
             name=options.name, labels=options.labels, label_caps=options.label_caps, defaults=options.defaults,
             lease=options.lease,
         )  # fmt: skip
@@ -49,7 +50,7 @@ class Mapper:
         """The results. However it ends, nothing goes on: batches without a key are canceled, those with one can be
         taken up again."""
         if self._options.lease:
-            self._tasks.start(self._keep, seconds(self._query["lease"]) / 3)
+            self._tasks.start(self._keep, seconds(self._about["lease"]) / 3)
         try:
             while self._fill():
                 for result in self._turn(self._next()):
@@ -124,10 +125,7 @@ class Mapper:
 
     def _post(self, chunk: Chunk) -> models.Batch:
         key = None if self._options.key is None else f"{self._options.key}/{self._options.chunk}/{chunk.start}"
-        c = call("POST", "/v1/batches", query=self._query, key=key)
-        c.headers.update({"Content-Type": NDJSON, "Content-Digest": chunk.digest()})
-        c.body = chunk.body()
-        return models.Batch.from_dict((self._transport.send(c, self._deadline)).json())
+        return whole(self._transport, chunk.body(), self._about, key, self._deadline)
 
     def _read(self, chunk: Chunk) -> None:
         """Reads the results of a chunk. It waits while they are not taken."""

@@ -118,7 +118,8 @@ def _passing(e: AssayError) -> bool:
 def _of_all(e: APIError, before: int) -> APIError:
     """An error that names lines of a chunk, with those of the whole."""
     kind, (status, problem, retry_after) = e.__reduce__()
-    detail, errors = problem["detail"], []
+    detail: str = problem["detail"]
+    errors: list[dict[str, Any]] = []
     for one in problem["errors"]:
         if line := one.get("line"):
             detail = detail.replace(f"line {line}:", f"line {line + before}:", 1)

@@ -107,9 +107,11 @@ func (f *Fleet) fresh() []Worker {
 }
 
 // Images returns what the names of images mean to the workers that are there: "" where they do
-// not agree. It fails where that is not known.
+// not agree. It is read anew where that is not of this second, so that a dispatcher that takes over knows what workers have said.
+// It fails where it is not known.
 func (f *Fleet) Images() (map[string]string, error) {
-	r := f.now()
+	f.fresh()
+	r := f.roster.Load()
 	if r == nil || time.Since(r.at) > Connected {
 		return nil, fmt.Errorf("%w: the fleet is not known", job.ErrUnavailable)
 	}

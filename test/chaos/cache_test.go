@@ -48,6 +48,7 @@ func TestCachedBatch(t *testing.T) {
 	eventually(t, "every worker has said what its image is", func() bool {
 		return f.count(`SELECT count(*) FROM workers WHERE host LIKE '%"image_digests":{"python"%'`) == 2
 	})
+	time.Sleep(2 * time.Second) // a dispatcher that looked before that has to look again
 	begun := time.Now()
 	again := submit(0)
 	f.dispatchers[1].kill()

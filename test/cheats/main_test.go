@@ -28,10 +28,10 @@ func TestMain(m *testing.M) {
 
 // parts are what of the corpora is tried beyond isolation cell: who grades is the same behind every wall, and a container
 // costs more than the rest of an attempt.
-var parts = map[policy.Isolation]*testenv.Part{policy.Task: testenv.NewPart("task", 6), policy.GVisor: testenv.NewPart("gvisor", 12)}
+var parts = map[policy.Isolation]*testenv.Part{policy.Task: testenv.NewPart("task", 12), policy.GVisor: testenv.NewPart("gvisor", 24)}
 
 // preloadedPart is the same of what is forked with imports, at isolation cell.
-var preloadedPart = testenv.NewPart("preloaded", 8)
+var preloadedPart = testenv.NewPart("preloaded", 16)
 
 // make cheats leaves nothing out.
 func TestWholeTarget(t *testing.T) { testenv.TakesAll(t, "cheats") }

@@ -18,7 +18,7 @@ import (
 
 // `make neighbours` has more of both.
 var (
-	neighbourPart     = testenv.NewPart("neighbours", 3)
+	neighbourPart     = testenv.NewPart("neighbours", 6)
 	neighbourJobs     = flag.Int("neighbours.jobs", 15, "innocent jobs beside the hostile corpus, at least")
 	neighbourPrograms = flag.Int("neighbours.programs", 5, "programs of the hostile corpus that run in a loop beside them")
 )

@@ -16,10 +16,10 @@ import (
 // an interpreter is a matter of programs in python alone. Of what attacks compilers it takes a part at cell, too: those that
 // never end take their whole limit.
 var (
-	taskPart      = testenv.NewPart("task", 4)
-	gvisorPart    = testenv.NewPart("gvisor", 12)
-	preloadedPart = testenv.NewPart("preloaded", 4)
-	compilersPart = testenv.NewPart("compilers", 4)
+	taskPart      = testenv.NewPart("task", 8)
+	gvisorPart    = testenv.NewPart("gvisor", 24)
+	preloadedPart = testenv.NewPart("preloaded", 8)
+	compilersPart = testenv.NewPart("compilers", 8)
 )
 
 func TestMain(m *testing.M) {

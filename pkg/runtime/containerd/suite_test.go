@@ -23,8 +23,8 @@ func suiteConfig(isolation policy.Isolation) runtimetest.Config {
 // A container costs more than all the rest of a program, and what programs meet in it is mostly the same at cell, where all of
 // them run. `make test-runtime` runs all of them everywhere.
 var (
-	taskPart   = testenv.NewPart("task", 3)
-	gvisorPart = testenv.NewPart("gvisor", 12)
+	taskPart   = testenv.NewPart("task", 6)
+	gvisorPart = testenv.NewPart("gvisor", 24)
 )
 
 // inParts is cfg with a part of its programs with each commit.

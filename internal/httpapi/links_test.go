@@ -1,8 +1,10 @@
 package httpapi_test
 
 import (
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,7 +80,10 @@ func TestLinkNeedsNoToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFleet(t, func(c *parts) { c.Auth = tokens })
+	var log writtenLog
+	f := newFleet(t, func(c *parts) {
+		c.Auth, c.Log = tokens, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
 	bearer := []string{"Authorization", "Bearer secret"}
 	var res job.Result
 	f.want(200, &res, "POST", "/v1/run?wait=20s", python("artifact"), bearer...)
@@ -94,4 +99,25 @@ func TestLinkNeedsNoToken(t *testing.T) {
 		t.Errorf("%d %q %v", resp.StatusCode, got, resp.Header)
 	}
 	f.want(http.StatusUnauthorized, nil, "GET", "/v1/jobs/"+string(res.ID)+"/artifacts"+res.Artifacts[0].Path, "")
+	if said := log.String(); !strings.Contains(said, "path=/v1/links/...") || strings.Contains(said, strings.TrimPrefix(l.URL, "/v1/links/")) {
+		t.Errorf("the log has the link, or nothing of it: %s", said)
+	}
+}
+
+// writtenLog is what was logged, by any number of requests.
+type writtenLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *writtenLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *writtenLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

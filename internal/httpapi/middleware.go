@@ -68,7 +68,7 @@ func (s *Server) wrap(rt web.Route) http.Handler {
 		latency.Record(ctx, elapsed.Seconds(), metric.WithAttributes(attribute.String("http.route", path),
 			attribute.String("http.request.method", methodLabel(rt)), attribute.Int("http.response.status_code", rec.status)))
 		if s.Log.Enabled(ctx, slog.LevelDebug) {
-			s.Log.DebugContext(ctx, "request", "method", r.Method, "path", r.URL.Path, "status", rec.status,
+			s.Log.DebugContext(ctx, "request", "method", r.Method, "path", web.LoggedPath(r), "status", rec.status,
 				"bytes", rec.bytes, "ms", float64(elapsed.Microseconds())/1000, "remote", r.RemoteAddr)
 		}
 	})
@@ -125,7 +125,7 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 			err = over // who sent it is not let in any more
 		}
 		if w.wrote { // half an answer is out: only a broken connection can say so
-			s.Log.WarnContext(r.Context(), "answer cut short", "path", r.URL.Path, "error", err)
+			s.Log.WarnContext(r.Context(), "answer cut short", "path", web.LoggedPath(r), "error", err)
 			panic(http.ErrAbortHandler)
 		}
 		web.Fail(s.Log, w, r, err, rt.Fail)

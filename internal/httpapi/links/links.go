@@ -46,7 +46,7 @@ type Handlers struct {
 func (h *Handlers) Routes() []web.Route {
 	return []web.Route{
 		web.At("POST /v1/jobs/{id}/links", identity.Reader, h.make),
-		web.OpenAt("GET /v1/links/{token}", h.serve),
+		web.OpenAt("GET "+web.Links+"{token}", h.serve),
 	}
 }
 
@@ -82,7 +82,7 @@ func (h *Handlers) make(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	return web.WriteJSON(w, http.StatusCreated, api.Link{
-		URL: "/v1/links/" + keeper.Sign(purpose, to, ttl), ExpiresAt: time.Now().Add(ttl).UTC().Truncate(time.Second),
+		URL: web.Links + keeper.Sign(purpose, to, ttl), ExpiresAt: time.Now().Add(ttl).UTC().Truncate(time.Second),
 	})
 }
 

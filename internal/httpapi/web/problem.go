@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -30,7 +31,7 @@ func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error, w
 		p.Instance = sc.TraceID().String()
 	}
 	if p.Status >= http.StatusInternalServerError {
-		log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
+		log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", LoggedPath(r), "status", p.Status, "error", err)
 	}
 	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(share.RetryAfter(err)))
@@ -73,3 +74,14 @@ func WriteRaw(w http.ResponseWriter, status int, body []byte) error {
 	_, _ = w.Write(append(body, '\n')) // the client may be gone; nobody left to tell
 	return nil
 }
+
+// LoggedPath is the path of a request as a log may have it: without the token of a link, which is all that it takes to open it.
+func LoggedPath(r *http.Request) string {
+	if token, ok := strings.CutPrefix(r.URL.Path, Links); ok && token != "" {
+		return Links + "..."
+	}
+	return r.URL.Path
+}
+
+// Links is what the address of every link begins with.
+const Links = "/v1/links/"

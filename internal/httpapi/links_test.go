@@ -4,12 +4,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/internal/token"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -80,7 +80,7 @@ func TestLinkNeedsNoToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log writtenLog
+	var log testenv.Buffer
 	f := newFleet(t, func(c *parts) {
 		c.Auth, c.Log = tokens, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
@@ -102,22 +102,4 @@ func TestLinkNeedsNoToken(t *testing.T) {
 	if said := log.String(); !strings.Contains(said, "path=/v1/links/...") || strings.Contains(said, strings.TrimPrefix(l.URL, "/v1/links/")) {
 		t.Errorf("the log has the link, or nothing of it: %s", said)
 	}
-}
-
-// writtenLog is what was logged, by any number of requests.
-type writtenLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *writtenLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *writtenLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

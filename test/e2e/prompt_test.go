@@ -1,36 +1,17 @@
 package e2e
 
 import (
-	"bytes"
 	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/creack/pty"
 
+	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 )
-
-// screen is what a terminal has shown.
-type screen struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *screen) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
 
 // sessionPrompt types into `assay session` at a terminal.
 func sessionPrompt(t *testing.T, f *fleet) {
@@ -39,7 +20,7 @@ func sessionPrompt(t *testing.T, f *fleet) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := &screen{}
+	shown := &testenv.Buffer{}
 	go func() { _, _ = io.Copy(shown, tty) }() // until the terminal is gone
 	defer func() {
 		_ = cmd.Process.Kill()

@@ -96,7 +96,7 @@ func (x examples) callbackReceiver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out output
+	var out testenv.Buffer
 	receiver := exec.CommandContext(x.ctx, "python3", "examples/callbackreceiver/receiver.py", port)
 	receiver.Dir, receiver.Stdout, receiver.Stderr = x.root, &out, &out
 	receiver.Env = append(os.Environ(), "CALLBACK_SECRET="+secret)
@@ -139,7 +139,7 @@ func (x examples) client(t *testing.T) *client.Client {
 }
 
 // prints waits until a process has printed a line.
-func prints(t *testing.T, out *output, line string) {
+func prints(t *testing.T, out *testenv.Buffer, line string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(out.String(), line); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {

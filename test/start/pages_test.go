@@ -1,13 +1,11 @@
 package start
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -108,7 +106,7 @@ func (r *reader) run(text string) {
 // terminal.
 func (r *reader) startFleet(text string) {
 	r.t.Helper()
-	var out output
+	var out testenv.Buffer
 	cmd := exec.Command("bash", "-euc", strings.TrimSpace(text))
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = r.dir, r.env, &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -136,22 +134,4 @@ func (r *reader) startFleet(text string) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// output is what a process has written so far.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -289,7 +288,7 @@ func TestNewerSchema(t *testing.T) {
 // TestWaitForMigrationIsSaid: whoever waits for another process to migrate says so, and gives
 // up when nobody does.
 func TestWaitForMigrationIsSaid(t *testing.T) { // not parallel: the log is everybody's
-	var log syncBuffer
+	var log testenv.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
@@ -327,24 +326,6 @@ func TestWaitForMigrationIsSaid(t *testing.T) { // not parallel: the log is ever
 	if s, err := ReadSchema(t.Context(), dsn); err != nil || s.Migrating || !s.Current() {
 		t.Errorf("in the end: %+v, %v", s, err)
 	}
-}
-
-// syncBuffer is a buffer for several.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // TestMigrationsExpand: what takes something away says since when nobody uses it.

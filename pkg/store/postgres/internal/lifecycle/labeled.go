@@ -90,10 +90,11 @@ func (s *Transitions) Prioritize(ctx context.Context, tenant string, q store.Pri
 	if err != nil {
 		return 0, err
 	}
-	const those = `SELECT id FROM live_jobs WHERE id = ANY($1) AND state = 'queued' AND priority <> $2 ORDER BY id`
-	statement := `WITH q AS (` + those + ` FOR UPDATE) UPDATE live_jobs j SET priority = $2 FROM q WHERE j.id = q.id`
+	statement := `
+		WITH q AS (SELECT id FROM live_jobs WHERE id = ANY($1) AND state = 'queued' AND priority <> $2 ORDER BY id FOR UPDATE)
+		UPDATE live_jobs j SET priority = $2 FROM q WHERE j.id = q.id`
 	if q.DryRun {
-		statement = those
+		statement = `SELECT id FROM live_jobs WHERE id = ANY($1) AND state = 'queued' AND priority <> $2`
 	}
 	for chunk := range slices.Chunk(waits, cancelChunk) {
 		err := s.db.Do(ctx, "prioritize", func(ctx context.Context) error {

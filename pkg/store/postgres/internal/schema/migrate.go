@@ -36,15 +36,16 @@ const versionTable = "schema_versions"
 // ErrRole if the role of dsn has no right to change the schema.
 func Migrate(ctx context.Context, dsn string) error {
 	err := withProvider(ctx, dsn, func(p *goose.Provider, db *sql.DB) error {
-		if _, err := backoff.Retry(ctx, func() (struct{}, error) {
+		_, err := backoff.Retry(ctx, func() (struct{}, error) {
 			_, err := p.Up(ctx)
+			if err == nil {
+				err = makePartitions(ctx, db)
+			}
 			return struct{}{}, permanentUnlessLocked(err)
 		}, backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, wait time.Duration) {
 			slog.WarnContext(ctx, "a table that a migration needs is in use, trying again", "error", err, "after", wait)
-		})); err != nil {
-			return err
-		}
-		return makePartitions(ctx, db)
+		}))
+		return err
 	})
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == pg.InsufficientPrivilege {
@@ -238,9 +239,11 @@ func migrationStep(files fs.FS, name string) (*goose.GoFunc, error) {
 	}}, nil
 }
 
+// permanentUnlessLocked has a step tried again that gave way to a fleet at work: it waited too long for a table, or it and a
+// statement waited for each other. Its transaction is undone.
 func permanentUnlessLocked(err error) error {
 	var refused *pgconn.PgError
-	if err == nil || errors.As(err, &refused) && refused.Code == pg.LockNotAvailable {
+	if err == nil || errors.As(err, &refused) && (refused.Code == pg.LockNotAvailable || refused.Code == pg.DeadlockDetected) {
 		return err
 	}
 	return backoff.Permanent(err)

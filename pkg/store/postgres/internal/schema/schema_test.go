@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -18,8 +19,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
@@ -325,6 +328,18 @@ func TestWaitForMigrationIsSaid(t *testing.T) { // not parallel: the log is ever
 	}
 	if s, err := ReadSchema(t.Context(), dsn); err != nil || s.Migrating || !s.Current() {
 		t.Errorf("in the end: %+v, %v", s, err)
+	}
+}
+
+// What gives way to a fleet at work is tried again, and nothing else.
+func TestMigrationsThatGiveWayAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	for code, again := range map[string]bool{pg.DeadlockDetected: true, pg.LockNotAvailable: true, pg.InsufficientPrivilege: false, pg.UndefinedTable: false} {
+		err := permanentUnlessLocked(fmt.Errorf("migrate: %w", &pgconn.PgError{Code: code}))
+		var permanent *backoff.PermanentError
+		if errors.As(err, &permanent) == again {
+			t.Errorf("%s: %v", code, err)
+		}
 	}
 }
 

@@ -105,6 +105,7 @@ func TestCheckersInLanguages(t *testing.T) {
 		`"limits":{"c++":{"wall":2},"cpp":{"wall":3}}`:                      `program.tests.limits: has cpp twice`,
 		`"stdio":[{"stdin_blob":"sha256:` + strings.Repeat("0", 64) + `"}]`: `program.tests.stdio[0].stdin_blob: sha256:0000`,
 		`"stdio":[{"wall":"20s"}],"limits":{"python":{"wall":2}}`:           `program.tests.stdio[0].wall: 40s is more than the whole job has`,
+		`"stdio":[{}],"case_wall":"20s","limits":{"python":{"wall":2}}`:     `program.tests.case_wall: 40s is more than the whole job has`,
 	} {
 		_, err := a.Job(context.Background(), "acme", "", []byte(`{"program":{"tests":{"code":"1",`+strings.Replace(in, `"checker"`, `"stdio":[{}],"checker"`, 1)+`}}}`))
 		if strings.HasPrefix(in, `"interactor"`) || strings.HasPrefix(in, `"limits":{"c`) {

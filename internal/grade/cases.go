@@ -58,7 +58,7 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 		r.Expected = expectation(c)
 		return r, nil
 	}
-	wall := g.share(c.Wall, i == len(g.Tests.Cases)-1 && g.Tests.Check == "" && len(g.Tests.Stdio) == 0)
+	wall := g.share(g.Tests.WallOf(c.Wall), i == len(g.Tests.Cases)-1 && g.Tests.Check == "" && len(g.Tests.Stdio) == 0)
 	f := caseFrame{Op: "case", ID: i + 1, Args: []json.RawMessage{}, Kwargs: map[string]json.RawMessage{}, Wall: wall.Seconds(), Ignore: runsOnly(c)}
 	for _, raw := range c.Args {
 		f.Args = append(f.Args, value.ShortInts(raw))

@@ -288,5 +288,26 @@ func TestMultipliers(t *testing.T) {
 		if got.Limits.Wall != c.wall || got.Limits.Memory != c.memory {
 			t.Errorf("%s: %+v", name, got.Limits)
 		}
+		_, got = firstCase(t, &job.Tests{Code: "print(1)", Limits: c.limits, CaseWall: second, Stdio: []job.Stdio{{Stdout: "1"}}})
+		if got.Limits.Wall != c.wall {
+			t.Errorf("%s with case_wall: %+v", name, got.Limits)
+		}
+	}
+}
+
+// case_wall limits the cases without a wall of their own.
+func TestCaseWall(t *testing.T) {
+	t.Parallel()
+	r := run(t, `{"code":"def f(x):\n    while x: pass\n    return x","function":"f","case_wall":"300ms","cases":[{"args":[1],"expected":1},{"args":[0],"expected":0,"wall":"2s"},{"args":[0],"expected":0}],
+		"stdio":[{"stdin":"","stdout":""}]}`)
+	var limits []string
+	for _, c := range r.Tests.Cases {
+		limits = append(limits, c.Limits.Wall.String())
+	}
+	if got := strings.Join(limits, " "); got != "300ms 2s 300ms 300ms" {
+		t.Errorf("the cases ran within %s", got)
+	}
+	if got := r.Tests.Cases[0]; got.Outcome != job.TimedOut {
+		t.Errorf("the endless loop: %+v", got)
 	}
 }

@@ -109,7 +109,7 @@ func (g *grading) mostOutput(d *caseData) int64 {
 // limits are those of one run: what the test says, within what the job has.
 func (g *grading) limits(s *job.Stdio, last bool) job.CaseLimits {
 	more, most := g.Tests.Multiplier(), g.Attempt.Plan.Policy.Memory
-	l := job.CaseLimits{Wall: job.Duration(g.share(job.Times(s.Wall, more.Wall), last).Round(time.Millisecond)), Memory: most}
+	l := job.CaseLimits{Wall: job.Duration(g.share(job.Times(g.Tests.WallOf(s.Wall), more.Wall), last).Round(time.Millisecond)), Memory: most}
 	if s.Memory > 0 {
 		l.Memory = min(l.Memory, job.Times(s.Memory, more.Memory))
 	}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -103,6 +104,9 @@ type Tests struct {
 	Stdio         []Stdio `json:"stdio,omitempty"`
 	StopOnFailure bool    `json:"stop_on_failure,omitempty"`
 
+	// CaseWall is the wall of each case and each stdio case that has none of its own.
+	CaseWall Duration `json:"case_wall,omitempty"`
+
 	// Language is that of the solution, a name or an alias of the catalogue; default python. Other languages than that
 	// can be graded by stdio alone.
 	Language string            `json:"language,omitempty"`
@@ -146,6 +150,9 @@ func (t *Tests) OfClass() bool {
 	name = name[strings.LastIndexByte(name, '.')+1:]
 	return name != "" && 'A' <= name[0] && name[0] <= 'Z' && !strings.Contains(name, "_")
 }
+
+// WallOf returns the wall of a case or stdio case: its own or, if that is 0, CaseWall. It returns 0 if neither is set.
+func (t *Tests) WallOf(own Duration) Duration { return cmp.Or(own, t.CaseWall) }
 
 // Case is one call of the function under test. One that expects nothing passes if the
 // call returns.

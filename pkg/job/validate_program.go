@@ -122,6 +122,9 @@ func (t *Tests) validate() error {
 	if err := t.validateLanguage(at); err != nil {
 		return err
 	}
+	if t.CaseWall < 0 || t.CaseWall > MaxWall {
+		return Invalid(at+".case_wall", "must be 0s to %s", MaxWall)
+	}
 	for i := range t.Cases {
 		if field, p := t.Cases[i].problem(); p != "" {
 			return Invalid(join(at+".cases["+strconv.Itoa(i)+"]", field), "%s", p)

@@ -163,6 +163,8 @@ var badSpecs = []struct{ in, want string }{
 	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"expected":1,"expected_exception":"E"}]}}}`, "program.tests.cases[0].expected_exception: excludes"},
 	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"expected":1,"weight":-1}]}}}`, "program.tests.cases[0].weight: must be 0 to 1000000"},
 	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"expected":1,"wall":"-1s"}]}}}`, "program.tests.cases[0].wall: must be 0s to 24h"},
+	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"expected":1}],"case_wall":"25h"}}}`, "program.tests.case_wall: must be 0s to 24h"},
+	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"expected":1}],"case_wall":2}}}`, "program.tests.case_wall: "},
 	{`{"program":{"tests":{"code":"1","function":"f","cases":[{"expected":1,"kwargs":{"1":1}}]}}}`, "program.tests.cases[0].kwargs.1: must be a python name"},
 	{`{"program":{"tests":{"code":"1","stdio":[{"stdin":"\u0000"}]}}}`, "program.tests.stdio[0].stdin: must not contain NUL"},
 	// Files.

@@ -92,26 +92,32 @@ func (p Policy) checkArgv(t *job.Tests) error {
 	return nil
 }
 
-// checkWalls refuses a test that is given more time than the whole job has. What a ceiling
-// took away nobody asked for.
+// checkWalls refuses a test with a wall above the job's own. It accepts one if a ceiling has lowered the job's wall.
 func (p Policy) checkWalls(t *job.Tests) error {
 	if p.Asked["wall"] != "" {
 		return nil
 	}
-	check := func(kind string, i int, wall job.Duration) error {
+	check := func(field string, wall job.Duration) error {
 		if wall <= p.Wall {
 			return nil
 		}
-		return job.Invalid(fmt.Sprintf("program.tests.%s[%d].wall", kind, i), "%s is more than the whole job has, policy.wall %s: raise that, or lower this", wall, p.Wall)
+		return job.Invalid("program.tests."+field, "%s is more than the whole job has, policy.wall %s: raise that, or lower this", wall, p.Wall)
+	}
+	if err := check("case_wall", t.CaseWall); err != nil {
+		return err
 	}
 	for i := range t.Cases {
-		if err := check("cases", i, t.Cases[i].Wall); err != nil {
+		if err := check(fmt.Sprintf("cases[%d].wall", i), t.Cases[i].Wall); err != nil {
 			return err
 		}
 	}
 	more := t.Multiplier().Wall
 	for i := range t.Stdio {
-		if err := check("stdio", i, job.Times(t.Stdio[i].Wall, more)); err != nil {
+		field := fmt.Sprintf("stdio[%d].wall", i)
+		if t.Stdio[i].Wall == 0 {
+			field = "case_wall"
+		}
+		if err := check(field, job.Times(t.WallOf(t.Stdio[i].Wall), more)); err != nil {
 			return err
 		}
 	}

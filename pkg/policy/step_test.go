@@ -99,6 +99,12 @@ func TestTestsHaveNoMoreTimeThanTheJob(t *testing.T) {
 	if err := p.CheckSpec(spec(31 * time.Second)); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("more than the job's: %v, want %s…", err, want)
 	}
+	defaulted := spec(0)
+	defaulted.Program.Tests.CaseWall = job.Duration(31 * time.Second)
+	const wantDefault = "program.tests.case_wall: 31s is more than the whole job has, policy.wall 30s"
+	if err := p.CheckSpec(defaulted); err == nil || !strings.HasPrefix(err.Error(), wantDefault) {
+		t.Errorf("a default above the job's wall: %v, want %s…", err, wantDefault)
+	}
 	p.Asked = map[string]string{"wall": "1m"}
 	if err := p.CheckSpec(spec(31 * time.Second)); err != nil {
 		t.Errorf("more than a ceiling left: %v", err)

@@ -149,3 +149,14 @@ def test_bad_arguments(client: assay.Client, options: dict[str, object], match: 
     given = {"solutions": ["x = 1"] * 2, "tests": CASES, **options}
     with pytest.raises((ValueError, TypeError, assay.InvalidError), match=match):
         client.grade(**given)  # type: ignore[arg-type]
+
+
+def test_case_wall_limits_each_case(client: assay.Client) -> None:
+    """The default of grade is for cases without a wall and for tests without a case_wall."""
+    solution = "def f(x):\n    while x: pass\n    return x\n"
+    cases = [{"args": [1], "expected": 1}, {"args": [0], "expected": 0, "wall": "3s"}, {"args": [0], "expected": 0}]
+    tests = [{"function": "f", "cases": cases}, {"function": "f", "cases": cases, "case_wall": "1s"}]
+    rewards = client.grade([solution] * 2, tests, case_wall=0.5)
+    limits = [[c.limits.wall for c in r.record.tests.cases] for r in rewards.results]
+    assert limits == [["500ms", "3s", "500ms"], ["1s", "3s", "1s"]]
+    assert rewards == [2 / 3] * 2

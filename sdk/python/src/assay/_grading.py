@@ -128,10 +128,14 @@ class Rewards(list["float | None"]):
 
 
 class Solutions:
-    """Solutions with their tests and labels, as jobs."""
+    """Solutions with their tests and labels, as jobs. The defaults are for fields that tests leave out."""
 
     def __init__(
-        self, solutions: Iterable[str], tests: Tests | Iterable[Tests], labels: Sequence[Mapping[str, str]] | None
+        self,
+        solutions: Iterable[str],
+        tests: Tests | Iterable[Tests],
+        labels: Sequence[Mapping[str, str]] | None,
+        defaults: Mapping[str, Any],
     ) -> None:
         code = list(solutions)
         for i, c in enumerate(code):
@@ -144,7 +148,9 @@ class Solutions:
                 raise ValueError(f"{what}: there are {n} for {len(code)} solutions")
         self.labels: list[Mapping[str, str]] = list(labels) if labels is not None else [{} for _ in code]
         self._code = code
-        self._tests: list[dict[str, Any]] = [to_json(t) for t in ([cast("Tests", tests)] if one else each)]
+        self._tests: list[dict[str, Any]] = [
+            {**defaults, **to_json(t)} for t in ([cast("Tests", tests)] if one else each)
+        ]
         self._one = one
 
     def __len__(self) -> int:

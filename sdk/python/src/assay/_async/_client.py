@@ -269,6 +269,7 @@ class AsyncClient:
         *,
         labels: Sequence[Mapping[str, str]] | None = None,
         reward: RewardOf = "score",
+        case_wall: float | str | timedelta | None = None,
         policy: PolicyLike | None = None,
         image: str | None = None,
         attempts: int = 3,
@@ -290,6 +291,8 @@ class AsyncClient:
                 outcomes divide by them.
             reward: "score": weighted share of tests that passed, 0 to 1; "pass": 1 if all did, else 0; or a function of
                 the result, which is called for solutions that ran, only.
+            case_wall: seconds, or a duration such as "2s", that each case and stdio case without a wall may take. It
+                must not exceed the policy's wall, which limits all cases of a solution together.
             policy: what a solution may do.
             attempts: how often a solution is run of which nothing is known yet: an outcome of the fleet's never becomes
                 a reward.
@@ -306,7 +309,7 @@ class AsyncClient:
         """
         grading = AsyncGrading(
             self.map, solutions, tests, labels, reward=reward, attempts=attempts, on_error=on_error, timeout=timeout,
-            key=key,
+            key=key, case_wall=case_wall,
         )  # fmt: skip
         return await grading.rewards(
             progress, {"policy": policy, "image": image, "name": name, "label_caps": label_caps, "chunk": chunk}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Literal
 
 from .._errors import APIError, ProgramError, Timeout
 from .._grading import CODE, RewardOf, Rewards, Solutions, Tests, failed, reward_of, worth_another
 from .._progress import Progress, reporter
 from .._result import Result
-from .._units import Deadline
+from .._units import Deadline, duration
 from ._stream import AsyncResultStream
 
 
@@ -28,6 +29,7 @@ class AsyncGrading:
         on_error: Literal["raise", "none"],
         timeout: float | None,
         key: str | None,
+        case_wall: float | str | timedelta | None,
     ) -> None:
         if on_error not in ("raise", "none"):
             raise ValueError("on_error: must be 'raise' or 'none'")
@@ -38,7 +40,9 @@ class AsyncGrading:
         if key is not None and not 1 <= len(key) <= 190:
             raise ValueError("key: has 1 to 190 characters")
         self._map = map
-        self._solutions = Solutions(solutions, tests, labels)
+        self._solutions = Solutions(
+            solutions, tests, labels, {} if case_wall is None else {"case_wall": duration(case_wall)}
+        )
         self._reward: RewardOf = reward
         self._attempts = attempts
         self._on_error = on_error

@@ -1882,6 +1882,7 @@ class ProgramTests(Model):
     """A JSON object of the API, ProgramTests.
 
     Attributes:
+        case_wall: Wall of each case and each stdio case that has none of its own. It must not exceed policy.wall.
         cases: Calls of function. A case that expects nothing passes if the call returns.
         checker: A program that decides on the output of each stdio case (checker), or that talks with the program of
             each and decides on it (interactor). It runs in a sandbox of its own; its failure is a check_error. It has
@@ -1909,6 +1910,7 @@ class ProgramTests(Model):
             check_error.
     """
 
+    case_wall: str | None = None
     cases: list[ProgramTestsCasesItem] | None = None
     check: str | None = None
     checker: Checker | None = None

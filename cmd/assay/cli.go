@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	parser, err := kong.New(&c,
 		kong.Name("assay"),
 		kong.Description("Run untrusted programs under capability policies: one, or a million."),
-		kong.Vars{"outcomes": outcomes()},
+		kong.Vars{"outcomes": enum(job.Outcomes), "failures": enum(job.Failures())},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exited(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
@@ -112,10 +112,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return a.report(parsed.Run(a, &clikeys.Env{Ctx: ctx, Client: a.client, JSON: a.JSON, Out: stdout, Err: stderr}))
 }
 
-// outcomes are those that flags take, with commas between them.
-func outcomes() string {
+// enum joins outcomes for the enum tag of a flag.
+func enum(outcomes []job.Outcome) string {
 	var all []string
-	for _, o := range job.Outcomes {
+	for _, o := range outcomes {
 		all = append(all, string(o))
 	}
 	return strings.Join(all, ",")

@@ -49,6 +49,8 @@ func TestBrowseABatch(t *testing.T) {
 	for query, want := range map[string][]string{
 		"":                               {"job 4", "job 3", "job 2", "job 1", "job 0"},
 		"failed=true":                    {"job 4", "job 3"},
+		"failure=failed":                 {"job 4", "job 3"},
+		"failure=timed_out":              nil,
 		"failed=true&name=job+3":         {"job 3"},
 		"name_prefix=job&label=n%3D1":    {"job 1"},
 		"message=EXIT+code+1":            {"job 4", "job 3"},
@@ -74,7 +76,7 @@ func TestBrowseABatch(t *testing.T) {
 	}
 	var s store.BatchSummary
 	f.want(http.StatusOK, &s, "GET", at+"/summary", "")
-	if len(s.Clusters) != 1 || s.Clusters[0].Jobs != 2 || s.Sampled != 5 {
+	if len(s.Clusters) != 1 || s.Clusters[0].Jobs != 2 || s.Sampled != 5 || s.Failures[job.Failed] != 2 || s.Clusters[0].Failure != job.Failed {
 		t.Errorf("summary %+v", s)
 	}
 	var c store.Comparison
@@ -97,7 +99,7 @@ func TestBrowseABatch(t *testing.T) {
 		at + "/jobs?message=" + strings.Repeat("x", 300): "message", at + "/jobs?name=%00": "name", at + "/jobs?fields=nam": "fields", at + "/map?after=x": "after", at + "/map?limit=0": "limit",
 		at + "/compare/x": "id", at + "/compare/" + string(b.ID) + "?from=-1": "from", "/v1/batches/states?id=x": "id", "/v1/batches/states": "id", "/v1/batches?open=yes": "open", "/v1/admin/actions?limit=": "limit",
 		"/v1/jobs?tenant=0.5": "tenant", "/v1/batches?tenant=" + strings.Repeat("x", 64): "tenant", "/v1/keys?tenant=0.5": "tenant",
-		"/v1/jobs?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z": "until", at + "/results?outcome=good": "outcome",
+		"/v1/jobs?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z": "until", at + "/results?outcome=good": "outcome", at + "/jobs?failure=succeeded": "failure", "/v1/jobs?failure=tle": "failure",
 	} {
 		var p api.ProblemDetails
 		f.want(http.StatusUnprocessableEntity, &p, "GET", path, "")

@@ -97,7 +97,7 @@ func clustersOf(path string, all []store.FailureCluster) (out []clusterRow) {
 		if i == 20 {
 			break
 		}
-		out = append(out, clusterRow{c, path + "?" + url.Values{"outcome": {string(c.Outcome)}}.Encode() + "#jobs"})
+		out = append(out, clusterRow{c, path + "?" + url.Values{"failure": {string(c.Failure)}}.Encode() + "#jobs"})
 	}
 	return out
 }

@@ -16,6 +16,7 @@ type jobsPage struct {
 	More     bool
 	Filter   url.Values
 	Outcomes []job.Outcome
+	Failures []job.Outcome
 	States   []job.State
 	OfBatch  bool
 	Wrong    string // with the filters
@@ -28,7 +29,7 @@ func (p jobsPage) Chosen(name string, value any) bool { return p.Filter.Get(name
 func (p jobsPage) Given(name string) string { return p.Filter.Get(name) }
 
 // jobFilters are the parameters of the page that are the API's.
-var jobFilters = []string{"state", "outcome", "failed", "batch", "label", "since", "until", "name_prefix", "image", "worker", "message", "min_duration", "max_duration"}
+var jobFilters = []string{"state", "outcome", "failed", "failure", "batch", "label", "since", "until", "name_prefix", "image", "worker", "message", "min_duration", "max_duration"}
 
 // filterOf reads the filters that are set: forms send empty ones, too.
 func filterOf(q url.Values) url.Values {
@@ -46,7 +47,7 @@ func filterOf(q url.Values) url.Values {
 // jobsOf asks the API, at a path of its, for the jobs that the filters in the address choose. What is wrong with a filter is
 // said beside it.
 func (v *visit) jobsOf(path, at string) (jobsPage, error) {
-	p := jobsPage{At: at, Filter: filterOf(v.r.URL.Query()), Outcomes: job.Outcomes, States: job.States, OfBatch: path != "/v1/jobs"}
+	p := jobsPage{At: at, Filter: filterOf(v.r.URL.Query()), Outcomes: job.Outcomes, Failures: job.Failures(), States: job.States, OfBatch: path != "/v1/jobs"}
 	if p.OfBatch {
 		p.Filter.Del("batch")
 	}

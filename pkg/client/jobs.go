@@ -171,6 +171,7 @@ type JobFilter struct {
 	Since   time.Time         // submitted then or later; zero: ever
 	Until   time.Time         // submitted before; zero: up to now
 	Failed  bool              // it is over, and did not succeed
+	Failure job.Outcome       // its failure class, as in job.Summary; empty: any
 
 	Name, NamePrefix, Image, Worker string
 	MinDuration, MaxDuration        time.Duration // from its start to its end, or to now; 0: any

@@ -19,9 +19,11 @@ type BatchSummary struct {
 	Sampled   int64 `json:"sampled"`
 	SampledOf int64 `json:"sampled_of"`
 
-	Reasons   map[job.Reason]int64 `json:"reasons"`   // of jobs whose end infrastructure is to blame for
-	Durations []DurationBucket     `json:"durations"` // from the shortest on
-	Clusters  []FailureCluster     `json:"clusters"`  // the largest first
+	Reasons map[job.Reason]int64 `json:"reasons"` // of jobs whose end infrastructure is to blame for
+	// Failures counts the failed jobs by failure class: the outcome or, if tests failed, the outcome of the first failed case.
+	Failures  map[job.Outcome]int64 `json:"failures,omitempty"`
+	Durations []DurationBucket      `json:"durations"` // from the shortest on
+	Clusters  []FailureCluster      `json:"clusters"`  // the largest first
 }
 
 // DurationBucket is how many jobs took so long: up to UpTo, and longer than the bucket before. What did not run is in none.
@@ -33,6 +35,7 @@ type DurationBucket struct {
 // FailureCluster is jobs that seem to have failed in the same way.
 type FailureCluster struct {
 	Outcome   job.Outcome `json:"outcome"`
+	Failure   job.Outcome `json:"failure,omitempty"`   // their failure class
 	Exception string      `json:"exception,omitempty"` // its type
 	Message   string      `json:"message,omitempty"`   // the first line of one of them, with what differs between them left out
 	Jobs      int64       `json:"jobs"`

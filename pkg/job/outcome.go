@@ -31,6 +31,11 @@ var Outcomes = []Outcome{
 	ProcessLimit, Signaled, PolicyViolation, OutcomeCanceled, Expired, Lost, CheckError, SetupError, CompileError,
 }
 
+// Failures lists the failure classes: every outcome but Succeeded.
+func Failures() []Outcome {
+	return slices.DeleteFunc(slices.Clone(Outcomes), func(o Outcome) bool { return o == Succeeded })
+}
+
 // Valid reports whether o is one of Outcomes.
 func (o Outcome) Valid() bool { return slices.Contains(Outcomes, o) }
 

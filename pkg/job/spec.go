@@ -47,7 +47,8 @@ type Summary struct {
 	Priority int               `json:"priority,omitempty"`
 	State    State             `json:"state"`
 	Outcome  Outcome           `json:"outcome,omitempty"`
-	Reason   Reason            `json:"reason,omitempty"` // of the attempt that it ended with, if infrastructure is to blame
+	Failure  Outcome           `json:"failure,omitempty"` // its outcome or, if tests failed, that of the first failed case; empty: it did not fail
+	Reason   Reason            `json:"reason,omitempty"`  // of the attempt that it ended with, if infrastructure is to blame
 	Message  string            `json:"message,omitempty"`
 	Attempts int               `json:"attempts,omitempty"` // how often it was started
 	Worker   string            `json:"worker,omitempty"`   // on which it runs, or ended

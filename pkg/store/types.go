@@ -182,6 +182,7 @@ type JobFilter struct {
 	State   job.State         // empty: any
 	Outcome job.Outcome       // how it ended; empty: any, and not yet
 	Failed  bool              // it is over, and did not succeed
+	Failure job.Outcome       // its failure class, as in job.Summary; empty: any
 	Batch   job.ID            // empty: any, and none
 	Labels  map[string]string // its own or, for keys that it has not itself, its batch's
 	Since   time.Time         // submitted at or after; zero: ever

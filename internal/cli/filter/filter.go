@@ -18,6 +18,7 @@ type Jobs struct {
 	Since   time.Duration     `placeholder:"2h" help:"Those submitted in so long; none: ever."`
 
 	Failed      bool          `help:"Those that are over and did not succeed."`
+	Failure     string        `enum:",${failures}" default:"" placeholder:"CLASS" help:"Only jobs of this failure class: the outcome or, if tests failed, that of the first failed case."`
 	Name        string        `placeholder:"NAME" help:"Those with this name; with a * at its end, those whose name begins so."`
 	Image       string        `placeholder:"IMAGE" help:"Those that name this image."`
 	Worker      string        `placeholder:"WORKER" help:"Those that run on this worker, or ended there."`
@@ -28,7 +29,7 @@ type Jobs struct {
 
 // Filter is what the flags ask for.
 func (c *Jobs) Filter() client.JobFilter {
-	f := client.JobFilter{State: job.State(c.State), Outcome: job.Outcome(c.Outcome), Batch: job.ID(c.Batch), Labels: c.Label, Failed: c.Failed,
+	f := client.JobFilter{State: job.State(c.State), Outcome: job.Outcome(c.Outcome), Batch: job.ID(c.Batch), Labels: c.Label, Failed: c.Failed, Failure: job.Outcome(c.Failure),
 		Image: c.Image, Worker: c.Worker, Text: c.Message, MinDuration: c.MinDuration, MaxDuration: c.MaxDuration}
 	if prefix, ok := strings.CutSuffix(c.Name, "*"); ok {
 		f.NamePrefix = prefix

@@ -2,6 +2,7 @@ package top
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -78,6 +79,6 @@ func clusters(b *bytes.Buffer, s *fleet.BatchSummary) {
 	b.WriteByte('\n')
 	for _, c := range s.Clusters {
 		what := strings.TrimSpace(c.Exception + " " + c.Message)
-		fmt.Fprintf(b, "%6d %-16s %s  %s\n", c.Jobs, c.Outcome, show.Plain(what), c.Example)
+		fmt.Fprintf(b, "%6d %-16s %s  %s\n", c.Jobs, cmp.Or(c.Failure, c.Outcome), show.Plain(what), c.Example)
 	}
 }

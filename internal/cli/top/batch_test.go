@@ -19,7 +19,7 @@ func TestBatch(t *testing.T) {
 			Outcomes: map[job.Outcome]int64{job.Succeeded: 1, job.Exception: 2}},
 		Rate: 1.5, ETA: job.Duration(2 * time.Second), Sampled: 3, SampledOf: 3, Reasons: map[job.Reason]int64{job.ReasonLost: 1},
 		Durations: []fleet.DurationBucket{{UpToMS: 10, Jobs: 1}, {UpToMS: 100, Jobs: 2}},
-		Clusters:  []fleet.FailureCluster{{Outcome: job.Exception, Exception: "ValueError", Message: "bad\x1b[2J", Jobs: 2, Example: job.NewID()}},
+		Clusters:  []fleet.FailureCluster{{Outcome: job.Failed, Failure: job.TimedOut, Exception: "ValueError", Message: "bad\x1b[2J", Jobs: 2, Example: job.NewID()}},
 	}
 	look := Batch(func(context.Context) (*fleet.BatchSummary, error) { return s, nil })
 	v, err := look(t.Context())
@@ -27,7 +27,7 @@ func TestBatch(t *testing.T) {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	text := strings.Join(v.Lines, "\n")
-	for _, want := range []string{"nightly", "3 of 4 done", "1.5 jobs/s, 2s to go", "1 ended by failures of the fleet", "≤100ms", "ValueError bad", string(s.Clusters[0].Example)} {
+	for _, want := range []string{"nightly", "3 of 4 done", "1.5 jobs/s, 2s to go", "1 ended by failures of the fleet", "≤100ms", "timed_out        ValueError bad", string(s.Clusters[0].Example)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("without %q:\n%s", want, text)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -37,10 +38,13 @@ func Filter(q url.Values) (f store.JobFilter, err error) {
 // Outcome reads ?outcome=.
 func Outcome(r *http.Request) (job.Outcome, error) { return readOutcome(r.URL.Query()) }
 
-func readOutcome(q url.Values) (o job.Outcome, err error) {
-	text := q.Get("outcome")
-	if o = job.Outcome(text); text != "" && !o.Valid() {
-		return o, job.Invalid("outcome", "%.40q must be one of %s", text, strings.Trim(fmt.Sprint(job.Outcomes), "[]"))
+func readOutcome(q url.Values) (o job.Outcome, err error) { return oneOf(q, "outcome", job.Outcomes) }
+
+// oneOf reads a parameter that is an outcome of a list.
+func oneOf(q url.Values, name string, all []job.Outcome) (o job.Outcome, err error) {
+	text := q.Get(name)
+	if o = job.Outcome(text); text != "" && !slices.Contains(all, o) {
+		return o, job.Invalid(name, "%.40q must be one of %s", text, strings.Trim(fmt.Sprint(all), "[]"))
 	}
 	return o, nil
 }
@@ -57,6 +61,9 @@ func readEnd(q url.Values, f *store.JobFilter) (err error) {
 	}
 	if f.Outcome != "" && f.State != "" && f.State != f.Outcome.State() {
 		return job.Invalid("outcome", "is asked for with state %s, and no job has both", f.State)
+	}
+	if f.Failure, err = oneOf(q, "failure", job.Failures()); err != nil {
+		return err
 	}
 	f.Failed, err = web.Bool(q, "failed")
 	return err

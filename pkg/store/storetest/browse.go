@@ -3,7 +3,9 @@ package storetest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,6 +129,96 @@ func testBrowseWhileChanging(t *testing.T, open Open) {
 		if seen[j.ID] != 1 {
 			t.Errorf("job %s was seen %d times", j.ID, seen[j.ID])
 		}
+	}
+}
+
+// gradedResult is the result of a graded job that failed, by the outcomes and messages of its cases.
+func gradedResult(exception string, cases ...job.CaseResult) job.Result {
+	r := job.Result{Outcome: job.Failed, Message: "0 of 3 cases passed", Tests: &job.TestsResult{Failed: len(cases), Total: len(cases), Cases: cases}}
+	if exception != "" {
+		r.Exception = &job.ExceptionInfo{Type: exception, Message: "'k'", Traceback: "…"}
+	}
+	return r
+}
+
+// failureClasses are graded results by the failure class that they have.
+func failureClasses() map[job.Outcome]job.Result {
+	pass := job.CaseResult{Name: `a "passed":false,"outcome":"lost"`, Passed: true, Outcome: job.Succeeded, Got: `,"passed":false,"outcome":"lost"`}
+	long := strings.Repeat("1, ", 1000)
+	return map[job.Outcome]job.Result{
+		job.TimedOut:    gradedResult("", pass, job.CaseResult{Name: "slow", Outcome: job.TimedOut, Got: long, Expected: long, Message: "stopped after 2.5s"}, job.CaseResult{Name: "b", Outcome: job.Failed, Message: "wrong"}),
+		job.Failed:      gradedResult("KeyError", pass, job.CaseResult{Name: "b", Outcome: job.Failed, Message: "f(1): returned [1, 2], expected [1]"}, job.CaseResult{Name: "c", Outcome: job.Exception, Message: "f(2): raised KeyError: 'k'"}),
+		job.Exception:   gradedResult("KeyError", job.CaseResult{Name: "c", Outcome: job.Exception, Message: "f(2): raised KeyError: 'k'"}, job.CaseResult{Name: "slow", Outcome: job.TimedOut, Message: "stopped"}),
+		job.OutOfMemory: gradedResult("", job.CaseResult{Name: "big", Outcome: job.OutOfMemory, Message: "its memory was over"}, job.CaseResult{Name: "d", Outcome: job.OutcomeCanceled}),
+		job.Signaled:    gradedResult("", job.CaseResult{Name: "crash", Outcome: job.Signaled}),
+	}
+}
+
+// A graded job that failed has the failure class of its first failed case: in lists, in filters and in the summary.
+func testFailureClasses(t *testing.T, open Open) {
+	f := newFixture(t, open, Options{})
+	ctx := t.Context()
+	classes := failureClasses()
+	var jobs []store.NewJob
+	for _, o := range slices.Sorted(maps.Keys(classes)) {
+		jobs = append(jobs, newJob(string(o)))
+	}
+	jobs = append(jobs, newJob("plain time-out"), newJob("plain failure"), newJob("success"))
+	batch := f.submit(jobs...)
+	byID := map[job.ID]string{}
+	for i, name := range append(slices.Sorted(maps.Keys(classes)), "plain time-out", "plain failure", "success") {
+		byID[jobs[i].ID] = string(name)
+	}
+	for _, c := range f.run() {
+		switch name := byID[c.Job]; name {
+		case "plain time-out":
+			f.end(leaseOf(c), job.Result{Outcome: job.TimedOut})
+		case "plain failure":
+			f.end(leaseOf(c), job.Result{Outcome: job.Failed})
+		case "success":
+			f.end(leaseOf(c), job.Result{Outcome: job.Succeeded})
+		default:
+			f.end(leaseOf(c), classes[job.Outcome(name)])
+		}
+	}
+	page, err := f.BrowseJobs(ctx, tenant, store.JobQuery{JobFilter: store.JobFilter{Batch: batch}, Limit: 100})
+	f.must(err)
+	got := map[string]string{}
+	for _, j := range page.Jobs {
+		got[j.Name] = string(j.Failure) + ": " + j.Message
+	}
+	if diff := cmp.Diff(map[string]string{
+		"timed_out": "timed_out: stopped after 2.5s", "failed": "failed: f(1): returned [1, 2], expected [1]", "exception": "exception: f(2): raised KeyError: 'k'",
+		"out_of_memory": "out_of_memory: its memory was over", "signaled": "signaled: ",
+		"plain time-out": "timed_out: ", "plain failure": "failed: ", "success": ": ",
+	}, got); diff != "" {
+		t.Errorf("failure classes and messages (-want +got):\n%s", diff)
+	}
+	for class, want := range map[job.Outcome][]string{
+		job.TimedOut: {"plain time-out", "timed_out"}, job.Failed: {"failed", "plain failure"}, job.Exception: {"exception"},
+		job.OutOfMemory: {"out_of_memory"}, job.Signaled: {"signaled"}, job.Lost: nil,
+	} {
+		names := f.jobNames(store.JobFilter{Batch: batch, Failure: class}, 2)
+		slices.Sort(names)
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Errorf("jobs of class %s (-want +got):\n%s", class, diff)
+		}
+	}
+	s, err := f.BatchSummary(ctx, tenant, batch)
+	f.must(err)
+	if diff := cmp.Diff(map[job.Outcome]int64{job.TimedOut: 2, job.Failed: 2, job.Exception: 1, job.OutOfMemory: 1, job.Signaled: 1}, s.Failures); diff != "" {
+		t.Errorf("failures of the summary (-want +got):\n%s", diff)
+	}
+	var clusters []string
+	for _, c := range s.Clusters {
+		clusters = append(clusters, fmt.Sprintf("%s %s %s %s", c.Outcome, c.Failure, c.Exception, c.Message))
+	}
+	slices.Sort(clusters)
+	if diff := cmp.Diff([]string{
+		"failed exception KeyError f(…): raised KeyError: …", "failed failed  ", "failed failed  f(…): returned […], expected […]",
+		"failed out_of_memory  its memory was over", "failed signaled  ", "failed timed_out  stopped after …s", "timed_out timed_out  ",
+	}, clusters); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
 	}
 }
 

@@ -116,7 +116,7 @@ func testJobs(t *testing.T, open Open) {
 	f.must(err)
 	full, err := f.Job(ctx, tenant, over.ID)
 	f.must(err)
-	want := []job.Summary{{ID: over.ID, Name: "over", Labels: map[string]string{"k": "v"}, State: job.Finished, Outcome: job.Failed,
+	want := []job.Summary{{ID: over.ID, Name: "over", Labels: map[string]string{"k": "v"}, State: job.Finished, Outcome: job.Failed, Failure: job.Failed,
 		Tenant: tenant, Message: full.Result.Message, Attempts: 1, DurationMS: float64(full.EndedAt.Sub(full.StartedAt).Microseconds()) / 1000,
 		Worker: worker, CreatedAt: full.CreatedAt, StartedAt: full.StartedAt, EndedAt: full.EndedAt}}
 	if diff := cmp.Diff(want, page.Jobs, cmpopts.EquateApprox(0, 0.001)); diff != "" {

@@ -60,6 +60,7 @@ func Run(t *testing.T, open Open) {
 		{"browse jobs", testBrowseJobs},
 		{"browse while jobs change", testBrowseWhileChanging},
 		{"summary of a batch", testBatchSummary},
+		{"failure classes", testFailureClasses},
 		{"map of a batch", testBatchMap},
 		{"compare batches", testCompare},
 		{"browse batches", testBrowseBatches},

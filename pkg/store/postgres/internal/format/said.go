@@ -10,13 +10,26 @@ import (
 // in the text, without a body being parsed: text of programs stands in strings, where the quotes of a marker would be
 // escaped. What a value or a test has as JSON of its own may look like one; then a list says that.
 
-// Said is SQL for what Decode takes: what the record r says went wrong, in a few hundred characters. Of results that
-// succeeded that is their message, if they have one.
+// failedCase is SQL for the position in the record r at which its first failed case begins, and afterCase for the record
+// from the outcome of that case on, as far as the next case.
+const (
+	failedCase = `strpos(r.body, ',"passed":false,"outcome":"')`
+	afterCase  = `split_part(substr(r.body, ` + failedCase + ` + 27, 20000), '{"name":"', 1)`
+)
+
+// Failure is SQL for the failure class of the record r: its outcome or, if tests failed, the outcome of the first failed case.
+const Failure = `CASE WHEN r.outcome = 'failed' AND ` + failedCase + ` > 0
+	THEN coalesce(substring(substr(r.body, ` + failedCase + ` + 27, 20) FROM '^[a-z_]+'), r.outcome) ELSE r.outcome END`
+
+// Said is SQL for the input of Decode: why the record r is not a success, in a few hundred characters. If tests failed it is
+// the message of the first failed case. For successes it is their message, if any.
 const Said = `CASE
+	WHEN r.outcome = 'failed' AND ` + failedCase + ` > 0 THEN
+		't' || CASE WHEN strpos(r.body, ',"exception":{"type":"') > 0 THEN split_part(substr(r.body, strpos(r.body, ',"exception":{"type":"') + 22, 256), '"', 1) ELSE '' END
+		|| ' ' || substr(` + afterCase + `, greatest(strpos(` + afterCase + `, ',"message":"'), 1), 1000)
 	WHEN r.outcome <> 'succeeded' AND strpos(r.body, ',"exception":{"type":"') > 0 THEN 'e' || substr(r.body, strpos(r.body, ',"exception":{"type":"') + 22, 1000)
 	WHEN left(r.body, 11) = '"message":"' THEN 'm' || substr(r.body, 12, 1000)
 	WHEN r.outcome = 'succeeded' THEN ''
-	WHEN strpos(r.body, ',"passed":false,') > 0 THEN 't' || substr(r.body, strpos(r.body, ',"passed":false,'), 1000)
 	WHEN left(r.body, 12) = '"exit_code":' THEN 'xexit code ' || substr(r.body, 13, 8)
 	WHEN left(r.body, 10) = '"signal":"' THEN 's' || substr(r.body, 11, 20)
 	ELSE '' END`
@@ -40,9 +53,12 @@ func Decode(said string) (exception, message string) {
 			message, _ = cutString(rest)
 		}
 	case 't':
-		case_, _, _ := strings.Cut(rest, `{"name":"`) // the rest is of the next case
-		if _, after, ok := strings.Cut(case_, `"message":"`); ok {
+		exception, rest, _ = strings.Cut(rest, " ")
+		if _, after, ok := strings.Cut(rest, `"message":"`); ok {
 			message, _ = cutString(after)
+		}
+		if !strings.Contains(message, exception) { // a later case raised it
+			exception = ""
 		}
 	case 'x':
 		message, _, _ = strings.Cut(rest, ",")

@@ -60,7 +60,7 @@ func listJobs(table string) string {
 	return `
 SELECT j.id, j.batch_id, t.name, j.identity, j.state, j.outcome, j.worker, j.created_at, j.began, j.ended_at,
 	coalesce(extract(epoch FROM coalesce(j.ended_at, now()) - j.began) * 1000, 0)::float8,
-	j.priority, j.earlier, coalesce(r.reason, ''), coalesce(r.lease > 0, j.state = 'running'), coalesce(` + format.Said + `, ''), ` + format.Image + `
+	j.priority, j.earlier, coalesce(r.reason, ''), coalesce(r.lease > 0, j.state = 'running'), coalesce(` + format.Said + `, ''), coalesce(` + format.Failure + `, ''), ` + format.Image + `
 FROM (
 	SELECT j.id, j.batch_id, j.tenant_id, j.identity, j.state, j.outcome, CASE WHEN j.state IN ('queued', 'dispatched') THEN '' ELSE coalesce(j.worker, '') END AS worker,
 		j.created_at, ` + started + ` AS began, j.ended_at, j.priority, j.earlier
@@ -68,6 +68,8 @@ FROM (
 	WHERE j.id < $1 AND j.id >= $2 AND ($3::integer = 0 OR j.tenant_id = $3) AND ($4 = '' OR j.state || '' = $4) AND ($8 = '' OR j.outcome || '' = $8)
 		AND ($5::uuid IS NULL OR j.batch_id = $5) AND (b.id IS NULL OR b.sealed_at IS NOT NULL)
 		AND (NOT $9::boolean OR j.outcome || '' <> 'succeeded')
+		AND ($17 = '' OR j.outcome || '' = $17 AND $17 <> 'failed' OR j.outcome || '' = 'failed' AND EXISTS (
+			SELECT FROM results r WHERE r.id = j.id AND r.id < $1 AND r.id >= $2 AND ` + format.Failure + ` = $17))
 		AND ($10 = '' OR CASE WHEN j.state IN ('queued', 'dispatched') THEN '' ELSE j.worker END = $10)
 		AND ($11::bigint = 0 OR coalesce(j.ended_at, now()) - ` + started + ` >= $11::bigint * interval '1 microsecond')
 		AND ($12::bigint = 0 OR coalesce(j.ended_at, now()) - ` + started + ` <= $12::bigint * interval '1 microsecond')
@@ -136,7 +138,7 @@ func (s *Reader) lookFor(ctx context.Context, table string, tenant int32, q stor
 // costOf is how many times as much as a plain look at a job one with the filter costs.
 func costOf(f store.JobFilter) int64 {
 	switch {
-	case f.Text != "" || f.Image != "":
+	case f.Text != "" || f.Image != "" || f.Failure != "":
 		return readsBodies
 	case len(f.Labels) > 0 || f.Name != "" || f.NamePrefix != "":
 		return readsLabels
@@ -227,7 +229,7 @@ func (s *Reader) listJobs(ctx context.Context, sql string, tenant int32, q store
 		batch = pg.UUID(q.Batch)
 	}
 	rows, err := s.db.Pool.Query(ctx, sql, pg.UUID(from), pg.UUID(to), tenant, string(q.State), batch, pg.LabelsText(q.Labels), q.Limit, string(q.Outcome),
-		q.Failed, q.Worker, q.MinDuration.Microseconds(), q.MaxDuration.Microseconds(), q.Name, q.NamePrefix, q.Image, spellings(q.Text))
+		q.Failed, q.Worker, q.MinDuration.Microseconds(), q.MaxDuration.Microseconds(), q.Name, q.NamePrefix, q.Image, spellings(q.Text), string(q.Failure))
 	if err != nil {
 		return page, before, err
 	}
@@ -286,17 +288,20 @@ func scanSummary(row pgx.Row) (j job.Summary, bytes int, err error) {
 	var started, ended *time.Time
 	var ran bool
 	if err := row.Scan(&id, &batch, &j.Tenant, &identity, &j.State, &outcome, &j.Worker, &j.CreatedAt, &started, &ended, &j.DurationMS,
-		&j.Priority, &j.Attempts, &j.Reason, &ran, &said, &j.Image); err != nil {
+		&j.Priority, &j.Attempts, &j.Reason, &ran, &said, &j.Failure, &j.Image); err != nil {
 		return j, 0, err
 	}
 	j.ID, j.BatchID, j.StartedAt, j.EndedAt = pg.JobID(id), pg.BatchID(batch), pg.OrZero(started), pg.OrZero(ended)
 	if outcome != nil {
 		j.Outcome = *outcome
 	}
+	if j.Outcome == job.Succeeded {
+		j.Failure = ""
+	}
 	if ran {
 		j.Attempts++
 	}
-	if exception, message := format.Decode(said); exception != "" {
+	if exception, message := format.Decode(said); !strings.Contains(message, exception) {
 		j.Message = strings.TrimSuffix(exception+": "+message, ": ")
 	} else {
 		j.Message = message

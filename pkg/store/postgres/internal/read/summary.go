@@ -33,9 +33,9 @@ const (
 // distances: what comes at even ones as well would be all there is, or nothing. What was deleted left gaps.
 func sample(batch job.ID) string {
 	return `
-SELECT r.id, r.outcome, r.reason, coalesce(extract(epoch FROM j.ended_at - j.started_at) * 1000, -1)::float8, r.said
+SELECT r.id, r.outcome, r.failure, r.reason, coalesce(extract(epoch FROM j.ended_at - j.started_at) * 1000, -1)::float8, r.said
 FROM generate_series(0, $2::bigint - 1) AS i (n), LATERAL (
-		SELECT r.id, r.outcome, r.reason, CASE WHEN r.outcome = 'succeeded' THEN '' ELSE ` + format.Said + ` END AS said FROM results r
+		SELECT r.id, r.outcome, ` + format.Failure + ` AS failure, r.reason, CASE WHEN r.outcome = 'succeeded' THEN '' ELSE ` + format.Said + ` END AS said FROM results r
 		WHERE r.batch_id = $1 AND r.seq = 1 + i.n * $3::bigint / $2::bigint + abs(hashint8(i.n)::bigint) % greatest($3::bigint / $2::bigint, 1)
 			AND r.seq > 0 AND ` + pg.SinceDay("r.id", batch) + ` LIMIT 1) r, LATERAL (
 		SELECT j.started_at, j.ended_at FROM jobs j WHERE j.id = r.id AND ` + pg.SinceDay("j.id", batch) + ` LIMIT 1) j`
@@ -71,7 +71,7 @@ func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) 
 
 // rate fills in how fast the batch is, and returns the last number of its records.
 func (s *Reader) rate(ctx context.Context, sum *store.BatchSummary) (last int64, err error) {
-	sum.Reasons, sum.Durations, sum.Clusters = map[job.Reason]int64{}, []store.DurationBucket{}, []store.FailureCluster{}
+	sum.Reasons, sum.Failures, sum.Durations, sum.Clusters = map[job.Reason]int64{}, map[job.Outcome]int64{}, []store.DurationBucket{}, []store.FailureCluster{}
 	var n int64
 	var seconds float64
 	err = s.db.Pool.QueryRow(ctx, lately(sum.Batch.ID), pg.UUID(sum.Batch.ID), summaryRate).Scan(&n, &last, &seconds)
@@ -95,11 +95,11 @@ func (s *Reader) sample(ctx context.Context, sum *store.BatchSummary, last int64
 	}
 	buckets, clusters := map[int]int64{}, map[clusterKey]*store.FailureCluster{}
 	var id pgtype.UUID
-	var outcome job.Outcome
+	var outcome, failure job.Outcome
 	var reason job.Reason
 	var ms float64
 	var said string
-	_, err = pgx.ForEachRow(rows, []any{&id, &outcome, &reason, &ms, &said}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &outcome, &failure, &reason, &ms, &said}, func() error {
 		sum.Sampled++
 		if reason != job.ReasonNone {
 			sum.Reasons[reason]++
@@ -108,7 +108,8 @@ func (s *Reader) sample(ctx context.Context, sum *store.BatchSummary, last int64
 			buckets[bucketOf(ms)]++
 		}
 		if outcome != job.Succeeded {
-			cluster(clusters, outcome, said, pg.JobID(id))
+			sum.Failures[failure]++
+			cluster(clusters, clusterKey{outcome: outcome, failure: failure}, said, pg.JobID(id))
 		}
 		return nil
 	})
@@ -129,22 +130,25 @@ func (s *Reader) sample(ctx context.Context, sum *store.BatchSummary, last int64
 func bucketOf(ms float64) int { return max(int(math.Ceil(math.Log2(max(ms, 1)))), 0) }
 
 type clusterKey struct {
-	outcome            job.Outcome
+	outcome, failure   job.Outcome
 	exception, message string
 }
 
 // differs is what of a message is different each time: numbers, addresses, ids, and what is quoted.
 var differs = regexp.MustCompile(`'[^']*'|"[^"]*"|0x[0-9a-fA-F]+|[0-9a-f]{8}-[0-9a-f-]{27}|-?\d+(\.\d+)?`)
 
-// cluster adds a failure to those that are like it.
-func cluster(all map[clusterKey]*store.FailureCluster, o job.Outcome, said string, id job.ID) {
+// enumerated is a list of such items, whose length differs as well.
+var enumerated = regexp.MustCompile(`…(, …)+`)
+
+// cluster adds a failure with the outcome and failure class of k to the group of its exception and message.
+func cluster(all map[clusterKey]*store.FailureCluster, k clusterKey, said string, id job.ID) {
 	exception, message := format.Decode(said)
 	message, _, _ = strings.Cut(message, "\n")
-	message = differs.ReplaceAllString(clip(message, maxExplained), "…")
-	k := clusterKey{o, exception, message}
+	message = enumerated.ReplaceAllString(differs.ReplaceAllString(clip(message, maxExplained), "…"), "…")
+	k.exception, k.message = exception, message
 	c := all[k]
 	if c == nil {
-		c = &store.FailureCluster{Outcome: o, Exception: exception, Message: message, Example: id}
+		c = &store.FailureCluster{Outcome: k.outcome, Failure: k.failure, Exception: exception, Message: message, Example: id}
 		all[k] = c
 	}
 	c.Jobs++

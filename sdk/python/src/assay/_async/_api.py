@@ -435,6 +435,7 @@ class AsyncAPI:
         state: models.State | None = None,
         outcome: models.Outcome | None = None,
         failed: bool | None = None,
+        failure: models.Outcome | None = None,
         name: str | None = None,
         name_prefix: str | None = None,
         label: list[str] | None = None,
@@ -456,6 +457,8 @@ class AsyncAPI:
         Args:
             outcome: Jobs that ended so.
             failed: Jobs that are over and did not succeed.
+            failure: Jobs of this failure class: with this outcome or, if tests failed, with it as the outcome of the
+                first failed case.
             name: Jobs with this name.
             name_prefix: Jobs whose name begins so.
             label: KEY=VALUE, any number of times: jobs that have all of them, their own or, for keys that a job has
@@ -479,6 +482,7 @@ class AsyncAPI:
                 "state": state,
                 "outcome": outcome,
                 "failed": failed,
+                "failure": failure,
                 "name": name,
                 "name_prefix": name_prefix,
                 "label": label,
@@ -631,6 +635,7 @@ class AsyncAPI:
         state: models.State | None = None,
         outcome: models.Outcome | None = None,
         failed: bool | None = None,
+        failure: models.Outcome | None = None,
         batch: str | None = None,
         name: str | None = None,
         name_prefix: str | None = None,
@@ -657,6 +662,8 @@ class AsyncAPI:
         Args:
             outcome: Jobs that ended so.
             failed: Jobs that are over and did not succeed.
+            failure: Jobs of this failure class: with this outcome or, if tests failed, with it as the outcome of the
+                first failed case.
             batch: Jobs of this batch.
             name: Jobs with this name.
             name_prefix: Jobs whose name begins so.
@@ -681,6 +688,7 @@ class AsyncAPI:
                 "state": state,
                 "outcome": outcome,
                 "failed": failed,
+                "failure": failure,
                 "batch": batch,
                 "name": name,
                 "name_prefix": name_prefix,

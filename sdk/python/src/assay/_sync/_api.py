@@ -436,6 +436,7 @@ class API:
         state: models.State | None = None,
         outcome: models.Outcome | None = None,
         failed: bool | None = None,
+        failure: models.Outcome | None = None,
         name: str | None = None,
         name_prefix: str | None = None,
         label: list[str] | None = None,
@@ -457,6 +458,8 @@ class API:
         Args:
             outcome: Jobs that ended so.
             failed: Jobs that are over and did not succeed.
+            failure: Jobs of this failure class: with this outcome or, if tests failed, with it as the outcome of the
+                first failed case.
             name: Jobs with this name.
             name_prefix: Jobs whose name begins so.
             label: KEY=VALUE, any number of times: jobs that have all of them, their own or, for keys that a job has
@@ -480,6 +483,7 @@ class API:
                 "state": state,
                 "outcome": outcome,
                 "failed": failed,
+                "failure": failure,
                 "name": name,
                 "name_prefix": name_prefix,
                 "label": label,
@@ -630,6 +634,7 @@ class API:
         state: models.State | None = None,
         outcome: models.Outcome | None = None,
         failed: bool | None = None,
+        failure: models.Outcome | None = None,
         batch: str | None = None,
         name: str | None = None,
         name_prefix: str | None = None,
@@ -656,6 +661,8 @@ class API:
         Args:
             outcome: Jobs that ended so.
             failed: Jobs that are over and did not succeed.
+            failure: Jobs of this failure class: with this outcome or, if tests failed, with it as the outcome of the
+                first failed case.
             batch: Jobs of this batch.
             name: Jobs with this name.
             name_prefix: Jobs whose name begins so.
@@ -680,6 +687,7 @@ class API:
                 "state": state,
                 "outcome": outcome,
                 "failed": failed,
+                "failure": failure,
                 "batch": batch,
                 "name": name,
                 "name_prefix": name_prefix,

@@ -275,6 +275,7 @@ class BatchSummary(Model):
 
     Attributes:
         eta: How long the rest takes at that rate; none or 0s: not known.
+        failures: Failed jobs by failure class.
         rate: Jobs recorded a second, in the last minute.
         reasons: Jobs whose end infrastructure is to blame for, by reason.
         sampled: How many results the rest is from.
@@ -284,6 +285,7 @@ class BatchSummary(Model):
     clusters: list[FailureCluster]
     durations: list[DurationBucket]
     eta: str | None = None
+    failures: dict[str, int] | None = None
     rate: float
     reasons: dict[str, int]
     sampled: int
@@ -872,6 +874,7 @@ class FailureCluster(Model):
     Attributes:
         example: One of them.
         exception: Its type.
+        failure: Failure class: the outcome or, if tests failed, the outcome of the first failed case.
         message: The first line, with what differs between them left out.
         outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
             `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
@@ -883,6 +886,7 @@ class FailureCluster(Model):
 
     example: str
     exception: str | None = None
+    failure: Outcome | None = None
     jobs: int
     message: str | None = None
     outcome: Outcome
@@ -1143,8 +1147,9 @@ class JobSummary(Model):
     Attributes:
         attempts: How often it was started.
         duration_ms: From its start to its end, or to now.
-        message: What went wrong, in up to 200 characters: the message of its result, or its exception or first failed
-            test.
+        failure: Failure class: the outcome or, if tests failed, the outcome of the first failed case.
+        message: The cause of the failure, in up to 200 characters: the first failed case, the exception, or the
+            message of the result.
         outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
             `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
             `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
@@ -1160,6 +1165,7 @@ class JobSummary(Model):
     created_at: datetime
     duration_ms: float | None = None
     ended_at: datetime | None = None
+    failure: Outcome | None = None
     id: str
     image: str | None = None
     labels: dict[str, str] | None = None

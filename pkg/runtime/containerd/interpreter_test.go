@@ -42,7 +42,7 @@ func TestInterpreterWaits(t *testing.T) {
 			code: "import os, sys, resource\nprint(os.environ['A'], os.getcwd(), sys.stdin.read() == '', resource.getrlimit(resource.RLIMIT_NOFILE), sorted(os.listdir('/proc/self/fd')))",
 			env:  map[string]string{"A": "1"}, want: "1 /workspace True (99, 99) ['0', '1', '2', '3', '4']\n",
 		},
-		"environment": {"import os\nprint(sorted(os.environ))", nil, "['HOME', 'LANG', 'PATH', 'PYTHONDONTWRITEBYTECODE']\n"},
+		"environment": {"import os\nprint(sorted(os.environ))", nil, "['HOME', 'LANG', 'LOGNAME', 'PATH', 'PYTHONDONTWRITEBYTECODE', 'USER']\n"},
 		"afresh": { // an interpreter reads this when it starts
 			code: "import sys\nprint(sys.flags.optimize)", env: map[string]string{"PYTHONOPTIMIZE": "2"}, want: "2\n",
 		},

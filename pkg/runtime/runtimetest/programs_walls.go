@@ -51,11 +51,32 @@ func walls() []program {
 				if got["GIVEN"] != "a b=c" || got["HOME"] != "/tmp" {
 					t.Errorf("environment = %v", got)
 				}
-				ours := []string{"GIVEN", "HOME", "LANG", "PATH", "PYTHONDONTWRITEBYTECODE"} // the last is the image's
+				ours := []string{"GIVEN", "HOME", "LANG", "LOGNAME", "PATH", "PYTHONDONTWRITEBYTECODE", "USER"} // PYTHON… is the image's
 				if d := cmp.Diff(ours, slices.Sorted(maps.Keys(got))); d != "" {
 					t.Errorf("names (-want +got):\n%s", d)
 				}
 			}},
+		{name: "account", outcome: job.Succeeded, run: sh(`whoami; id -un; id -gn; echo "$USER $LOGNAME"; getent passwd 1000 | cut -d: -f6; echo ~; cd; touch probe`),
+			check: stdoutIs("assay\nassay\nassay\nassay assay\n/workspace\n/workspace\n")},
+		{name: "account in python", outcome: job.Succeeded, run: py(`
+import getpass, grp, os, pathlib, pwd
+user = pwd.getpwuid(os.getuid())
+print(getpass.getuser(), user.pw_name, grp.getgrgid(os.getgid()).gr_name)
+print(user.pw_dir == os.environ["HOME"] == os.path.expanduser("~") == str(pathlib.Path.home()), os.path.exists(user.pw_shell))
+(pathlib.Path.home() / ".cache" / "x").mkdir(parents=True)
+del os.environ["USER"], os.environ["LOGNAME"], os.environ["HOME"]
+print(getpass.getuser(), os.path.expanduser("~assay"))`), check: stdoutIs("assay assay assay\nTrue True\nassay /workspace\n")},
+		{name: "time zones", outcome: job.Succeeded, run: sh(`TZ=Asia/Tokyo date -d @0 +%H:%M%z; TZ=US/Eastern date -d @0 +%H:%M%z; date -d @0 +%H:%M%z`),
+			check: stdoutIs("09:00+0900\n19:00-0500\n00:00+0000\n")},
+		{name: "time zones in python", outcome: job.Succeeded, run: py(`
+import datetime, os, time, zoneinfo
+print(datetime.datetime(2024, 7, 1, 12, tzinfo=zoneinfo.ZoneInfo("America/New_York")).isoformat())
+print(zoneinfo.ZoneInfo("UTC"), "Europe/Paris" in zoneinfo.available_timezones())
+os.environ["TZ"] = "Europe/Berlin"
+time.tzset()
+print(time.tzname, time.strftime("%H", time.localtime(0)))`), check: stdoutIs("2024-07-01T12:00:00-04:00\nUTC True\n('CET', 'CEST') 01\n")},
+		{name: "locale", outcome: job.Succeeded, run: sh(`x=é測; echo ${#x}; locale charmap 2>&1; python3 -c 'import sys; print(sys.stdout.encoding, sys.getfilesystemencoding())'`),
+			check: stdoutIs("2\nUTF-8\nutf-8 utf-8\n")},
 		{name: "network", outcome: job.Succeeded, run: py(`
 import os, socket
 print([name for _, name in socket.if_nameindex()])

@@ -51,7 +51,7 @@ func (a *Attempt) Run(ctx context.Context) (*runtime.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.env = Environ(a.Image.Env, way.variables(), a.policy.Env.Set, a.Secrets)
+	a.env = Environ(a.Image, way.variables(), a.policy.Env.Set, a.Secrets)
 	a.mask = mask.New(slices.Collect(maps.Values(a.Secrets)))
 	if a.Gathered != nil {
 		a.Gathered(a.gather)

@@ -1,20 +1,23 @@
 package sandbox
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// Environ is the whole environment of a program: three defaults, the
-// image's, and then more, of which the later wins. It is sorted.
-func Environ(image []string, more ...map[string]string) []string {
+// Environ returns the whole environment of a program, sorted: the defaults, the
+// variables of the image, and then more. Later values replace earlier ones.
+func Environ(image Image, more ...map[string]string) []string {
+	user := cmp.Or(image.Login, UserName)
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME": "/workspace",
 		"LANG": "C.UTF-8",
+		"USER": user, "LOGNAME": user,
 	}
-	for _, e := range image {
+	for _, e := range image.Env {
 		if k, v, ok := strings.Cut(e, "="); ok {
 			env[k] = v
 		}

@@ -21,6 +21,7 @@ type Place struct {
 type Image struct {
 	Digest   string   // of its manifest or index
 	Env      []string // of its configuration
+	Login    string   // name of the user that programs run as; empty: UserName
 	Dir      string   // that commands start in; empty: it says none that they may enter
 	Note     string   // what a command's job is not told otherwise; empty: nothing
 	Packages []string // that an environment adds, as requirements with hashes

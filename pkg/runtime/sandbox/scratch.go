@@ -20,6 +20,9 @@ const (
 	ProgramGID = 1000
 )
 
+// UserName is the name of the user that programs run as, in images that have no other for its id.
+const UserName = "assay"
+
 // Scratch is the writable space of one slot: one tmpfs, mounted by the worker,
 // with a directory for each writable path. One file system for all of them
 // makes the disk limit hold for their sum, and since it is the worker's own

@@ -286,11 +286,11 @@ func (m *Store) reclaim(ctx context.Context) error {
 	return nil
 }
 
-// removeBase removes the snapshots that mountRoot made of a chain. It reports whether
-// nobody else has a view of them.
+// removeBase removes the snapshots that mountRoot made of a chain, those of earlier
+// releases included. It returns false if another worker has a view of them.
 func (m *Store) removeBase(ctx context.Context, chain string) (bool, error) {
 	sn := m.client.SnapshotService(Snapshotter)
-	for _, name := range []string{m.view(chain), baseName(chain)} {
+	for _, name := range []string{m.view(chain), m.formerView(chain), baseName(chain), formerBaseName(chain)} {
 		err := sn.Remove(ctx, name)
 		if errdefs.IsFailedPrecondition(err) {
 			return false, nil

@@ -56,5 +56,5 @@ func (img *Image) userNote() string {
 
 // Told is what programs are told of img.
 func (img *Image) Told() sandbox.Image {
-	return sandbox.Image{Digest: img.Digest, Env: img.Env, Dir: img.Dir, Note: img.userNote(), Packages: img.Packages}
+	return sandbox.Image{Digest: img.Digest, Env: img.Env, Login: img.Login, Dir: img.Dir, Note: img.userNote(), Packages: img.Packages}
 }

@@ -151,7 +151,7 @@ func (m *Store) isViewed(ctx context.Context, chain string) (viewed bool, err er
 	err = m.client.SnapshotService(Snapshotter).Walk(ctx, func(context.Context, snapshots.Info) error {
 		viewed = true
 		return nil
-	}, fmt.Sprintf("parent==%q", baseName(chain)))
+	}, fmt.Sprintf("parent==%q", baseName(chain)), fmt.Sprintf("parent==%q", formerBaseName(chain)))
 	if err != nil {
 		return false, fmt.Errorf("look for who uses it: %w", err)
 	}

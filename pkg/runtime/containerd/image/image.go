@@ -35,6 +35,7 @@ type Image struct {
 	Env    []string // of its configuration
 	Dir    string   // that commands start in by its configuration; empty: it says none that they may enter
 	User   string   // that its configuration names
+	Login  string   // name of the user that programs run as, see addAccounts
 	Rootfs string   // its root file system, mounted read-only on this host
 
 	// Own is the operator's image that this one is, or adds packages to. Only from

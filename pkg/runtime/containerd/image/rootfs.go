@@ -71,12 +71,18 @@ func (m *Store) mounted(chain string) *root {
 	return m.roots[chain]
 }
 
-// baseName is the snapshot of a chain of layers with the mountpoints, which all
-// workers of one containerd share, and view the one of it that this runtime mounts: as
-// long as any has one, the base cannot be removed.
-func baseName(chain string) string { return "assay.dev/base/" + chain }
+// baseName names the snapshot that adds the mountpoints and the accounts to a chain of
+// layers. All workers of one containerd share it.
+func baseName(chain string) string { return "assay.dev/base/2/" + chain }
 
+// formerBaseName is the name that earlier releases used for a snapshot without accounts.
+func formerBaseName(chain string) string { return "assay.dev/base/" + chain }
+
+// view names this runtime's view of the base. The base cannot be removed while a view exists.
 func (m *Store) view(chain string) string { return baseName(chain) + "/view/" + m.instance }
+
+// formerView is the view of the former base.
+func (m *Store) formerView(chain string) string { return formerBaseName(chain) + "/view/" + m.instance }
 
 // layers returns the directories behind a mounted root file system.
 func (m *Store) layers(rootfs string) ([]string, error) {
@@ -91,7 +97,7 @@ func (m *Store) layers(rootfs string) ([]string, error) {
 // keep protects a snapshot from containerd's garbage collection.
 var keep = map[string]string{"containerd.io/gc.root": "assay.dev"}
 
-// base returns the snapshot that adds the mountpoints to a chain of layers.
+// base returns the snapshot that adds the mountpoints and the accounts to a chain of layers.
 func (m *Store) base(ctx context.Context, chain string) (string, error) {
 	name := baseName(chain)
 	sn := m.client.SnapshotService(Snapshotter)
@@ -110,7 +116,12 @@ func (m *Store) base(ctx context.Context, chain string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("base snapshot: %w", err)
 	}
-	err = mount.WithTempMount(ctx, mounts, func(root string) error { return makeDirs(root, mountpoints) })
+	err = mount.WithTempMount(ctx, mounts, func(root string) error {
+		if err := makeDirs(root, mountpoints); err != nil {
+			return err
+		}
+		return addAccounts(root)
+	})
 	if err == nil {
 		err = sn.Commit(ctx, name, active, snapshots.WithLabels(keep))
 	}

@@ -29,7 +29,7 @@ func (m *Store) Stack(base *Image, add Addition) (*Image, error) {
 		return nil, err
 	}
 	img := &Image{
-		Name: base.Name, Digest: add.Digest, Env: base.Env, Dir: base.Dir, User: base.User, Own: base.Own,
+		Name: base.Name, Digest: add.Digest, Env: base.Env, Dir: base.Dir, User: base.User, Login: base.Login, Own: base.Own,
 		Rootfs: filepath.Join(m.dir, add.Name), Packages: add.Packages,
 	}
 	m.mu.Lock()

@@ -236,7 +236,7 @@ func (m *Store) prepare(ctx context.Context, ref string, img client.Image) (*Ima
 		return nil, err
 	}
 	out := &Image{Name: ref, Digest: img.Target().Digest.String(), Env: spec.Config.Env, Rootfs: root.dir, root: root,
-		Dir: workingDir(root.dir, spec.Config.WorkingDir), User: spec.Config.User}
+		Dir: workingDir(root.dir, spec.Config.WorkingDir), User: spec.Config.User, Login: userName(root.dir)}
 	if m.operators(ref, img.Labels()) {
 		out.Own = out
 	}

@@ -1,8 +1,8 @@
-"""What both ends of a graded solution do with code: they compile it, find the line at
-which it raised something, and make that exception anew at the other end.
+"""What both ends of a graded solution do with code.
 
-assay_wire has how an exception is said; nothing here reads from a stream. Standard
-library only, for Python 3.8 and later.
+They compile it, flush its output, find the line at which it raised an exception,
+and rebuild that exception at the other end. assay_wire encodes exceptions; nothing
+here reads from a stream. Standard library only, for Python 3.8 and later.
 """
 
 import builtins
@@ -40,6 +40,36 @@ def forget_code(*filenames):
 
     for name in filenames:
         linecache.cache.pop(name, None)
+
+
+_fflush = None
+
+
+def flush():
+    """Flush the output that Python and C have buffered. It never raises.
+
+    os._exit and signals skip C's own flush, so output of ctypes or of an extension
+    would be lost. Without ctypes there is no way to call fflush.
+    """
+    global _fflush
+    for name in "stdout", "stderr":
+        try:
+            getattr(sys, name).flush()
+        except BaseException:
+            pass
+    if _fflush is None:
+        if "_ctypes" not in sys.modules:
+            return
+        try:
+            import ctypes
+
+            _fflush = ctypes.CDLL(None).fflush
+        except BaseException:
+            return
+    try:
+        _fflush(None)
+    except BaseException:
+        pass
 
 
 # What both sides grade in their warm_up: some of what a job will do.

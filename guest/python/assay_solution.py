@@ -8,18 +8,22 @@ Standard library only, for Python 3.8 and later.
 """
 
 import _ast
+import _signal
 import _socket
 import json
 import os
 import sys
 import time
 
-from assay_code import SAMPLE, Errors, compile_code, forget_code, line_in, new_module, without_mark
+from assay_code import SAMPLE, Errors, compile_code, flush, forget_code, line_in, new_module, without_mark
 from assay_imports import Rules
 from assay_wire import MAX_TRACE, Channel, Codec, Gone, TooLarge, article, cut, shared_classes, show, type_name
 
 SOLUTION = "<solution>"
 KEEP = 100_000  # objects that one solution may have handed out
+
+# The solution may replace these in their modules.
+_getpid, _signal_of, _set_signal, _SIGCHLD, _SIG_DFL = os.getpid, _signal.getsignal, _signal.signal, _signal.SIGCHLD, _signal.SIG_DFL
 
 
 class Solution:
@@ -32,6 +36,7 @@ class Solution:
         self.by_reference = self.asked_class = False
         self.code = ""
         self.names = None  # of the module that the solution becomes, once there is one
+        self.process = _getpid()  # the only one that may answer
 
     def serve(self):
         while True:
@@ -45,7 +50,9 @@ class Solution:
         if op == "setup":
             return self.channel.send(self.prepare(m["setup"]) or {"op": "ready"})
         if op == "load":
-            self.channel.send(self.load(m))
+            loaded = self.load(m)
+            self.leave_child(loaded)
+            self.channel.send(loaded)
             if m.get("link"):  # the check asks from now on
                 self.channel = Channel(m["link"])
             return
@@ -57,7 +64,16 @@ class Solution:
             raise
         except BaseException as e:
             answer = {"op": "raise", "exception": self.exception(e)}
+        self.leave_child(answer)
+        flush()
         self.reply(answer)
+
+    def leave_child(self, answer):
+        """End a process that the solution forked, so that it does not answer for the solution."""
+        if _getpid() == self.process:
+            return
+        flush()
+        os._exit(1 if answer["op"] == "raise" else 0)
 
     def reply(self, answer):
         try:
@@ -131,11 +147,13 @@ class Solution:
     def case(self, m):
         """Run one case in a process of its own, so that none spoils the next."""
         n = m["id"]
+        flush()
+        # The child's end is only visible here while the solution neither ignores nor handles SIGCHLD.
+        handler = _signal_of(_SIGCHLD)
         try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except BaseException:
-            pass
+            _set_signal(_SIGCHLD, _SIG_DFL)
+        except ValueError:  # the solution serves from another thread
+            handler = None
         try:
             pid = os.fork()
         except OSError:  # not allowed: the worker replaces what breaks
@@ -145,10 +163,15 @@ class Solution:
             code = 70
             try:
                 os.setpgid(0, 0)
-                self.reply(self.one(m, n))
+                if handler is not None:
+                    _set_signal(_SIGCHLD, handler)
+                self.process = _getpid()
+                answer = self.one(m, n)
+                self.leave_child(answer)
+                self.reply(answer)
                 code = 0
             finally:
-                _flush()
+                flush()
                 os._exit(code)
         ended = {"op": "ended", "id": n}
         status, left = None, m["wall"]
@@ -162,7 +185,7 @@ class Solution:
                     kill(pid, 9)
                 except OSError:
                     pass
-            os.waitpid(pid, 0)
+            _wait(pid, 60)
         elif os.WIFSIGNALED(status):
             ended["signal"] = os.WTERMSIG(status)
         else:
@@ -332,6 +355,8 @@ class _Callback:
 
     def __call__(self, *args, **kwargs):
         codec, channel = self.side.codec, self.side.channel
+        if _getpid() != self.side.process:
+            raise RuntimeError("a function of the tests can only be called from the process that they called")
         channel.send({"op": "call", "ref": self.ref, "args": codec.encode(list(args)), "kwargs": {k: codec.encode(v) for k, v in kwargs.items()}})
         while True:
             m = channel.receive()
@@ -400,7 +425,10 @@ SPECIAL = {
 
 
 def _wait(pid, seconds):
-    """The status of a child, None if it takes longer."""
+    """Return the status of a child, or None if it takes longer.
+
+    The status is 0 if a thread of the solution has taken it.
+    """
     deadline = time.monotonic() + seconds
     try:
         import select
@@ -410,7 +438,10 @@ def _wait(pid, seconds):
         fd = -1
     try:
         while True:
-            done, status = os.waitpid(pid, os.WNOHANG)
+            try:
+                done, status = os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                return 0
             left = deadline - time.monotonic()
             if done:
                 return status
@@ -423,14 +454,6 @@ def _wait(pid, seconds):
     finally:
         if fd >= 0:
             os.close(fd)
-
-
-def _flush():
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BaseException:
-            pass
 
 
 def solution(fd):

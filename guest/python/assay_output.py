@@ -1,93 +1,149 @@
-"""What a session writes: python's own words, and what others write to the descriptors.
+"""The standard streams of a session, and the collection of all that is written to them.
 
 Standard library only, for Python 3.8 and later.
 """
 
 import collections
+import io
 import json
 import os
 import sys
 import threading
 
-MOST = 22 << 20  # bytes of JSON of both streams in an answer: what says it takes 24 MiB
+MOST = 22 << 20  # bytes of JSON of both streams in an answer, whose frame is at most 24 MiB
+STREAMS = (1, "stdout"), (2, "stderr")
+_getpid = os.getpid
 
 
-class Stream:
-    """One standard stream: what python writes, in order with the other's."""
+class Raw(io.FileIO):
+    """A standard stream of a session, unbuffered.
 
-    encoding, errors, closed = "utf-8", "backslashreplace", False
+    In the session's own process, Captured collects each write, in order with the other stream. A forked process
+    writes to the descriptor. Nothing closes the stream: a wrapper that a snippet drops would close it for all later snippets.
+    """
 
-    def __init__(self, captured, name, fd):
-        self.captured, self.name, self.fd = captured, name, fd
-        self.buffer = Raw(self)
-
-    def write(self, text):
-        if not isinstance(text, str):
-            raise TypeError("write() argument must be str, not %s" % type(text).__name__)
-        self.captured.add(self.name, text.encode("utf-8", "backslashreplace"))
-        return len(text)
-
-    def writelines(self, lines):
-        for line in lines:
-            self.write(line)
-
-    def flush(self):
-        pass
-
-    def isatty(self):
-        return False
-
-    def writable(self):
-        return True
-
-    def readable(self):
-        return False
-
-    seekable = readable
-
-    def fileno(self):
-        return self.fd
-
-
-class Raw:
-    def __init__(self, stream):
-        self.stream = stream
+    def __init__(self, captured, fd, name):
+        super().__init__(fd, "wb", closefd=False)
+        self.captured, self.stream, self.name = captured, name, "<%s>" % name
 
     def write(self, data):
-        self.stream.captured.add(self.stream.name, bytes(data))
+        if _getpid() != self.captured.pid:
+            return super().write(data)
+        data = bytes(data)
+        self.captured.add(self.stream, data)
         return len(data)
 
-    def flush(self):
+    def close(self):
         pass
+
+
+class Buffer(io.BufferedWriter):
+    """sys.stdout.buffer. It keeps nothing back, so that the order of the streams is known."""
+
+    def write(self, data):
+        n = super().write(data)
+        self.flush()
+        return n
+
+    def close(self):
+        self.flush()
+
+
+def encoding():
+    """The encoding and error handler of PYTHONIOENCODING, or those of a session."""
+    asked, _, errors = os.environ.get("PYTHONIOENCODING", "").partition(":")
+    return asked or "utf-8", errors
+
+
+def text(buffer, name):
+    """A text stream that passes everything on to buffer at once."""
+    codec, errors = encoding()
+    if name == "stderr" or not errors:
+        errors = "backslashreplace"
+    try:
+        stream = io.TextIOWrapper(buffer, codec, errors, line_buffering=True, write_through=True)
+    except LookupError:  # of an unknown name
+        stream = io.TextIOWrapper(buffer, "utf-8", "backslashreplace", line_buffering=True, write_through=True)
+    stream.mode = "w"
+    return stream
+
+
+def usable(stream):
+    """Whether snippets can go on with a stream that an earlier one left in sys."""
+    if stream is None:
+        return False
+    try:
+        return not (isinstance(stream, io.IOBase) and stream.closed)
+    except ValueError:  # it is detached
+        return False
 
 
 class Captured:
-    """What one execute writes: python's own words, and what others write to the descriptors.
+    """The output of one execution: of python's streams, and of the descriptors 1 and 2.
 
-    The latter go to files in memory, which are looked at whenever python writes,
-    so that the order of both is kept as well as it can be. Head and tail are kept.
+    The descriptors are files in memory. Captured reads them whenever python writes, so
+    that the order of both is kept as well as it can be. Head and tail are kept.
     """
 
     def __init__(self):
-        self.files = {}
-        for fd, name in ((1, "stdout"), (2, "stderr")):
-            f = os.memfd_create(name)
-            os.dup2(f, fd, True)
-            os.close(f)
-            self.files[name] = fd
-        # Opened once more to append: a truncated file begins at its beginning.
-        for name, fd in self.files.items():
-            f = os.open("/proc/self/fd/%d" % fd, os.O_RDWR | os.O_APPEND)
-            os.dup2(f, fd, True)
-            os.close(f)
         self.lock = threading.RLock()
+        self.files = {}  # by stream: a descriptor of its file that no snippet uses
+        self.buffers = {}
+        self.open()
+        self.restore(True)
+
+    def open(self):
+        """Make new files the descriptors 1 and 2, for this process to collect."""
+        self.close()
+        for fd, name in STREAMS:
+            f = os.memfd_create(name)
+            # Opened once more to append: a truncated file begins at its beginning.
+            self.files[name] = os.open("/proc/self/fd/%d" % f, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            os.close(f)
+            os.dup2(self.files[name], fd, True)
+        self.pid = _getpid()
         self.begin(0, 0)
-        sys.stdout, sys.stderr = Stream(self, "stdout", 1), Stream(self, "stderr", 2)
-        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+
+    def close(self):
+        for fd in self.files.values():
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+        self.files = {}
+
+    def restore(self, always=False):
+        """Replace streams in sys that are closed, detached or None. Python's other ways to redirect them stay."""
+        for fd, name in STREAMS:
+            for attribute in name, "__%s__" % name:
+                if always or not usable(getattr(sys, attribute, None)):
+                    setattr(sys, attribute, self.stream(fd, name) if attribute == name else getattr(sys, name))
+            try:
+                os.fstat(fd)
+            except OSError:  # a snippet closed it
+                os.dup2(self.files[name], fd, True)
+        try:
+            os.fstat(0)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDONLY)
+            if null:
+                os.dup2(null, 0)
+                os.close(null)
+        if not usable(getattr(sys, "stdin", None)):
+            sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "rb", closefd=False)), "utf-8", "surrogateescape")
+            sys.stdin.mode = "r"
+
+    def stream(self, fd, name):
+        buffer = self.buffers.get(name)
+        try:
+            buffer.raw.fileno()
+        except (AttributeError, ValueError):  # there is none yet, or its raw stream is detached
+            buffer = self.buffers[name] = Buffer(Raw(self, fd, name))
+        return text(buffer, name)
 
     def begin(self, stdout, stderr, kill=(), exceed=None):
         self.limits = {"stdout": stdout, "stderr": stderr}
-        self.kill, self.exceed = set(kill), exceed  # streams to be told of, and how
+        self.kill, self.exceed = set(kill), exceed  # exceed is called for each of kill that passes its limit
         self.total = {"stdout": 0, "stderr": 0}
         self.head, self.held = [], {"stdout": 0, "stderr": 0}
         self.tail, self.waiting = collections.deque(), {"stdout": 0, "stderr": 0}

@@ -55,6 +55,7 @@ SOL_SOCKET, SCM_RIGHTS = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
 # No call of libc here waits, so none need give python's lock away; _quick is for
 # those whose errors nobody asks for.
 libc = ctypes.PyDLL(None, use_errno=True)
+_fflush = harness._fflush = ctypes.PyDLL(None).fflush
 setns, unshare, prctl, capset, syscall = libc.setns, libc.unshare, libc.prctl, libc.capset, libc.syscall
 _quick, sigprocmask = ctypes.PyDLL(None).prctl, libc.sigprocmask
 chdir, close, dup2, getpid, putenv, read = os.chdir, os.close, os.dup2, os.getpid, os.putenv, os.read
@@ -257,7 +258,7 @@ def live(slot, program):
             asked = request()
         code = program(asked, RESULT)
     except SystemExit as e:
-        code = harness._exit_code(e.code)
+        code = harness._exit_code(e)
     except BaseException:
         import traceback
 

@@ -91,7 +91,7 @@ def prepare():
             result["violation"] = str(e)
             code = 1
         except SystemExit as e:
-            code = _exit_code(e.code)
+            code = _exit_code(e)
         except BaseException as e:
             failed = e
             code = 130 if isinstance(e, KeyboardInterrupt) else 1
@@ -296,14 +296,18 @@ def _future_flags(tree):
     return flags
 
 
-def _exit_code(code):
-    """What sys.exit(code) means to the interpreter."""
+def _exit_code(e):
+    """The exit code of a SystemExit, as the interpreter chooses it. A message goes to stderr."""
+    code = e.code
     if code is None:
         return 0
     if isinstance(code, int):
-        return code & 0xFF
+        code = int.__index__(code)
+        return code & 0xFF if -1 << 63 <= code < 1 << 63 else 0xFF
     _flush()
-    _print_error(_guard(str, code) or "")
+    text = _guard(str, code)
+    _guard(lambda: sys.stderr.write((text if type(text) is str else "") + "\n"))
+    _flush()
     return 1
 
 
@@ -415,6 +419,39 @@ def _noted(base, number, stream):
     noted = TextIOWrapper(stream.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=True)
     noted.mode = "w"
     return noted
+
+
+_fflush = None  # fflush of the C library, where ctypes is loaded
+
+
+def _flush_c():
+    """Flush the streams of the C library. Only extensions and ctypes write to them."""
+    global _fflush
+    if _fflush is None:
+        ctypes = sys.modules.get("ctypes")
+        if ctypes is None:
+            return
+        _fflush = ctypes.PyDLL(None).fflush
+    _fflush(None)
+
+
+def _finish():
+    """Do what the interpreter does at its end that a program can notice."""
+    threading, atexit = sys.modules.get("threading"), sys.modules.get("atexit")
+    for end in threading and threading._shutdown, atexit and atexit._run_exitfuncs, _flush, _flush_c:
+        if end:
+            _guard(end)
+
+
+def _end_child(failed, code):
+    """End a process that a snippet forked and that came to the end of the snippet. failed is the exception it raised."""
+    try:
+        if failed is not None:
+            code = 130 if isinstance(failed, KeyboardInterrupt) else 1
+            _print_error(_exception(failed)["traceback"])
+        _finish()
+    finally:
+        os._exit(code)
 
 
 def _flush():

@@ -46,6 +46,7 @@ class Session:
 
     def __init__(self, fd):
         self.fd = fd
+        self.captured, self.copying = None, False
         self.connect()
         self.called = 0
         self.functions, self.first = {}, ()  # of the host; those that the session was made with
@@ -55,7 +56,8 @@ class Session:
         self.fresh()
 
     def connect(self):
-        """Forget what was said on another stream."""
+        """Begin on a stream that has no frames of another process."""
+        self.pid = os.getpid()
         self.stream = _socket.socket(fileno=os.dup(self.fd))
         self.stream.setblocking(True)
         self.writing = threading.Lock()
@@ -66,7 +68,11 @@ class Session:
         self.calls = {}  # host calls under way: number → [lock, answer]
 
     def capture(self):
-        self.captured = Captured()
+        """Collect the output of this process. Streams that a snippet holds stay usable."""
+        if self.captured is None:
+            self.captured = Captured()
+        else:
+            self.captured.open()
 
     def fresh(self):
         self.module = harness._new_main()
@@ -76,6 +82,7 @@ class Session:
 
     def serve(self):
         signal.signal(signal.SIGINT, self.on_interrupt)
+        os.register_at_fork(after_in_child=self.disconnect)
         self.start_reader()
         self.send({"op": "ready"})
         while True:
@@ -88,6 +95,12 @@ class Session:
                 m = None  # what is large goes now, not in the way of the next
             except KeyboardInterrupt:
                 pass  # it came too late for what it was meant for
+
+    def disconnect(self):
+        """Close the stream in a process that a snippet forked. The worker sees the end of the session by its end."""
+        if not self.copying:
+            self.stream.close()
+            harness._guard(os.close, self.fd)
 
     def start_reader(self):
         _thread.start_new_thread(self.read, ())
@@ -145,6 +158,8 @@ class Session:
         return data
 
     def send(self, m):
+        if os.getpid() != self.pid:
+            return
         data = json.dumps(m, check_circular=False).encode("ascii", "replace")
         data = len(data).to_bytes(4, "big") + data
         with self.writing:
@@ -163,13 +178,15 @@ class Session:
         except BaseException as e:
             answer["error"] = harness._cut("%s: %s" % (type(e).__name__, harness._guard(str, e)), 2000)
         finally:
+            if os.getpid() != self.pid:
+                os._exit(1)
             with self.guard:
                 self.running = None
         if answer:
             self.send(answer)
 
     def begin(self, m):
-        """Collect what is written from now on, and tell of streams that are not to pass their limits."""
+        """Collect output from now on, and report streams that pass their limits."""
 
         def exceed(name):
             self.send({"op": "exceeded", "id": m["id"], "stream": name})
@@ -182,6 +199,7 @@ class Session:
         before = {k: harness._fingerprint(v) for k, v in list(self.names.items())}
         sys.modules["__main__"] = self.module
         value, failed, code = None, None, 0
+        self.captured.restore()
         self.begin(m)
         signal.signal(signal.SIGINT, self.on_interrupt)  # a snippet may have changed it
         began = time.perf_counter()
@@ -190,16 +208,17 @@ class Session:
                 self.running = m["id"]
             rules = m.get("imports")
             value = harness._execute(m["code"], self.names, harness._remember_lines(), rules and harness._rules(rules))
-            with self.guard:
-                self.running = None
+            harness._flush()
+            self.settle()
         except harness._Violation as e:
             answer["violation"] = str(e)
         except SystemExit as e:
-            code = harness._exit_code(e.code)
+            code = harness._exit_code(e)
         except BaseException as e:
             failed = e
-        with self.guard:
-            self.running = None
+        if os.getpid() != self.pid:
+            harness._end_child(failed, code)
+        self.settle()
         answer["wall_ms"] = (time.perf_counter() - began) * 1000
         if failed is not None:
             failed.__traceback__ = own(failed.__traceback__)
@@ -215,7 +234,14 @@ class Session:
         answer["display"] = harness._guard(display, value) or []
         answer["variables"] = harness._guard(harness._variables, self.names, before) or {}
         value = None
+        harness._flush_c()
         self.captured.end(answer)
+
+    def settle(self):
+        """Note that nothing can be interrupted any more."""
+        if os.getpid() == self.pid:  # a forked process may have copied the lock while it was held
+            with self.guard:
+                self.running = None
 
     def do_shell(self, m, answer):
         self.begin(m)
@@ -297,8 +323,10 @@ class Session:
         try:
             if fork is None or len(files) != 1:
                 raise RuntimeError("this interpreter cannot be copied")
+            self.copying = True
             between = fork.copy(files[0], self.capture)
         finally:
+            self.copying = False
             for fd in files:
                 harness._guard(os.close, fd)
         if between:
@@ -311,10 +339,17 @@ class Session:
         answer.clear()
 
     def do_put(self, m, answer):
-        directory = os.path.dirname(m["path"])
+        """Write a file. Pipes, sockets, devices and directories are errors: opening or writing them may not end."""
+        path = m["path"]
+        directory = os.path.dirname(path)
         if directory:
             os.makedirs(directory, exist_ok=True)
-        with open(m["path"], "wb") as f:
+        if os.path.exists(path):
+            regular(os.stat(path))
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        with open(fd, "wb") as f:
+            regular(os.fstat(fd))
+            f.truncate()
             f.write(m["load"] or b"")
 
     def do_file(self, m, answer):
@@ -343,7 +378,9 @@ class Session:
         return call
 
     def call(self, name, args, kwargs):
-        """Have the client answer. Any thread may ask, and many at once."""
+        """Return the client's answer to a call. Several threads may call at once."""
+        if os.getpid() != self.pid:
+            raise CallError("%s: a forked process cannot call host functions" % name)
         try:
             size = len(json.dumps([args, kwargs], allow_nan=False))
         except (TypeError, ValueError, RecursionError) as e:
@@ -411,6 +448,14 @@ for helper in HELPERS.values():
     helper.__module__ = "__main__"
 
 
+def regular(info):
+    """Raise OSError for the status of anything but a regular file."""
+    if stat.S_ISDIR(info.st_mode):
+        raise IsADirectoryError("it is a directory")
+    if not stat.S_ISREG(info.st_mode):
+        raise OSError("it is not a regular file")
+
+
 def no_constant(name):
     raise ValueError("it has no %s" % name)
 
@@ -452,6 +497,7 @@ def warm_up():
     main = sys.modules["__main__"]
     out, err = os.dup(1), os.dup(2)
     worker, ours = _socket.socketpair()
+    session = None
     try:
         session = Session(ours.fileno())
         session.handle(json.loads(b'{"op": "inject", "id": 0, "names": ["f"]}'))
@@ -460,8 +506,8 @@ def warm_up():
         for fd, kept in ((1, out), (2, err)):
             os.dup2(kept, fd)
             os.close(kept)
-        for stream in worker, ours, session.stream:
-            stream.close()
+        for stream in worker, ours, session and session.stream, session and session.captured:
+            stream and stream.close()
         sys.modules["__main__"] = main
         sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = streams
         signal.signal(signal.SIGINT, handler)

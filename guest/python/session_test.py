@@ -1,0 +1,390 @@
+"""Tests of session.py: python3 -m unittest session_test (from this directory).
+
+Each test starts an interpreter that serves a session on a socket, as a worker does.
+"""
+
+import base64
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+START = "import sys; sys.path.insert(0, %r); import session; session.serve(int(sys.argv[1]))" % HERE
+LIMIT = 1 << 20  # bytes of a stream
+
+
+class Live:
+    """A session in a directory of its own."""
+
+    def __init__(self, **env):
+        self.directory = tempfile.mkdtemp(prefix="session-test-")
+        self.conn, theirs = socket.socketpair()
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", "-c", START, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd=self.directory,
+            stdin=subprocess.DEVNULL, env={**os.environ, **env}, start_new_session=True,
+        )  # fmt: skip
+        theirs.close()
+        self.number = 0
+        self.calls = []
+        self.conn.settimeout(20)
+        assert self.receive() == {"op": "ready"}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.conn.close()
+        try:
+            os.killpg(self.process.pid, 9)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        shutil.rmtree(self.directory)
+
+    def receive(self):
+        size = int.from_bytes(self.exactly(4), "big")
+        return json.loads(self.exactly(size))
+
+    def exactly(self, n):
+        data = b""
+        while len(data) < n:
+            part = self.conn.recv(n - len(data))
+            if not part:
+                raise EOFError("the session has ended: %s" % self.process.wait())
+            data += part
+        return data
+
+    def send(self, load=None, **m):
+        if load is not None:
+            m["load"] = len(load)
+        data = json.dumps(m).encode()
+        self.conn.sendall(len(data).to_bytes(4, "big") + data + (load or b""))
+
+    def ask(self, op, load=None, interrupt=None, **m):
+        """Send a request and return its answer. interrupt is the time in seconds after which the session is interrupted."""
+        self.number += 1
+        self.send(load, op=op, id=self.number, **m)
+        if interrupt is not None:
+            time.sleep(interrupt)
+            self.send(op="interrupt", id=self.number)
+        while True:
+            answer = self.receive()
+            if answer["op"] == "call":
+                self.calls.append(answer)
+                self.send(op="answer", call=answer["call"], value=answer["args"])
+            elif answer["op"] == "done" and answer["id"] == self.number:
+                return answer
+            elif answer["op"] != "exceeded":
+                raise AssertionError("unexpected frame: %r" % answer)
+
+    def run(self, code, interrupt=None, **m):
+        m = {"stdout": LIMIT, "stderr": LIMIT, **m}
+        answer = self.ask("execute", code=textwrap.dedent(code), interrupt=interrupt, **m)
+        for stream in "stdout", "stderr":
+            answer[stream] = "".join(text for name, text in answer["output"] + answer["tail"] if name == stream)
+        return answer
+
+    def value(self, code, **m):
+        """The value of code, which must not raise."""
+        answer = self.run(code, **m)
+        if "exception" in answer or "value" not in answer:
+            raise AssertionError(answer)
+        value = answer["value"]
+        return value["json"] if "json" in value else value["repr"]
+
+
+class Forks(unittest.TestCase):
+    """A process that a snippet forks never answers for its session."""
+
+    def test_child_does_not_answer(self):
+        for ending, code in {
+            "sys.exit(3)": 3, "1 / 0": 1, "pass": 0, "raise SystemExit": 0, "os._exit(4)": 4, "raise KeyboardInterrupt": 130,
+            "sys.exit('message')": 1, "os.execvp('true', ['true'])": 0, "exit(5)": 5, "exec('raise SystemExit(6)')": 6,
+            "os.kill(os.getpid(), 9)": -9,
+        }.items():  # fmt: skip
+            with self.subTest(ending), Live() as s:
+                s.run("keep = [7]")
+                answer = s.run("""
+                    import os, sys
+                    pid = os.fork()
+                    if pid == 0:
+                        print('child')
+                        %s
+                    else:
+                        _, status = os.waitpid(pid, 0)
+                        print('parent')
+                    os.WIFSIGNALED(status) and -os.WTERMSIG(status) or os.WEXITSTATUS(status) if pid else 'child value'
+                """ % ending)
+                self.assertEqual(answer["stdout"], "child\nparent\n", answer)
+                self.assertEqual(answer["value"]["json"], code)
+                self.assertEqual(s.value("keep"), [7])
+
+    def test_traceback_of_child_is_shown(self):
+        with Live() as s:
+            answer = s.run("""
+                import os
+                if os.fork() == 0:
+                    raise ValueError('in the child')
+                os.wait()
+            """)
+            self.assertIn("Traceback (most recent call last):\n", answer["stderr"])
+            self.assertIn("\nValueError: in the child\n", answer["stderr"])
+            self.assertIn("raise ValueError('in the child')", answer["stderr"])
+            self.assertNotIn("exception", answer)
+
+    def test_output_of_children_is_shown(self):
+        cases = {
+            "process": ("import multiprocessing as m\np = m.Process(target=print, args=('child',))\np.start(); p.join()", "child\n"),
+            "no newline": ("import multiprocessing as m\np = m.Process(target=print, args=('child',), kwargs={'end': ''})\np.start(); p.join()", "child"),
+            "pool": ("from multiprocessing import Pool\ndef f(x):\n    print('in', x)\n    return x\nwith Pool(1) as p: p.map(f, [1])", "in 1\n"),
+            "executor": (
+                "from concurrent.futures import ProcessPoolExecutor as P\ndef f(x): print('in', x)\nwith P(1) as p: list(p.map(f, [1]))", "in 1\n",
+            ),
+            "nested": (
+                "import os\nif os.fork() == 0:\n    if os.fork() == 0:\n        print('grandchild')\n    else:\n        os.wait(); print('child')\nelse:\n"
+                "    os.wait(); print('parent')", "grandchild\nchild\nparent\n",
+            ),
+            "thread": (
+                "import os, threading\ndef f():\n    if os.fork() == 0:\n        print('child')\n        raise SystemExit\n    os.wait()\n"
+                "t = threading.Thread(target=f); t.start(); t.join()\nprint('parent')", "child\nparent\n",
+            ),
+            "atexit": ("import atexit, os\nif os.fork() == 0:\n    atexit.register(print, 'at exit')\nelse: os.wait()", "at exit\n"),
+            "thread of the child": (
+                "import os, threading, time\nif os.fork() == 0:\n    threading.Thread(target=lambda: (time.sleep(.1), print('late'))).start()\nelse: os.wait()",
+                "late\n",
+            ),
+            "redirected": ("import os, contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n    pid = os.fork()\nprint('x' if pid else 'y', end='')\npid and os.wait()\nNone", None),
+            "c": ("import ctypes, os\nif os.fork() == 0:\n    ctypes.CDLL(None).printf(b'from c\\n')\nelse: os.wait()", "from c\n"),
+            "buffer": ("import os, sys\nif os.fork() == 0:\n    sys.stdout.buffer.write(b'raw\\n')\nelse: os.wait()", "raw\n"),
+            "libc": ("import ctypes, os\nc = ctypes.CDLL(None)\nif c.fork() == 0:\n    print('child')\nelse: os.wait()", "child\n"),
+        }  # fmt: skip
+        for name, (code, want) in cases.items():
+            with self.subTest(name), Live() as s:
+                answer = s.run(code)
+                if want is None:
+                    self.assertEqual(sorted(answer["stdout"]), ["x", "y"])
+                else:
+                    self.assertEqual(answer["stdout"], want, answer)
+                self.assertEqual(s.value("1 + 1"), 2)
+
+    def test_child_outlives_the_execution(self):
+        with Live() as s:
+            s.run("""
+                import os, time
+                read, write = os.pipe()
+                if os.fork() == 0:
+                    os.read(read, 1)
+                    print('child')
+            """)
+            self.assertEqual(s.run("os.write(write, b'x'); os.wait(); print('parent')")["stdout"], "child\nparent\n")
+
+    def test_child_cannot_call_the_host(self):
+        with Live() as s:
+            s.ask("inject", names=["f"])
+            answer = s.run("""
+                import os
+                if os.fork() == 0:
+                    try:
+                        f(1)
+                    except CallError as e:
+                        print(e)
+                else:
+                    os.wait()
+                    print(f(2))
+            """)
+            self.assertEqual(answer["stdout"].splitlines()[1:], ["[2]"], answer)
+            self.assertIn("forked", answer["stdout"])
+
+    def test_session_ends_although_a_child_lives(self):
+        with Live() as s:
+            s.send(op="execute", id=1, code="import os, time\nif os.fork() == 0: time.sleep(60)\nos._exit(3)", stdout=LIMIT, stderr=LIMIT)
+            with self.assertRaises(EOFError):
+                s.receive()
+
+    def test_forkpty(self):
+        with Live() as s:
+            answer = s.run("""
+                import os
+                pid, fd = os.forkpty()
+                if pid == 0:
+                    print('child')
+                else:
+                    data = b''
+                    while 10 not in data: data += os.read(fd, 100)
+                    os.waitpid(pid, 0)
+                    print(data)
+            """)
+            self.assertEqual(answer["stdout"], "b'child\\r\\n'\n", answer)
+
+
+class Streams(unittest.TestCase):
+    """The standard streams are text files, as those of a program are."""
+
+    def test_each_snippet_leaves_usable_streams(self):
+        cases = {
+            "reconfigure": ("sys.stdout.reconfigure(encoding='utf-8')\nprint('é')", "é\n"),
+            "reconfigure errors": ("sys.stdout.reconfigure(errors='replace', line_buffering=False)\nprint('é')", "é\n"),
+            "wrapper": ("sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8', line_buffering=True)\nprint('é')", "é\n"),
+            "wrapper, unflushed": ("sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint('é')", "é\n"),
+            "two wrappers": ("for i in 1, 2:\n    sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\n    print(i)", "1\n2\n"),
+            "wrapper dropped": ("w = io.TextIOWrapper(sys.stdout.buffer)\nw.write('x')\ndel w\nprint('y')", "xy\n"),
+            "wrapper closed": ("w = io.TextIOWrapper(sys.stdout.buffer)\nw.write('x')\nw.close()\nprint('y')", "xy\n"),
+            "raw wrapper": ("w = io.TextIOWrapper(io.BufferedWriter(sys.stdout.buffer.raw))\nw.write('x')\ndel w\nprint('y')", "xy\n"),
+            "codecs": ("import codecs\nsys.stdout = codecs.getwriter('utf-8')(sys.stdout.buffer)\nprint('é')", "é\n"),
+            "detach": ("sys.stdout = io.TextIOWrapper(sys.stdout.detach(), encoding='utf-8')\nprint('é')", "é\n"),
+            "detached": ("b = sys.stdout.detach()\nb.write(b'x\\n')\nNone", "x\n"),
+            "detached to the end": ("r = sys.stdout.buffer.detach()\nr.write(b'x\\n')\nNone", "x\n"),
+            "close": ("print('x')\nsys.stdout.close()", "x\n"),
+            "close all": ("print('x')\nsys.stdout.close(); sys.stderr.close(); sys.stdin.close(); sys.__stdout__.close()", "x\n"),
+            "with": ("with sys.stdout as f: print('x', file=f)", "x\n"),
+            "none": ("print('x'); sys.stdout = None", "x\n"),
+            "deleted": ("print('x'); del sys.stdout", "x\n"),
+            "closed file": ("import os\nprint('x')\nsys.stdout = open(os.devnull, 'w'); sys.stdout.close()", "x\n"),
+            "descriptor closed": ("import os\nprint('x'); os.close(1); os.close(2); os.close(0)", "x\n"),
+            "descriptor owned": ("import os\nf = os.fdopen(1, 'w'); f.write('x\\n'); f.close()", "x\n"),
+            "redirected": ("import contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as f: print('x')\nprint(f.getvalue(), end='')", "x\n"),
+            "writelines": ("sys.stdout.writelines(['a', 'b\\n'])", "ab\n"),
+            "print, flush": ("print('a', 'b', file=sys.stdout, flush=True)", "a b\n"),
+            "buffer": ("sys.stdout.buffer.write(b'a'); sys.stdout.write('b'); sys.stdout.buffer.write(bytearray(b'c\\n'))\nNone", "abc\n"),
+            "fileno": ("import os\nos.write(sys.stdout.buffer.fileno(), b'a\\n'); os.write(sys.stdout.buffer.raw.fileno(), b'b\\n')\nNone", "a\nb\n"),
+            "input": ("try: input('? ')\nexcept EOFError: print('EOF')", "? EOF\n"),
+            "stdin": ("print([sys.stdin.read(), sys.stdin.readline(), list(sys.stdin), sys.stdin.buffer.read()])", "['', '', [], b'']\n"),
+            "exit": ("print('x'); exit()", "x\n"),
+            "subprocess": ("import subprocess\nsubprocess.run(['echo', 'x'], stdout=sys.stdout)\nNone", "x\n"),
+        }  # fmt: skip
+        for name, (code, want) in cases.items():
+            with self.subTest(name), Live() as s:
+                answer = s.run("import sys, io\n" + code)
+                self.assertEqual((answer["stdout"], answer.get("exception")), (want, None), answer)
+                for again in "one", "two":
+                    answer = s.run("import sys\nprint(%r)\nprint('e', file=sys.stderr)\nsys.stdin.read()" % again)
+                    self.assertEqual((answer["stdout"], answer["stderr"], answer["value"]["json"]), (again + "\n", "e\n", ""), answer)
+
+    def test_every_snippet_wraps(self):
+        with Live() as s:
+            for i in range(4):
+                answer = s.run("import sys, io\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint('é', %d)" % i)
+                self.assertEqual(answer["stdout"], "é %d\n" % i, answer)
+
+    def test_attributes(self):
+        attributes = "name mode encoding errors newlines closed".split()
+        code = "import sys, io\n[[repr(getattr(f, n)) for n in %r] + [isinstance(f, io.TextIOWrapper), f.isatty(), f.fileno(), f.writable(), f.readable()] for f in (sys.stdin, sys.stdout, sys.stderr)]" % (attributes,)  # fmt: skip
+        with Live() as s:
+            self.assertEqual(s.value(code), [
+                ["'<stdin>'", "'r'", "'utf-8'", "'surrogateescape'", "None", "False", True, False, 0, False, True],
+                ["'<stdout>'", "'w'", "'utf-8'", "'backslashreplace'", "None", "False", True, False, 1, True, False],
+                ["'<stderr>'", "'w'", "'utf-8'", "'backslashreplace'", "None", "False", True, False, 2, True, False],
+            ])  # fmt: skip
+            self.assertEqual(s.value("sys.stdout.buffer.name, sys.stdout.buffer.mode, sys.stdout.buffer.raw.mode, sys.stdout.line_buffering"), "('<stdout>', 'wb', 'wb', True)")
+            self.assertEqual(s.value("repr(sys.stdout)"), "<_io.TextIOWrapper name='<stdout>' mode='w' encoding='utf-8'>")
+            self.assertEqual(s.value("sys.stdout is sys.__stdout__"), True)
+
+    def test_order_of_streams(self):
+        with Live() as s:
+            answer = s.run("""
+                import sys, os
+                print('a', end='')
+                print('b', file=sys.stderr)
+                os.write(1, b'c')
+                sys.stdout.buffer.write(b'd')
+                print('e', end='', file=sys.stderr)
+                print('f')
+            """)
+            self.assertEqual(answer["output"], [["stdout", "a"], ["stderr", "b\n"], ["stdout", "cd"], ["stderr", "e"], ["stdout", "f\n"]])
+
+    def test_old_streams_work_on(self):
+        with Live() as s:
+            s.run("import logging, sys\nlogging.basicConfig(format='%(message)s')\nout = sys.stdout\ndef p(x): print(x, file=out)")
+            answer = s.run("logging.warning('w'); p(1); sys.stdout.close(); sys.stderr.close()")
+            self.assertEqual((answer["stdout"], answer["stderr"]), ("1\n", "w\n"))
+            answer = s.run("logging.warning('w'); p(1)")
+            self.assertEqual((answer["stdout"], answer["stderr"]), ("1\n", "w\n"))
+
+    def test_redirection_stays(self):
+        with Live() as s:
+            s.run("import sys, io\nsys.stdout = f = io.StringIO()")
+            self.assertEqual(s.run("print(1)")["stdout"], "")
+            self.assertEqual(s.value("f.getvalue()"), "1\n")
+            self.assertEqual(s.run("sys.stdout = sys.__stdout__\nprint(2)")["stdout"], "2\n")
+
+    def test_closed_descriptor_does_not_hit_a_file(self):
+        with Live() as s:
+            s.run("import os\nos.close(1)\nf = open('f', 'w')\nf.write('kept'); f.flush()\nf.fileno()")
+            s.run("print('x')")
+            self.assertEqual(s.value("open('f').read()"), "kept")
+
+    def test_hanging_stream_can_be_interrupted(self):
+        with Live() as s:
+            s.run("keep = 1\nimport sys, time\nclass F:\n    def write(self, text): pass\n    def flush(self): time.sleep(60)")
+            began = time.time()
+            s.run("sys.stdout = F()", interrupt=0.3)
+            self.assertLess(time.time() - began, 10)
+            self.assertEqual(s.value("sys.stdout = sys.__stdout__\nkeep"), 1)
+
+    def test_encoding_of_the_environment(self):
+        for asked, want in {
+            "latin-1": ["latin-1", "backslashreplace"], "ascii:replace": ["ascii", "replace"], ":strict": ["utf-8", "strict"],
+            "none-such": ["utf-8", "backslashreplace"],
+        }.items():  # fmt: skip
+            with self.subTest(asked), Live(PYTHONIOENCODING="utf-8") as s:
+                s.run("import os; os.environ['PYTHONIOENCODING'] = %r; import sys; sys.stdout.detach()" % asked)
+                self.assertEqual(s.value("import sys; [sys.stdout.encoding, sys.stdout.errors]"), want)
+
+    def test_limit_ends_a_flood(self):
+        with Live() as s:
+            s.send(op="execute", id=9, code="while True: print('x' * 100)", stdout=1000, stderr=1000, kill=["stdout"])
+            self.assertEqual(s.receive(), {"op": "exceeded", "id": 9, "stream": "stdout"})
+            s.send(op="interrupt", id=9)
+            answer = s.receive()
+            self.assertTrue(answer["interrupted"])
+            self.assertEqual(s.run("print('after')")["stdout"], "after\n")
+
+    def test_c_stdio(self):
+        with Live() as s:
+            for code in (
+                "import ctypes\nc = ctypes.CDLL(None)\nc.printf(b'from c\\n')\n0", "c.puts(b'from c')\n0", "c.puts(b'from c'); 1 / 0",
+                "c.puts(b'from c'); raise SystemExit",
+            ):  # fmt: skip
+                self.assertEqual(s.run(code)["stdout"], "from c\n", code)
+
+
+class Exits(unittest.TestCase):
+    def test_codes(self):
+        self.maxDiff = None
+        with Live() as s:
+            for code in (
+                "10**30", "-10**30", "300", "-1", "True", "False", "1.5", "'text'", "''", "'a\\n'", "[1]", "None", "2**63", "-2**63", "2**64 + 3", "2**31",
+                "type('S', (str,), {})('s')", "type('I', (int,), {})(7)", "type('B', (), {'__str__': lambda self: 1 / 0})()", "'x' * 100000", "(1, 2)",
+            ):  # fmt: skip
+                with self.subTest(code):
+                    plain = subprocess.run([sys.executable, "-c", "raise SystemExit(%s)" % code], capture_output=True, text=True)
+                    answer = s.run("raise SystemExit(%s)" % code)
+                    stderr = plain.stderr.partition("Exception ignored on threading shutdown")[0]  # python 3.13 repeats its error
+                    self.assertEqual((answer["code"], answer["stderr"]), (plain.returncode, stderr))
+            self.assertEqual(s.value("1"), 1)
+
+
+class Files(unittest.TestCase):
+    def test_put(self):
+        with Live() as s:
+            s.run("import os, socket\nos.mkfifo('fifo'); os.mkdir('d'); os.symlink('target', 'link'); os.symlink('fifo', 'to-fifo')\n"
+                  "k = socket.socket(socket.AF_UNIX); k.bind('socket')\nos.mkfifo('read'); r = os.open('read', os.O_RDONLY | os.O_NONBLOCK)")  # fmt: skip
+            for path in "fifo", "d", "to-fifo", "socket", "read", "/dev/null", "/dev/full", "/proc/self/fd/0", "/proc/version", "fifo/x", "/proc/none":
+                with self.subTest(path):
+                    self.assertIn("error", s.ask("put", b"x", path=path))
+            for path in "new", "link", "a/b/c", "new":
+                with self.subTest(path):
+                    self.assertNotIn("error", s.ask("put", path.encode(), path=path))
+                    self.assertEqual(base64.b64decode(s.ask("file", path=path)["data"]), path.encode())
+            self.assertEqual(s.value("open('target').read()"), "link")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestQuarantine: a worker whose failures stand out is told to rest, and its claims
-// are refused without touching a job, by every dispatcher. The others go on.
+// TestQuarantine: a worker that gives up jobs which another worker finishes is ordered to
+// rest. Every dispatcher then refuses its claims without touching a job. The others go on.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -24,12 +24,18 @@ func TestQuarantine(t *testing.T) {
 
 	bad := f.connect()
 	info := control.WorkerInfo{ID: "bad", Pool: pool, Slots: 4, StartedAt: time.Now()}
-	failing := control.ReleaseRequest{Worker: info.ID}
+	failing, finishing := control.ReleaseRequest{Worker: info.ID}, control.FinishRequest{Worker: "good"}
 	for range 10 {
-		failing.Releases = append(failing.Releases, store.Release{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 1}, Reason: job.ReasonInfra})
+		ref := store.LeaseRef{Job: job.NewID(), Lease: 1}
+		failing.Releases = append(failing.Releases, store.Release{LeaseRef: ref, Reason: job.ReasonInfra})
+		ref.Lease++
+		finishing.Finishes = append(finishing.Finishes, store.Finish{LeaseRef: ref, Outcome: job.Succeeded, Result: []byte("{}")})
 	}
-	f.until("the bad one is told to rest", func() bool {
+	f.until("the bad one is ordered to rest", func() bool {
 		if _, err := bad.Release(t.Context(), failing); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bad.Finish(t.Context(), finishing); err != nil {
 			t.Fatal(err)
 		}
 		reply, err := bad.Heartbeat(t.Context(), control.HeartbeatRequest{Worker: info})

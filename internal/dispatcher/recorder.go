@@ -195,7 +195,7 @@ func (r *recorder) HandleFinish(ctx context.Context, req control.FinishRequest) 
 	statuses, err := r.finishes.do(ctx, req.Finishes)
 	if err == nil {
 		r.scheduler.ended(req.Worker, len(statuses))
-		r.fleet.Ended(req.Worker, len(statuses))
+		r.fleet.Ended(req.Worker, finished(req.Finishes))
 	}
 	if err == nil && cut {
 		r.log.WarnContext(ctx, "result above the limit, recorded without what is in it", "job", req.Finishes[0].Job, "worker", req.Worker)
@@ -252,6 +252,15 @@ func (r *recorder) revoke(ctx context.Context, worker string, l store.LeaseRef) 
 	r.events.publish(ctx, []job.ID{l.Job})
 	r.scheduler.wake()
 	return nil
+}
+
+// finished lists the jobs of results.
+func finished(fs []store.Finish) []job.ID {
+	ids := make([]job.ID, len(fs))
+	for i := range fs {
+		ids[i] = fs[i].Job
+	}
+	return ids
 }
 
 // ours lists the jobs whose attempts failed on the worker's side.

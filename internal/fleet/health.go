@@ -18,14 +18,19 @@ const (
 	outstanding  = 5   // times the median of the other workers of its pool
 )
 
-// health counts how the attempts of each worker end, as far as they are reported
-// here. With several dispatchers each sees its share, and judges by it.
+// health counts how the attempts of each worker end, as far as they are reported to this
+// dispatcher. With several dispatchers each sees its share, and decides by it.
+//
+// A failure counts against a worker only when another worker has brought the same job to a
+// result. A job that fails wherever it runs, or that no other worker may run, is no evidence:
+// otherwise clients could choose jobs that put a healthy worker into quarantine.
 type health struct {
 	mu     sync.Mutex
 	since  time.Time
-	recent map[string]tally           // since then
-	before map[string]tally           // half a window earlier
-	blamed map[string]map[job.ID]bool // whose failures are in recent
+	recent map[string]tally // since then
+	before map[string]tally // half a window earlier
+	// gaveUp are the workers that gave up a job; formerly are those of half a window earlier.
+	gaveUp, formerly map[job.ID][]string
 }
 
 // tally is how attempts of a worker ended.
@@ -34,53 +39,58 @@ type tally struct{ done, failed int }
 func (t tally) rate() float64 { return float64(t.failed) / float64(t.done+t.failed) }
 
 func newHealth() *health {
-	return &health{since: time.Now(), recent: map[string]tally{}, before: map[string]tally{}}
+	return &health{since: time.Now(), recent: map[string]tally{}, before: map[string]tally{}, gaveUp: map[job.ID][]string{}}
 }
 
-// add counts attempts that came to a result, and those that a worker gave up for
-// reasons of ours.
-func (h *health) add(worker string, done, failed int) {
-	if done+failed == 0 {
-		return
-	}
+// ended counts attempts of a worker that came to a result, and the failures of other workers
+// with the same jobs.
+func (h *health) ended(worker string, jobs []job.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.roll()
-	t := h.recent[worker]
-	h.recent[worker] = tally{t.done + done, t.failed + failed}
-}
-
-// gaveUp counts attempts that a worker gave up for reasons of ours: one for each
-// job. A job that fails again and again says nothing more about the worker.
-func (h *health) gaveUp(worker string, jobs []job.ID) {
-	h.mu.Lock()
-	h.roll()
-	if h.blamed == nil {
-		h.blamed = map[string]map[job.ID]bool{}
-	}
-	known := h.blamed[worker]
-	if known == nil {
-		known = map[job.ID]bool{}
-		h.blamed[worker] = known
-	}
-	fresh := 0
 	for _, id := range jobs {
-		if !known[id] {
-			known[id] = true
-			fresh++
+		h.count(worker, tally{done: 1})
+		for _, by := range []map[job.ID][]string{h.gaveUp, h.formerly} {
+			for _, other := range by[id] {
+				if other != worker {
+					h.count(other, tally{failed: 1})
+				}
+			}
+			delete(by, id)
 		}
 	}
-	h.mu.Unlock()
-	h.add(worker, 0, fresh)
 }
 
-// forget begins anew with a worker.
+// count adds t to a worker's tally. The caller holds the lock.
+func (h *health) count(worker string, t tally) {
+	sum := h.recent[worker]
+	h.recent[worker] = tally{sum.done + t.done, sum.failed + t.failed}
+}
+
+// failed notes attempts that a worker gave up for reasons that are not the job's, each job
+// once.
+func (h *health) failed(worker string, jobs []job.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.roll()
+	for _, id := range jobs {
+		if !slices.Contains(h.gaveUp[id], worker) && !slices.Contains(h.formerly[id], worker) {
+			h.gaveUp[id] = append(h.gaveUp[id], worker)
+		}
+	}
+}
+
+// forget drops what is known of a worker.
 func (h *health) forget(worker string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.recent, worker)
-	delete(h.blamed, worker)
 	delete(h.before, worker)
+	for _, by := range []map[job.ID][]string{h.gaveUp, h.formerly} {
+		for id, workers := range by {
+			by[id] = slices.DeleteFunc(workers, func(w string) bool { return w == worker })
+		}
+	}
 }
 
 func (h *health) roll() {
@@ -88,11 +98,11 @@ func (h *health) roll() {
 	case age < healthWindow/2:
 		return
 	case age < healthWindow:
-		h.before = h.recent
+		h.before, h.formerly = h.recent, h.gaveUp
 	default:
-		h.before = map[string]tally{}
+		h.before, h.formerly = map[string]tally{}, nil
 	}
-	h.recent, h.since, h.blamed = map[string]tally{}, time.Now(), nil
+	h.recent, h.since, h.gaveUp = map[string]tally{}, time.Now(), map[job.ID][]string{}
 }
 
 // sick returns which of the workers of a pool stand out, and why. At least one

@@ -27,7 +27,7 @@ func TestHealth(t *testing.T) {
 	} {
 		h := newHealth()
 		for w, n := range c.of {
-			h.add(w, n.done, n.failed)
+			outcomes(h, w, n.done, n.failed)
 		}
 		got := h.sick([]string{"a", "b", "c", "never heard of"})
 		if sick := slices.Sorted(maps.Keys(got)); !slices.Equal(sick, c.sick) {
@@ -41,11 +41,11 @@ func TestHealthForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHealth()
 		sick := func() bool { return len(h.sick([]string{"good", "bad"})) > 0 }
-		h.add("good", 100, 0)
-		h.add("bad", 0, 3)
+		outcomes(h, "good", 100, 0)
+		outcomes(h, "bad", 0, 3)
 		time.Sleep(healthWindow/2 + time.Second)
-		h.add("good", 100, 0)
-		h.add("bad", 0, 3)
+		outcomes(h, "good", 100, 0)
+		outcomes(h, "bad", 0, 3)
 		if !sick() {
 			t.Error("failures of one window are not added up")
 		}
@@ -53,7 +53,7 @@ func TestHealthForgets(t *testing.T) {
 		if sick() {
 			t.Error("probation does not begin anew")
 		}
-		h.add("bad", 0, 6)
+		outcomes(h, "bad", 0, 6)
 		time.Sleep(healthWindow + time.Second)
 		if sick() {
 			t.Error("old failures count")
@@ -61,19 +61,53 @@ func TestHealthForgets(t *testing.T) {
 	})
 }
 
-// A job that fails again and again counts once.
+// outcomes has a worker bring jobs to a result, and give up others, which the worker "elsewhere"
+// then brings to a result.
+func outcomes(h *health, worker string, done, failed int) {
+	for range done {
+		h.ended(worker, []job.ID{job.NewID()})
+	}
+	for range failed {
+		id := []job.ID{job.NewID()}
+		h.failed(worker, id)
+		h.ended("elsewhere", id)
+	}
+}
+
+// A job counts once against a worker, however often it fails there.
 func TestHealthCountsJobs(t *testing.T) {
 	t.Parallel()
 	h := newHealth()
-	h.add("good", 100, 0)
-	for range 100 {
-		h.gaveUp("bad", []job.ID{"1", "2"})
+	outcomes(h, "good", 100, 0)
+	end := func(ids ...job.ID) map[string]string {
+		h.ended("good", ids)
+		return h.sick([]string{"good", "bad"})
 	}
-	if sick := h.sick([]string{"good", "bad"}); len(sick) > 0 {
+	for range 100 {
+		h.failed("bad", []job.ID{"1", "2"})
+	}
+	if sick := end("1", "2"); len(sick) > 0 {
 		t.Errorf("two jobs made it sick: %v", sick)
 	}
-	h.gaveUp("bad", []job.ID{"3", "4", "5"})
-	if sick := h.sick([]string{"good", "bad"}); len(sick) == 0 {
-		t.Error("five jobs failed, and nobody minds")
+	h.failed("bad", []job.ID{"3", "4", "5"})
+	if sick := end("3", "4", "5"); len(sick) == 0 {
+		t.Error("five jobs failed there and ended elsewhere, but it is not sick")
+	}
+}
+
+// Jobs that end nowhere else are no evidence, however many they are: clients choose them.
+func TestHealthIgnoresJobsThatFailEverywhere(t *testing.T) {
+	t.Parallel()
+	h := newHealth()
+	outcomes(h, "good", 100, 0)
+	for range 100 {
+		id := job.NewID()
+		h.failed("bad", []job.ID{id})
+		h.failed("bad", []job.ID{id})
+		h.ended("bad", []job.ID{id}) // it was the job, or passed by itself
+		h.failed("bad", []job.ID{job.NewID()})
+	}
+	if sick := h.sick([]string{"good", "bad"}); len(sick) > 0 {
+		t.Errorf("sick without a job that ended elsewhere: %v", sick)
 	}
 }

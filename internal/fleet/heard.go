@@ -51,11 +51,11 @@ func (f *Fleet) Seen(w control.WorkerInfo) (grown bool) {
 	return m.Slots > before.Slots
 }
 
-// Ended notes that n attempts of a worker came to a result.
-func (f *Fleet) Ended(worker string, n int) { f.health.add(worker, n, 0) }
+// Ended notes that a worker brought attempts of jobs to a result.
+func (f *Fleet) Ended(worker string, jobs []job.ID) { f.health.ended(worker, jobs) }
 
-// GaveUp notes that a worker gave attempts of jobs up for reasons of its own.
-func (f *Fleet) GaveUp(worker string, jobs []job.ID) { f.health.gaveUp(worker, jobs) }
+// GaveUp notes that a worker gave up attempts of jobs for reasons that are not the jobs'.
+func (f *Fleet) GaveUp(worker string, jobs []job.ID) { f.health.failed(worker, jobs) }
 
 // Refuses returns the start of the process that has a worker's name, if that is not the
 // one that asks but a younger one, which was heard of lately. Who does not say which it

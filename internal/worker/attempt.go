@@ -77,7 +77,8 @@ func (a *attempt) guarded(ctx context.Context) (res *job.Result, err error) {
 			res, err = nil, fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return a.run(ctx)
+	res, err = a.run(ctx)
+	return res, asVerdict(err)
 }
 
 // run returns how the job's program ended. The error is a *verdict if the job
@@ -263,7 +264,7 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 		a.traceCollect(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("run: %w", err)
+		return nil, &failedRun{err}
 	}
 	if !rep.Outcome.Valid() {
 		return nil, fmt.Errorf("run: the runtime reported the outcome %q", rep.Outcome)
@@ -349,8 +350,8 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 func (a *attempt) releaseLease(ctx context.Context, reason job.Reason, err error) {
 	slog.WarnContext(ctx, "attempt handed back", "job", a.lease.Job, "lease", a.lease.Lease, "reason", reason, "error", err)
 	if reason == job.ReasonInfra && !errors.Is(err, runtime.ErrImage) {
-		if d := a.breaker.Fail(a.claimed.Tenant, a.lease.Job); d > 0 {
-			slog.ErrorContext(ctx, "nothing works here, taking no jobs for a while", "pause", d)
+		if d := a.breaker.Fail(a.claimed.Tenant, a.lease.Job, a.sandboxOf(err)); d > 0 {
+			slog.ErrorContext(ctx, "circuit breaker open; not taking jobs", "pause", d)
 		}
 	}
 	a.metrics.handedBack(ctx, reason)

@@ -15,6 +15,22 @@ type noSlot struct{ error }
 func (n *noSlot) Error() string { return "acquire a slot: " + n.error.Error() }
 func (n *noSlot) Unwrap() error { return n.error }
 
+// failedRun is the error of a slot around a program that may have run.
+type failedRun struct{ error }
+
+func (f *failedRun) Error() string { return "run: " + f.error.Error() }
+func (f *failedRun) Unwrap() error { return f.error }
+
+// sandboxOf returns the isolation at which a sandbox failed, "" if err is about something
+// else, such as the object store. A canary job at that isolation would meet the same failure.
+func (a *attempt) sandboxOf(err error) string {
+	unmade, failed := new(noSlot), new(failedRun)
+	if errors.As(err, &unmade) || errors.As(err, &failed) {
+		return string(a.isolation())
+	}
+	return ""
+}
+
 // runOrBlame runs the job, or its compiler, and, if its sandbox breaks, runs it again, with nobody
 // beside it. What breaks then has been broken by the job, twice: that is an end of
 // its own, no failure of ours. So a job cannot choose to have no verdict, and those

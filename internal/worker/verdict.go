@@ -6,6 +6,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime"
 )
 
 // A verdict ends an attempt before its program ran: the job is at fault, which
@@ -21,6 +22,28 @@ func (v *verdict) Error() string { return string(v.outcome) + ": " + v.message }
 // be had.
 func refuse(format string, args ...any) error {
 	return &verdict{job.SetupError, fmt.Sprintf(format, args...)}
+}
+
+// asVerdict turns the error of an attempt into the job's end if the runtime refused the job
+// itself: another attempt would end alike. Other errors are returned as they are.
+func asVerdict(err error) error {
+	var v *verdict
+	switch {
+	case err == nil, errors.As(err, &v):
+		return err
+	case runtime.Refused(err):
+		return refuse("%s", clip(refusal(err)))
+	}
+	return err
+}
+
+// refusal is the text of an error that refuses a job: of the field, if it names one, without
+// what the worker was doing.
+func refusal(err error) string {
+	if field := new(job.FieldError); errors.As(err, &field) {
+		return field.Error()
+	}
+	return err.Error()
 }
 
 // planFor makes a job's policy concrete, for its kind of program. The plan is shared: nobody writes to it.

@@ -191,6 +191,9 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		proof:    health.NewProof(parts.Runtime, cfg.CanaryImage),
 		sources:  newSources(cfg.Pool, placement.Offer{}, parts.Class),
 	}
+	if cfg.CanaryImage != "" {
+		w.breaker.Prove = func(level string) error { return w.proof.Check(context.Background(), policy.Isolation(level)) }
+	}
 	host, _ := w.proof.State()
 	w.serveFrom(host)
 	var err error

@@ -143,14 +143,23 @@ func (p *Policy) validatePaths() error {
 	return nil
 }
 
-// badPlace says what is wrong with the i-th of all paths.
+// SandboxDir is the directory of a sandbox that holds its own programs and sockets.
+const SandboxDir = "/run/assay"
+
+// maxPathPart is the longest name of one directory that a kernel takes (NAME_MAX).
+const maxPathPart = 255
+
+// badPlace returns the fault of the i-th of all paths, "" if it has none.
 func (p *Policy) badPlace(at string, i int) string {
 	if bad := badPath(at); bad != "" {
 		return bad
 	}
-	for _, kernel := range []string{"/proc", "/sys", "/dev"} {
-		if beneath(at, kernel) {
-			return "belongs to the kernel; choose another directory"
+	if bad := ReservedPlace(at); bad != "" {
+		return bad
+	}
+	for part := range strings.SplitSeq(at, "/") {
+		if len(part) > maxPathPart {
+			return "has a name of " + strconv.Itoa(len(part)) + " bytes; at most " + strconv.Itoa(maxPathPart)
 		}
 	}
 	for j, other := range slices.Concat(p.Write, p.Read) {
@@ -160,6 +169,20 @@ func (p *Policy) badPlace(at string, i int) string {
 			}
 			return "lies beneath " + other + ", which is for reading already"
 		}
+	}
+	return ""
+}
+
+// ReservedPlace returns why no filesystem of a job can be mounted at a clean path, "" if
+// one can. A mount there would hide the kernel's files, or the programs of the sandbox.
+func ReservedPlace(at string) string {
+	for _, kernel := range []string{"/proc", "/sys", "/dev"} {
+		if beneath(at, kernel) {
+			return "belongs to the kernel; choose another directory"
+		}
+	}
+	if beneath(at, SandboxDir) || beneath(SandboxDir, at) {
+		return "belongs to the sandbox itself, which needs " + SandboxDir + "; choose another directory"
 	}
 	return ""
 }

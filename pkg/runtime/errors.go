@@ -22,11 +22,12 @@ type BuildError struct{ Message string }
 
 func (e *BuildError) Error() string { return e.Message }
 
-// Refused reports whether err says that what a job wants cannot be had, by anyone or at any time: it is a *BuildError or
-// job.ErrInvalid. Otherwise something of ours failed, or is out of reach for now.
+// Refused reports whether an error refuses the job itself, so that no other attempt would
+// fare better: a *BuildError, job.ErrInvalid or job.ErrRefused. Any other error is a failure
+// of the worker, or of something that is out of reach for now.
 func Refused(err error) bool {
 	failure := new(BuildError)
-	return errors.Is(err, job.ErrInvalid) || errors.As(err, &failure)
+	return errors.Is(err, job.ErrInvalid) || errors.Is(err, job.ErrRefused) || errors.As(err, &failure)
 }
 
 // ErrImage is wrapped by Acquire's error when the image cannot be had now: its

@@ -66,8 +66,9 @@ type Key struct {
 
 // Slot is a place for exactly one attempt.
 type Slot interface {
-	// Run runs the attempt and returns how its program ended. A non-nil error
-	// means that we failed, not the program; the outcome is then meaningless.
+	// Run runs the attempt and returns how its program ended. An error that Refused
+	// accepts refuses the job: the sandbox cannot be what the policy asks for. Any other
+	// error is a failure of the worker; the outcome is then meaningless.
 	// When ctx ends the program is killed, with everything it started, and Run
 	// returns within a second; context.Cause(ctx) ErrCanceled yields
 	// OutcomeCanceled, any other cause is an error.

@@ -166,7 +166,7 @@ func (f *fleet) awake(t *testing.T) (end func()) {
 	return func() {
 		cancel()
 		watch.Wait()
-		for _, rests := range []string{"nothing works here", "in quarantine", "attempt handed back", "attempt abandoned"} {
+		for _, rests := range []string{"circuit breaker open", "in quarantine", "attempt handed back", "attempt abandoned"} {
 			if f.said(t, rests) {
 				t.Errorf("a program says %q", rests)
 			}

@@ -186,7 +186,13 @@ const boxUID = 1000
 func plain(paths []string) bool {
 	for _, p := range paths {
 		at := path.Join(cellRoot, p)
-		if real, err := filepath.EvalSymlinks(at); p != "/dev/shm" && (err != nil || real != at) {
+		if p == "/dev/shm" {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(at); err != nil || real != at {
+			return false
+		}
+		if info, err := os.Lstat(at); err != nil || !info.IsDir() {
 			return false
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// BreakerAfter is after how many failures of ours in a row the breaker opens.
+// BreakerAfter is how many jobs in a row have to fail before the circuit breaker opens.
 const BreakerAfter = 3
 
 // Limits of the breaker.
@@ -20,27 +20,33 @@ const (
 	breakerPast = time.Minute      // for how long a success counts
 )
 
-// A Breaker keeps a worker on which nothing works (containerd gone, disk full)
-// from swallowing the queue: after failures of ours with a few jobs in a row it
-// pauses the taking of jobs, longer each time, until one attempt succeeds.
-// Dispatchers, who compare the workers, may order a longer rest.
+// A Breaker is a circuit breaker. It keeps a worker that fails every job (containerd is
+// gone, the disk is full) from emptying the queue: after failures with a few jobs in a row
+// the worker pauses, longer each time, until one attempt succeeds. Dispatchers, which
+// compare workers, may order a longer rest.
 //
-// What one tenant's jobs meet with may be that tenant's doing: as long as those of
-// another have succeeded lately, it is no reason for a rest.
+// Jobs can fail because of what is in them, so failures alone are no proof. The breaker
+// stays closed, or closes again, in two cases:
+//
+//   - a job of a tenant that is not among those of the failed jobs has succeeded lately;
+//   - Prove succeeds: it runs a canary job, which no client has a hand in.
 type Breaker struct {
+	// Prove runs a canary job in the way that failed. Nil: there is no canary.
+	Prove func(way string) error
+
 	mu        sync.Mutex
-	failed    map[job.ID]string    // the jobs, and whose they are
-	worked    map[string]time.Time // when one of a tenant succeeded
+	failed    map[job.ID]string    // tenant of each failed job
+	worked    map[string]time.Time // last success of each tenant
 	until     time.Time
 	ordered   time.Time // rest until then, whatever succeeds
-	probation bool      // nothing has succeeded since
+	probation bool      // since a quarantine, until a success
+	proving   bool
 }
 
 // OK notes that an attempt of a tenant's job succeeded.
 func (b *Breaker) OK(tenant string) {
 	b.mu.Lock()
-	clear(b.failed)
-	b.until = time.Time{}
+	b.close()
 	if b.worked == nil {
 		b.worked = map[string]time.Time{}
 	}
@@ -49,6 +55,12 @@ func (b *Breaker) OK(tenant string) {
 		b.probation = false
 	}
 	b.mu.Unlock()
+}
+
+// close forgets the failures. The caller holds the lock.
+func (b *Breaker) close() {
+	clear(b.failed)
+	b.until = time.Time{}
 }
 
 // Quarantine stops the taking of jobs for d, as a dispatcher said.
@@ -79,31 +91,48 @@ func (b *Breaker) Most() int {
 	return math.MaxInt
 }
 
-// Fail counts a failure with a tenant's job and returns the pause that it causes.
-func (b *Breaker) Fail(tenant string, id job.ID) time.Duration {
+// Fail counts a failure with a tenant's job and returns the pause that it causes. The way
+// names what failed for Prove, such as an isolation; "" is a failure that no canary job
+// would meet.
+func (b *Breaker) Fail(tenant string, id job.ID, way string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failed == nil {
 		b.failed = map[job.ID]string{}
 	}
 	b.failed[id] = tenant
-	if len(b.failed) < BreakerAfter || b.onlyTheirs() {
+	if len(b.failed) < BreakerAfter || b.othersSucceed() {
 		return 0
 	}
 	d := min(100*time.Millisecond<<min(len(b.failed)-BreakerAfter, 10), breakerMax)
 	b.until = time.Now().Add(d)
+	if b.Prove != nil && way != "" && !b.proving {
+		b.proving = true
+		go b.prove(way)
+	}
 	return d
 }
 
-// onlyTheirs reports whether all that failed is one tenant's, while jobs of others
-// succeed. The caller holds the lock.
-func (b *Breaker) onlyTheirs() bool {
-	whose := map[string]bool{}
-	for _, tenant := range b.failed {
-		whose[tenant] = true
+// prove closes the breaker if a canary job succeeds: then the jobs failed by themselves.
+func (b *Breaker) prove(way string) {
+	err := b.Prove(way)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.proving = false
+	if err != nil {
+		slog.Warn("canary job failed; circuit breaker stays open", "isolation", way, "error", err)
+		return
 	}
-	if len(whose) > 1 {
-		return false
+	slog.Info("canary job succeeded; circuit breaker closed", "isolation", way, "failed_jobs", len(b.failed))
+	b.close()
+}
+
+// othersSucceed reports whether a job of a tenant without failed jobs has succeeded lately.
+// The caller holds the lock.
+func (b *Breaker) othersSucceed() bool {
+	failing := map[string]bool{}
+	for _, tenant := range b.failed {
+		failing[tenant] = true
 	}
 	lately := false
 	for tenant, at := range b.worked {
@@ -111,7 +140,7 @@ func (b *Breaker) onlyTheirs() bool {
 			delete(b.worked, tenant)
 			continue
 		}
-		lately = lately || !whose[tenant]
+		lately = lately || !failing[tenant]
 	}
 	return lately
 }

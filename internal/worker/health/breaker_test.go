@@ -1,6 +1,8 @@
 package health
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -37,25 +39,29 @@ func TestOneTenantsFailuresAreNoReasonToRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &Breaker{}
 		for range 10 { // one job again and again
-			b.Fail("a", "1")
+			b.Fail("a", "1", "")
 		}
 		if !b.Closed() {
 			t.Error("rests because of one job")
 		}
 		b.OK("b")
 		for _, id := range []job.ID{"1", "2", "3", "4"} {
-			b.Fail("a", id)
+			b.Fail("a", id, "")
 		}
 		if !b.Closed() {
 			t.Error("rests because of one tenant")
 		}
-		if b.Fail("c", "5") == 0 {
-			t.Error("does not rest though two tenants' jobs fail")
+		b.Fail("c", "5", "")
+		if !b.Closed() {
+			t.Error("rests because of two tenants, while jobs of a third succeed")
+		}
+		if b.Fail("b", "6", "") == 0 {
+			t.Error("does not rest though jobs of every tenant fail")
 		}
 		b.OK("a")
 		time.Sleep(breakerPast + time.Second)
 		for _, id := range []job.ID{"1", "2", "3"} {
-			b.Fail("a", id)
+			b.Fail("a", id, "")
 		}
 		if b.Closed() {
 			t.Error("does not rest though nothing has worked for long")
@@ -87,14 +93,51 @@ func TestPausesOfTheBreaker(t *testing.T) {
 		0, 0, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond,
 		1600 * time.Millisecond, 3200 * time.Millisecond, 6400 * time.Millisecond, 12800 * time.Millisecond, breakerMax, breakerMax, breakerMax,
 	} {
-		if got := b.Fail("a", job.ID(rune('a'+i))); got != want {
+		if got := b.Fail("a", job.ID(rune('a'+i)), ""); got != want {
 			t.Errorf("failure %d: a pause of %v, want %v", i+1, got, want)
 		}
 	}
 	if b.Closed() {
 		t.Error("jobs are taken all the same")
 	}
-	if b.OK("a"); !b.Closed() || b.Fail("a", "z") != 0 {
+	if b.OK("a"); !b.Closed() || b.Fail("a", "z", "") != 0 {
 		t.Error("what failed before a success counts")
 	}
+}
+
+// No set of tenants can open the breaker of a worker on which a canary job succeeds.
+func TestCanaryClosesTheBreaker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var proved []string
+		works := true
+		b := &Breaker{Prove: func(way string) error {
+			proved = append(proved, way)
+			if !works {
+				return errors.New("no sandbox")
+			}
+			return nil
+		}}
+		fail := func(way string) {
+			for i := range 20 {
+				b.Fail(fmt.Sprint("tenant", i), job.ID(fmt.Sprint(way, i)), way)
+				synctest.Wait()
+			}
+		}
+		if fail("cell"); !b.Closed() {
+			t.Error("open, though the canary job succeeds")
+		}
+		if len(proved) == 0 || proved[0] != "cell" {
+			t.Errorf("proved %q", proved)
+		}
+		works = false
+		if fail("task"); b.Closed() {
+			t.Error("closed, though the canary job fails")
+		}
+		works = true
+		b.OK("tenant0")
+		if fail(""); b.Closed() {
+			t.Error("closed by a canary job that does not meet the failure")
+		}
+	})
 }

@@ -106,6 +106,16 @@ func (p *Proof) Run(ctx context.Context, changed func(host policy.Host, why stri
 	}
 }
 
+// Check runs one canary job at an isolation. It fails if the worker runs none.
+func (p *Proof) Check(ctx context.Context, level policy.Isolation) error {
+	if p.prover == nil {
+		return errNoCanary
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, canaryTime, errCanary)
+	defer cancel()
+	return p.prover.Prove(ctx, p.image, level)
+}
+
 // tryAll returns the isolations at which a canary job ends well, and why it does not
 // at the others.
 func (p *Proof) tryAll(ctx context.Context, all []policy.Isolation) (works []policy.Isolation, failed []string) {
@@ -137,4 +147,7 @@ func (p *Proof) tryLevel(ctx context.Context, level policy.Isolation) (err error
 	}
 }
 
-var errCanary = errors.New("the canary job did not end in time")
+var (
+	errCanary   = errors.New("the canary job did not end in time")
+	errNoCanary = errors.New("this worker runs no canary jobs")
+)

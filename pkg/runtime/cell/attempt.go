@@ -55,10 +55,15 @@ func (s *slot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report
 	return a.Run(ctx)
 }
 
-// replace makes a slot that is not like the warm ones.
+// replace makes a slot that is not like the warm ones. The error is a *job.FieldError if the
+// image cannot have the layout.
 func (s *slot) replace(ctx context.Context, zygote byte, l sandbox.Layout) (*slot, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
 	}
-	return s.cell.newSlot(ctx, zygote, l)
+	if err := l.CheckImage(s.of.Rootfs); err != nil {
+		return nil, err
+	}
+	other, err := s.cell.newSlot(ctx, zygote, l)
+	return other, l.Refuse(err)
 }

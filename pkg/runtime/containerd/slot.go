@@ -255,12 +255,17 @@ func (s *slot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report
 	return a.Run(ctx)
 }
 
-// replace makes a slot of another shape than warm ones have.
+// replace makes a slot of another shape than warm ones have. The error is a *job.FieldError
+// if the image cannot have the layout.
 func (s *slot) replace(ctx context.Context, want shape) (*slot, error) {
 	if err := want.Check(); err != nil {
 		return nil, err
 	}
-	return s.rt.makeSlot(ctx, s.level, s.of, want)
+	if err := want.CheckImage(s.of.Rootfs); err != nil {
+		return nil, err
+	}
+	other, err := s.rt.makeSlot(ctx, s.level, s.of, want)
+	return other, want.Refuse(err)
 }
 
 // mark labels the container with the attempt, in the background: labels are for

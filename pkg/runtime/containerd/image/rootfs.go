@@ -118,7 +118,7 @@ func (m *Store) base(ctx context.Context, chain string) (string, error) {
 	}
 	err = mount.WithTempMount(ctx, mounts, func(root string) error {
 		if err := makeDirs(root, mountpoints); err != nil {
-			return err
+			return lacksRoom(err)
 		}
 		return addAccounts(root)
 	})
@@ -149,7 +149,7 @@ func makeDirs(root string, dirs []string) error {
 	defer r.Close()
 	for _, d := range dirs {
 		if err := r.MkdirAll(d, 0o755); err != nil {
-			return noRoom(d)
+			return fmt.Errorf("make /%s: %w", d, err)
 		}
 	}
 	return nil
@@ -172,6 +172,17 @@ func checkMountpoints(root string) error {
 		}
 	}
 	return nil
+}
+
+// lacksRoom blames the image for an error of making the mountpoints, unless the disk is full
+// or fails.
+func lacksRoom(err error) error {
+	for _, ours := range []unix.Errno{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
+		if errors.Is(err, ours) {
+			return err
+		}
+	}
+	return job.Invalid("image", "it has a file or a link where a sandbox mounts its own directories: %v", err)
 }
 
 func noRoom(dir string) error {

@@ -36,10 +36,11 @@ type seen struct{ listed, digest string }
 type entry struct {
 	key      string
 	compiled job.Compiled
-	why      string // the program does not compile; empty: it does
-	digest   string // of the image
-	dir      string // of files
-	files    []file // in the order of their paths
+	why      string   // the program does not compile; empty: it does
+	feedback []string // the errors of the compiler
+	digest   string   // of the image
+	dir      string   // of files
+	files    []file   // in the order of their paths
 	bytes    int64
 
 	refs int  // Outputs that use files; guarded by Cache.mu
@@ -81,6 +82,7 @@ func (c *Cache) Close() { _ = os.RemoveAll(c.dir) }
 type Output struct {
 	Compiled job.Compiled
 	Why      string         // it does not compile, in a sentence; empty: it does
+	Feedback []string       // the errors of the compiler, if it does not compile
 	Digest   string         // of the image that it was compiled in
 	Files    []runtime.File // that it was compiled to; good until Release
 
@@ -190,7 +192,7 @@ func (c *Cache) lead(ctx context.Context, key string, f *flight, p *Program, run
 
 // output is an entry for one user, who is counted already if it has files.
 func (c *Cache) output(e *entry, cached bool) *Output {
-	o := &Output{Compiled: e.compiled, Why: e.why, Digest: e.digest, release: sync.OnceFunc(func() { c.leave(e) })}
+	o := &Output{Compiled: e.compiled, Why: e.why, Feedback: e.feedback, Digest: e.digest, release: sync.OnceFunc(func() { c.leave(e) })}
 	o.Compiled.Cached = cached
 	for i, f := range e.files {
 		name := filepath.Join(e.dir, strconv.Itoa(i))

@@ -49,6 +49,12 @@ func (c *Cache) compile(ctx context.Context, p *Program, run Make) (_ *entry, la
 		Language: p.Language.Name, Outcome: rep.Outcome, ExitCode: rep.ExitCode, Stdout: rep.Stdout, Stderr: rep.Stderr, Usage: rep.Usage,
 	}}
 	e.why = p.refusal(rep, t)
+	switch {
+	case e.why != "" && rep.Outcome == job.Failed:
+		e.feedback = diagnostics(rep)
+	case e.why != "":
+		e.feedback = []string{e.why}
+	}
 	if e.why == "" {
 		e.dir, e.files = t.dir, t.files
 	} else {
@@ -120,29 +126,9 @@ func (p *Program) refusal(rep *runtime.Report, t *taken) string {
 		}
 		return ""
 	case job.Failed:
-		return title + ": it does not compile: " + gist(rep)
+		return title + ": it does not compile: " + diagnostics(rep)[0]
 	}
 	return title + ": it was not compiled to the end: the compiler failed: " + job.Clip(rep.Message, 300)
-}
-
-// gist is the line in which the compiler says most, without what a terminal would obey: it quotes the program.
-func gist(rep *runtime.Report) string {
-	first := ""
-	for _, text := range []string{rep.Stderr.Text, rep.Stdout.Text} {
-		for line := range strings.Lines(text) {
-			line = strings.TrimSpace(line)
-			if strings.Contains(strings.ToLower(line), "error") {
-				return plain(line)
-			}
-			if first == "" {
-				first = line
-			}
-		}
-	}
-	if first == "" {
-		first = rep.Message
-	}
-	return plain(first)
 }
 
 // plain is the beginning of a line, as it may be shown anywhere.

@@ -196,7 +196,11 @@ func judgeValue(c *job.Case, got value.Value) job.CaseResult {
 			return r
 		}
 		if !value.Equal(got, want) {
-			r.Message = "returned " + r.Got + ", expected " + value.Repr(want) + typeHint(got, want)
+			returned, expected, first := value.Compared(got, want)
+			r.Message = "returned " + returned + ", expected " + expected + typeHint(got, want)
+			if first != "" {
+				r.Message += "; first difference: " + first
+			}
 			return r
 		}
 	}

@@ -3,52 +3,97 @@ package grade
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/assay-run/assay/internal/grade/value"
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// maxFeedback bounds the lines of one result, and maxLine one line in bytes.
+// maxFeedback bounds the lines of one result, maxLine one line, and maxSentence a part of one, in bytes.
 const (
 	maxFeedback = 20
-	maxLine     = 600
+	maxLine     = 1000
+	maxSentence = 600
 )
 
-// feedback is one line for each failure, for whoever writes the next attempt. It
-// has no times and no addresses: the same mistake makes the same line.
+// feedback returns a line for each kind of failure, for the author of the next attempt. The lines contain no times and no
+// addresses: the same mistake makes the same lines.
 func feedback(cases []job.CaseResult) []string {
 	var lines []string
-	seen := map[string]bool{}
+	more := map[int]int{} // by line, the further cases of its kind
+	seen := map[string]int{}
 	for _, c := range cases {
 		if c.Passed || c.Outcome == job.OutcomeCanceled {
 			continue
 		}
-		if seen[c.Message] { // such as a syntax error, which fails every case
+		kind := kindOf(&c)
+		if n, ok := seen[kind]; ok {
+			more[n]++
 			continue
 		}
-		seen[c.Message] = true
-		if len(lines) == maxFeedback {
-			lines = append(lines, "more cases failed")
-			break
-		}
-		lines = append(lines, oneLine(c.Name+": "+c.Message))
+		seen[kind] = len(lines)
+		lines = append(lines, oneLine(c.Name+": "+stopped.ReplaceAllString(c.Message, "")))
+	}
+	for n, cases := range more {
+		lines[n] += fmt.Sprintf(" [and %d more]", cases)
+	}
+	if len(lines) > maxFeedback {
+		lines = append(lines[:maxFeedback], "more cases failed")
 	}
 	return lines
 }
 
-// oneLine makes text one line of at most maxLine bytes.
-func oneLine(s string) string {
-	return job.Clip(strings.Join(strings.Fields(strings.ToValidUTF8(s, "�")), " "), maxLine)
+// stopped is the time after which a case was stopped, which differs from run to run.
+var stopped = regexp.MustCompile(` \(stopped after [0-9.µmsh]+\)$`)
+
+// raisedAt is what was raised at which line of the solution.
+var raisedAt = regexp.MustCompile(`(?s)^raised ([\w.]+)(?:: .*)? at line ([0-9]+)(?:: | \(|$)`)
+
+// kindOf is the same for failures of one kind: exceptions of one type at one line of the solution, whatever the arguments, cases
+// out of time, and those with the same message.
+func kindOf(c *job.CaseResult) string {
+	switch _, message, called := strings.Cut(c.Message, "): "); {
+	case c.Outcome == job.TimedOut:
+		return string(job.TimedOut)
+	case c.Outcome == job.Exception && called:
+		if m := raisedAt.FindStringSubmatch(message); m != nil {
+			return m[1] + " at line " + m[2]
+		}
+	}
+	return c.Message
 }
+
+// oneLine makes text one line of at most maxLine bytes. Line ends become blanks; other characters that cannot be seen are
+// escaped, and blanks stay as they are.
+func oneLine(s string) string {
+	s = lineEnds.ReplaceAllString(strings.Trim(strings.ToValidUTF8(s, "�"), " \t\r\n"), " ")
+	if strings.ContainsFunc(s, unseen) {
+		var b strings.Builder
+		for _, r := range s {
+			if unseen(r) {
+				b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+			} else {
+				b.WriteRune(r)
+			}
+		}
+		s = b.String()
+	}
+	return job.Clip(s, maxLine)
+}
+
+var lineEnds = regexp.MustCompile(`\s*[\r\n]\s*`)
+
+func unseen(r rune) bool { return !strconv.IsPrint(r) }
 
 // short returns s cut to a sentence, or other if it is empty.
 func short(s, other string) string {
 	if s = oneLine(s); s == "" {
 		return other
 	}
-	return s
+	return job.Clip(s, maxSentence)
 }
 
 // hints say what the class of an exception usually means for who wrote the code.

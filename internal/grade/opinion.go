@@ -78,7 +78,7 @@ func (k *checker) readTestlib(code int, said string) opinion {
 		return opinion{accepted: true}
 	case 1, 2, 4, 8: // wrong, of a wrong format, more than expected, less than expected
 		if strings.HasPrefix(said, "Traceback (most recent call last)") { // testlib's own begin with the verdict
-			return opinion{failed: "the " + k.name + " raised an exception" + because(lastLine(said))}
+			return opinion{failed: "the " + k.name + " raised an exception" + because(crashLine(said))}
 		}
 		return opinion{message: "wrong answer" + message}
 	case 7:
@@ -109,10 +109,10 @@ func because(messages ...string) string {
 
 // printable makes one line of what a checker said, which may have been what a candidate wrote.
 func printable(s string) string {
-	return oneLine(strings.Map(func(r rune) rune {
+	return short(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
 			return '\uFFFD'
 		}
 		return r
-	}, s))
+	}, s), "")
 }

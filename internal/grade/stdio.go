@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -238,7 +240,7 @@ func ended(rep *runtime.Report) job.CaseResult {
 	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: job.Clip(rep.Stdout.Text, value.MaxRepr)}
 	switch {
 	case rep.Outcome == job.Failed && rep.Stderr.Text != "":
-		c.Message = fmt.Sprintf("exit code %d: %s", *rep.ExitCode, lastLine(rep.Stderr.Text))
+		c.Message = fmt.Sprintf("exit code %d: %s", *rep.ExitCode, crashLine(rep.Stderr.Text))
 	case rep.Outcome == job.Failed:
 		c.Message = fmt.Sprintf("exit code %d", *rep.ExitCode)
 	case rep.Outcome == job.TimedOut:
@@ -260,20 +262,9 @@ func compare(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spoo
 		return err
 	}
 	c.Outcome = job.Failed
-	again, err := data.answer.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer again.Close()
-	line, got, expected, err := output.FirstDifference(out.Open(), again)
-	switch {
-	case s.Compare == job.CompareUnordered:
-		c.Message = "its lines are others than expected, in any order"
-	case line == 0:
-		c.Message = "the output differs in blanks only"
-	default:
-		c.Message = fmt.Sprintf("line %d of the output is %q, expected %q", line, job.Clip(got, value.MaxRepr), job.Clip(expected, value.MaxRepr))
-	}
+	c.Message, err = output.Describe(
+		func() (io.ReadCloser, error) { return io.NopCloser(out.Open()), nil },
+		func() (io.ReadCloser, error) { return data.answer.open(ctx) }, s)
 	return err
 }
 
@@ -293,9 +284,33 @@ func tail(s string) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// lastLine is where python says what went wrong.
-func lastLine(s string) string {
-	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(s), "\n"), func(l string) bool { return l == "" })
+// crashes are the lines in which a program of a language reports its own crash, by how sure that is. Behind them there are
+// stacks and advice.
+var crashes = []*regexp.Regexp{
+	regexp.MustCompile(`(?m)^Exception in thread "[^"\n]*" .+$`),                                     // Java, Kotlin, Scala
+	regexp.MustCompile(`(?m)^thread '[^'\n]*'(?: \(\d+\))? panicked at .+(?:\n(?:[^\n]+))?$`),        // Rust: the message is on the next line
+	regexp.MustCompile(`(?m)^(?:panic|fatal error): .+$`),                                            // Go
+	regexp.MustCompile(`(?m)^terminate called .+(?:\n +what\(\):.*)?$`),                              // C++
+	regexp.MustCompile(`(?m)^(?:Uncaught )?(?:[A-Z]\w*)?(?:Error|Exception)(?: \[\w+\])?(?:: .*)?$`), // JavaScript, Dart
+	regexp.MustCompile(`(?m)^Unhandled exception.*$`),                                                // C#
+}
+
+// crashLine returns the line of stderr that says why a program ended. It is the exception of a Python traceback or another
+// known report of a crash, and otherwise the last line.
+func crashLine(stderr string) string {
+	if begins := title.FindAllStringIndex(stderr, -1); begins != nil {
+		for line := range strings.Lines(stderr[begins[len(begins)-1][1]:]) {
+			if line[0] != ' ' && line[0] != '\n' {
+				return short(line, "")
+			}
+		}
+	}
+	for _, crash := range crashes {
+		if found := crash.FindString(stderr); found != "" {
+			return short(found, "")
+		}
+	}
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(stderr), "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
 	if len(lines) == 0 {
 		return ""
 	}

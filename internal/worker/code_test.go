@@ -190,6 +190,9 @@ func TestCompileErrors(t *testing.T) {
 				res.Compiled.Stderr.Text != "main.cpp:1:2: error: #error no" || res.Compiled.Outcome != job.Failed || res.Compiled.Cached != (i == 1) {
 				t.Errorf("%+v, %+v", res, res.Compiled)
 			}
+			if !slices.Equal(res.Feedback, []string{"main.cpp:1:2: error: #error no"}) {
+				t.Errorf("feedback %q", res.Feedback)
+			}
 			if tests.Total != 2 || tests.Passed+tests.Failed+tests.Errors != 0 || len(tests.Cases) != 0 || *tests.Score != 0 {
 				t.Errorf("%+v", tests)
 			}

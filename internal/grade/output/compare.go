@@ -2,7 +2,6 @@
 package output
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -144,39 +143,4 @@ func finite(p *piece) (float64, bool) {
 	}
 	f, err := strconv.ParseFloat(string(p.text), 64)
 	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
-}
-
-// FirstDifference returns the first lines in which two outputs differ, by their beginnings and without blanks at their ends, and
-// their number; 0 if there are none.
-func FirstDifference(got, want io.Reader) (line int, g, w string, err error) {
-	a, b := bufio.NewReaderSize(got, maxWord), bufio.NewReaderSize(want, maxWord)
-	for line = 1; ; line++ {
-		x, err := shortLine(a)
-		if err != nil && !atEnd(err) {
-			return 0, "", "", err
-		}
-		y, failed := shortLine(b)
-		if failed != nil && !atEnd(failed) {
-			return 0, "", "", failed
-		}
-		switch {
-		case !bytes.Equal(x, y):
-			return line, string(x), string(y), nil
-		case err != nil && failed != nil:
-			return 0, "", "", nil
-		}
-	}
-}
-
-// shortLine returns what a line begins with, and io.EOF behind the last one.
-func shortLine(r *bufio.Reader) ([]byte, error) {
-	part, err := r.ReadSlice('\n')
-	line := bytes.Clone(part)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		_, err = r.ReadSlice('\n')
-	}
-	if len(part) > 0 && atEnd(err) {
-		err = nil
-	}
-	return bytes.TrimRight(line, " \t\r\f\v\n"), err
 }

@@ -14,6 +14,7 @@ type piece struct {
 	lines  int   // line ends before it
 	blanks sum64 // since the last of them
 	word   sum64
+	at     int64  // offset of the word in the output
 	text   []byte // of the word, its first maxWord bytes; good until the next piece
 }
 
@@ -32,6 +33,7 @@ type pieces struct {
 	fold bool // capital letters of ASCII are small ones
 	hash maphash.Hash
 	text [maxWord]byte
+	at   int64 // offset of the next byte
 }
 
 func newPieces(r io.Reader, seed maphash.Seed, fold bool) *pieces {
@@ -42,7 +44,8 @@ func newPieces(r io.Reader, seed maphash.Seed, fold bool) *pieces {
 
 // next returns the next piece, and io.EOF with one that has no word.
 func (p *pieces) next() (c piece, err error) {
-	if err := p.space(&c); err != nil {
+	err = p.space(&c)
+	if c.at = p.at; err != nil {
 		return c, err
 	}
 	return c, p.wordInto(&c)
@@ -104,6 +107,7 @@ func (p *pieces) run(is func(byte) bool) ([]byte, error) {
 		n++
 	}
 	_, err := p.r.Discard(n)
+	p.at += int64(n)
 	return all[:n], err
 }
 

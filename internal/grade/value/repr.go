@@ -70,9 +70,9 @@ func (w *writer) set(v Value) {
 	case len(v.items) == 0:
 		w.WriteString(string(v.Kind) + "()")
 	case v.Kind == Set:
-		w.list("{", v.items, "}")
+		w.list("{", sorted(v.items), "}")
 	default:
-		w.list("frozenset({", v.items, "})")
+		w.list("frozenset({", sorted(v.items), "})")
 	}
 }
 

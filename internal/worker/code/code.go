@@ -98,7 +98,7 @@ func (c *Code) Uncompiled() *job.Result {
 	if c.problem() == "" {
 		return nil
 	}
-	res := &job.Result{Outcome: job.CompileError, Message: clip(c.out.Why), Compiled: &c.out.Compiled, ImageDigest: c.out.Digest}
+	res := &job.Result{Outcome: job.CompileError, Message: clip(c.out.Why), Feedback: c.out.Feedback, Compiled: &c.out.Compiled, ImageDigest: c.out.Digest}
 	if t := c.program.Tests; t != nil {
 		res.Tests = &job.TestsResult{Total: len(t.Stdio), Score: new(float64), Cases: []job.CaseResult{}}
 	}

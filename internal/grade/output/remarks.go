@@ -1,0 +1,96 @@
+package output
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// empty describes an output of so many bytes that has no words.
+func empty(bytes int64, want excerpt) string {
+	if bytes == 0 {
+		return fmt.Sprintf("the output is empty, expected %s", want)
+	}
+	return fmt.Sprintf("the output has blanks only, expected %s", want)
+}
+
+// from names the first column that differs, in characters, unless it is the first of all.
+func from(unit string, column int) string {
+	if column <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("from %s %d on", unit, column)
+}
+
+// remarks are what is said in parentheses behind a difference.
+func remarks(all ...string) string {
+	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
+	if len(all) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(all, "; ") + ")"
+}
+
+// hint is a remark on outputs whose lines or bytes differ; empty if there is none.
+func (d *description) hint(at spot, x, y excerpt) (string, error) {
+	blanks, err := d.same(job.Stdio{Compare: job.CompareTokens, IgnoreCase: d.s.IgnoreCase})
+	if err != nil {
+		return "", err
+	}
+	if blanks {
+		return "the outputs differ in blanks and line ends only", nil
+	}
+	return d.caseHint(at, x, y)
+}
+
+// caseHint is a remark on the case of letters or, where more differs, on the two words or characters that differ.
+func (d *description) caseHint(at spot, x, y excerpt) (string, error) {
+	if d.s.Compare != job.CompareExact && !d.s.IgnoreCase {
+		s := *d.s
+		s.IgnoreCase = true
+		if letters, err := d.same(s); err != nil || letters {
+			return "the outputs differ in the case of letters only", err
+		}
+	}
+	return hintOf(at, x, y), nil
+}
+
+// hintOf is a remark on the two words or characters that differ.
+func hintOf(at spot, x, y excerpt) string {
+	a, ok := finite(&at.x)
+	b, other := finite(&at.y)
+	if ok && other && a == b && !at.got.none && !at.want.none && at.x.word != at.y.word {
+		return "the numbers are equal, but text is compared"
+	}
+	if p, q := x.character(), y.character(); p != q && (p >= utf8.RuneSelf || q >= utf8.RuneSelf) {
+		return nameOf(p) + ", expected " + nameOf(q)
+	}
+	return ""
+}
+
+func nameOf(r rune) string {
+	if r < 0 {
+		return "the end"
+	}
+	return fmt.Sprintf("character %U", r)
+}
+
+// wordHint is a remark on two words that differ.
+func (d *description) wordHint(at spot, x, y excerpt) (string, error) {
+	if d.s.Compare == job.CompareFloats {
+		a, ok := finite(&at.x)
+		b, other := finite(&at.y)
+		switch {
+		case ok && other:
+			return "the numbers differ by " + strconv.FormatFloat(math.Abs(a-b), 'g', 3, 64) + ", more than the tolerance", nil
+		case other:
+			return "it is not a finite number", nil
+		}
+	}
+	return d.caseHint(at, x, y)
+}

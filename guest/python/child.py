@@ -43,7 +43,7 @@ ZYGOTE = 3  # a zygote's connection to the worker
 REQUEST, RESULT = harness.REQUEST, harness.RESULT
 MAX_MESSAGE = 32 << 10
 MAX_RUN = 4 << 20
-HEAD = struct.Struct("<B3xIIIIxxxxQ")
+HEAD = struct.Struct("<B3xIIIIIQ")
 HEAD_SIZE = HEAD.size
 FILES = [struct.Struct("%di" % n) for n in range(17)]
 NAME, ENDED, PROGRAM = struct.Struct("<Q"), struct.Struct("<QI"), struct.Struct("HxxxxxxP")
@@ -61,7 +61,9 @@ _quick, sigprocmask = ctypes.PyDLL(None).prctl, libc.sigprocmask
 chdir, close, dup2, getpid, putenv, read = os.chdir, os.close, os.dup2, os.getpid, os.putenv, os.read
 setsid, waitpid, write = os.setsid, os.waitpid, os.write
 setresgid, setresuid = os.setresgid, os.setresuid
-setrlimit, RLIMIT_NOFILE = resource.setrlimit, resource.RLIMIT_NOFILE
+setrlimit, RLIMIT_NOFILE, RLIMIT_STACK = resource.setrlimit, resource.RLIMIT_NOFILE, resource.RLIMIT_STACK
+STACK_HARD = 1 << 31  # in the stack of a message, whose other bits are KiB
+_stack_most = resource.getrlimit(RLIMIT_STACK)[1]
 _environment = os.environ._data
 _head, _files, _split, _partition = HEAD.unpack_from, [f.unpack for f in FILES], bytes.split, bytes.partition
 _scan = json.JSONDecoder().scan_once
@@ -321,7 +323,7 @@ def wait(conn):
 
 def become(message, files):
     """Turn this process into the program that a message is about."""
-    _, paths, argc, envc, size, open_files = _head(message)
+    _, paths, argc, envc, size, stack, open_files = _head(message)
     end = HEAD_SIZE + size
     strings = _split(message[end:], b"\0")
     chdir(strings[0])
@@ -339,6 +341,9 @@ def become(message, files):
         dup2(HIGH + i, i, i < 3)
     check(syscall(SYS_CLOSE_RANGE, len(files), 0xFFFFFFFF, 0), "close what is not the program's")
     setrlimit(RLIMIT_NOFILE, (open_files, open_files))
+    if stack:
+        soft = (stack & ~STACK_HARD) << 10
+        setrlimit(RLIMIT_STACK, (soft, soft if stack & STACK_HARD else _stack_most))
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
     if size:
         _memmove(_filter_at, message[HEAD_SIZE:end], size)

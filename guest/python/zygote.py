@@ -47,6 +47,7 @@ MODULES = (
 PROT_READ, PROT_WRITE, PROT_EXEC, MAP_PRIVATE, MAP_ANONYMOUS = 1, 2, 4, 0x02, 0x20
 MADV_HUGEPAGE, MADV_COLLAPSE, MREMAP_MAYMOVE, MREMAP_FIXED = 14, 25, 1, 2
 HUGE = 2 << 20
+THREAD_STACK = 8 << 20
 
 # Our own modules in the order of their imports, and their files. Those that grade and serve sessions are what some jobs
 # are nothing else than, under names that no user's import asks for.
@@ -66,6 +67,17 @@ SERVICES = {
     "_assay_fork": "fork",
 }
 WARMED = "_assay_session", "assay_solution", "assay_check"  # whose warm_up runs what most of their jobs do
+
+
+def limit_threads():
+    """Give threads the usual stack. The C library takes the default from this process's own limit, which is 64 GiB."""
+    c = ctypes.PyDLL(None)
+    if not hasattr(c, "pthread_setattr_default_np"):  # of the GNU library
+        return
+    attributes = ctypes.create_string_buffer(128)  # pthread_attr_t
+    if c.pthread_getattr_default_np(attributes) == 0:
+        c.pthread_attr_setstacksize(attributes, ctypes.c_size_t(THREAD_STACK))
+        c.pthread_setattr_default_np(attributes)
 
 
 def main(kind, root, modules):
@@ -328,6 +340,7 @@ class HeapInfo(ctypes.Structure):
 
 if __name__ == "__main__":
     os.environ.clear()
+    limit_threads()
     if sys.argv[1] == "alone":
         alone()
     main(sys.argv[1], sys.argv[2], sys.argv[3:])

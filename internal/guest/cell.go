@@ -102,6 +102,7 @@ type Run struct {
 	Env       []string
 	Dir       string
 	OpenFiles uint64
+	Stack     StackLimit
 	Filter    []byte // seccomp filter, an array of sock_filter
 }
 
@@ -109,7 +110,7 @@ type Run struct {
 const RunHead = 32
 
 // Marshal returns the message for r: kind, padding, the counts of paths, argv
-// and env, the length of the filter, the open files, all little-endian; then
+// and env, the length of the filter, the stack, the open files, all little-endian; then
 // the filter; then dir, the paths to try, argv and env, each ended by a NUL.
 // The layout is what a process can read that has no Go runtime any more.
 func (r *Run) Marshal() ([]byte, error) {
@@ -128,6 +129,7 @@ func (r *Run) Marshal() ([]byte, error) {
 	for i, n := range []int{len(paths), len(r.Argv), len(r.Env), len(r.Filter)} {
 		binary.LittleEndian.PutUint32(b[4+4*i:], uint32(n))
 	}
+	binary.LittleEndian.PutUint32(b[20:], uint32(r.Stack))
 	binary.LittleEndian.PutUint64(b[24:], r.OpenFiles)
 	b = append(b, r.Filter...)
 	for _, list := range [][]string{{r.Dir}, paths, r.Argv, r.Env} {

@@ -37,8 +37,9 @@ type Start struct {
 
 	// Limits of the program, where the sandbox has a kernel of its own, so that
 	// the worker cannot set them from outside; 0: it has.
-	OpenFiles uint64 `json:"open_files,omitempty"`
-	Processes uint64 `json:"processes,omitempty"` // threads count
+	OpenFiles uint64     `json:"open_files,omitempty"`
+	Processes uint64     `json:"processes,omitempty"` // threads count
+	Stack     StackLimit `json:"stack,omitempty"`
 }
 
 // Ended says how a program ended.

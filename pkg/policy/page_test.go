@@ -27,6 +27,7 @@ const (
 // ways names those of asking for a capability of which the table of the code has several,
 // in its order.
 var ways = map[string][]string{
+	"stack":        {"default", "a size"},
 	"subprocesses": {"`true`", "`false`"},
 	"read":         {"no paths", "paths"},
 	"network":      {"`none`", "`allow`", "`open`"},

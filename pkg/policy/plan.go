@@ -17,6 +17,7 @@ type Host struct {
 	Memory     job.Size    `json:"memory"`
 	Processes  int         `json:"processes,omitempty"`  // most of one job; 0: any number
 	OpenFiles  int         `json:"open_files,omitempty"` // the same of its descriptors
+	Stack      job.Size    `json:"stack,omitempty"`      // the same of the stack of its main thread
 	Missing    []string    `json:"missing,omitempty"`    // what is not there, and what to do about it
 
 	// Holes are known ones of this machine's kernel and container programs.
@@ -109,6 +110,7 @@ func (p Policy) PlanFor(h Host, u Use) (*Plan, error) {
 	if beyond := h.beyond(p); beyond != nil {
 		return nil, &Refusal{beyond}
 	}
+	p.MainStack = p.stackFor(h, u)
 	report, missing := p.enforcement(h, isolation, u)
 	if len(missing) > 0 && p.Enforce == Strict {
 		return nil, &Refusal{missing}
@@ -120,6 +122,7 @@ func (p Policy) PlanFor(h Host, u Use) (*Plan, error) {
 // Explain returns the enforcement report that PlanFor would, but never refuses.
 func Explain(p Policy, h Host, u Use) []job.Enforcement {
 	isolation, _ := h.serve(p.Isolation)
+	p.MainStack = p.stackFor(h, u)
 	report, _ := p.enforcement(h, isolation, u)
 	return report
 }
@@ -134,6 +137,11 @@ func (h Host) beyond(p Policy) (fields []*job.FieldError) {
 	if h.OpenFiles > 0 && p.OpenFiles > h.OpenFiles {
 		fields = append(fields, &job.FieldError{
 			Field: "policy.open_files", Problem: fmt.Sprintf("at most %d here: the worker has no higher limit of open files to give", h.OpenFiles),
+		})
+	}
+	if h.Stack > 0 && p.Stack > h.Stack {
+		fields = append(fields, &job.FieldError{
+			Field: "policy.stack", Problem: fmt.Sprintf("at most %s here: the worker has no higher limit of the stack to give", h.Stack),
 		})
 	}
 	return fields

@@ -35,6 +35,9 @@ func TestTableCoversThePolicy(t *testing.T) {
 		switch f {
 		case "enforce": // says what to do about the others
 		case "asked,omitempty": // says what the others were
+		case "-": // MainStack is what stack comes to
+		case "stack,omitempty":
+			want = append(want, "stack")
 		case "env":
 			want = append(want, "env.set", "env.secrets")
 		default:
@@ -84,7 +87,7 @@ func planOfTheDefaults(t *testing.T, isolation Isolation) {
 	}
 	want := map[string]job.Level{
 		"isolation": "kernel", "wall": "runtime", "cpu": "kernel", "cpu_time": "runtime", "memory": "kernel",
-		"processes": "kernel", "subprocesses": "none", "disk": "kernel", "files": "kernel", "open_files": "kernel",
+		"processes": "kernel", "subprocesses": "none", "disk": "kernel", "files": "kernel", "stack": "kernel", "open_files": "kernel",
 		"stdout": "runtime", "stderr": "runtime", "read": "kernel", "write": "kernel", "network": "kernel",
 		"env.set": "runtime", "env.secrets": "none", "imports": "none", "packages": "none", "syscalls": "kernel",
 		"callbacks": "none", "artifacts": "none",

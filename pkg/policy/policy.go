@@ -59,7 +59,8 @@ type Policy struct {
 	Wall         job.Duration `json:"wall"`
 	CPU          float64      `json:"cpu"` // cores
 	CPUTime      job.Duration `json:"cpu_time"`
-	Memory       job.Size     `json:"memory"` // swap is always off
+	Memory       job.Size     `json:"memory"`          // swap is always off
+	Stack        job.Size     `json:"stack,omitempty"` // of main threads; 0: DefaultStack or more, see stackFor
 	Processes    int          `json:"processes"`
 	Subprocesses bool         `json:"subprocesses"`
 	Disk         job.Size     `json:"disk"`  // per writable path, and in all
@@ -76,6 +77,9 @@ type Policy struct {
 	Syscalls     string       `json:"syscalls"` // "default" or "strict"
 	Callbacks    Callbacks    `json:"callbacks"`
 	Artifacts    Artifacts    `json:"artifacts"`
+
+	// MainStack is the stack limit that main threads begin with. PlanFor sets it; 0 is DefaultStack.
+	MainStack job.Size `json:"-"`
 
 	// Asked is what was asked for where a ceiling lowered it, by capability, as
 	// the enforcement report renders it. It is for the record: what a client

@@ -39,6 +39,7 @@ var ranges = []func(*Policy) *job.FieldError{
 	between("network.max_bytes", job.KiB, tebibyte, func(p *Policy) job.Size { return p.Network.MaxBytes }),
 	between("artifacts.max_bytes", 0, tebibyte, func(p *Policy) job.Size { return p.Artifacts.MaxBytes }),
 	between("artifacts.max_files", 0, 100_000, func(p *Policy) int { return p.Artifacts.MaxFiles }),
+	stackRange,
 	oneOf("isolation", Isolations, func(p *Policy) Isolation { return p.Isolation }),
 	oneOf("enforce", []Enforce{Strict, Report}, func(p *Policy) Enforce { return p.Enforce }),
 	oneOf("stdout.on_exceed", []OnExceed{Truncate, Kill}, func(p *Policy) OnExceed { return p.Stdout.OnExceed }),
@@ -60,6 +61,20 @@ func between[T cmp.Ordered](field string, low, high T, get func(*Policy) T) func
 		}
 		return nil
 	}
+}
+
+// stackRange refuses a stack that no program can start with or that its memory cannot hold.
+// Apply lowers memory only after this check, so a ceiling never turns a default into an error.
+func stackRange(p *Policy) *job.FieldError {
+	switch {
+	case p.Stack == 0:
+		return nil
+	case p.Stack < MinStack || p.Stack > MaxStack:
+		return &job.FieldError{Field: "stack", Problem: fmt.Sprintf("must be %v to %v, not %v", MinStack, MaxStack, p.Stack)}
+	case p.Stack > p.Memory:
+		return &job.FieldError{Field: "stack", Problem: fmt.Sprintf("%v is above policy.memory, %v: raise that, or lower this", p.Stack, p.Memory)}
+	}
+	return nil
 }
 
 func oneOf[T ~string](field string, choices []T, get func(*Policy) T) func(*Policy) *job.FieldError {

@@ -75,6 +75,8 @@ func table(page string) []limit {
 				between(t, "memory_peak_bytes", float64(o.usage.MemoryPeakBytes), 8<<20, 97<<20)
 			},
 			within: "def act():\n    x = bytearray(1 << 20)"},
+		{name: "stack", capability: "stack", level: job.LevelKernel, outcomes: append([]job.Outcome{job.Signaled}, failed...),
+			policy: limits{"wall": "2m", "stack": "2Mi"}, beyond: descends(40_000), roomy: limits{"stack": "100Mi"}, within: descends(40_000)},
 		{name: "processes", capability: "processes", level: job.LevelKernel, outcomes: []job.Outcome{job.ProcessLimit, job.Exception, job.Failed},
 			policy: limits{"wall": "2m", "processes": 20}, beyond: forks(60),
 			held: func(t *testing.T, o *observed, p *program, level string) {
@@ -96,6 +98,12 @@ func table(page string) []limit {
 		{name: "open_files", capability: "open_files", level: job.LevelKernel, outcomes: failed,
 			policy: limits{"wall": "2m", "open_files": 64}, beyond: opens(100), within: opens(5)},
 	}, append(streams(), others(page)...)...)
+}
+
+// descends recurses on the C stack.
+func descends(n int) string {
+	return fmt.Sprintf("import functools, sys\nsys.setrecursionlimit(10**6)\n@functools.lru_cache(None)\ndef down(n):\n    return 0 if n == 0 else 1 + down(n - 1)\n"+
+		"def act():\n    down(%d)", n)
 }
 
 // forks makes processes that stay.

@@ -74,8 +74,9 @@ func prepare(s *guest.Start, files []int) (*child, error) {
 		p.files[i] = int32(fd)
 	}
 	p.count = len(files) - 1 // that are above all of their targets: see receiver
-	p.limits[0] = limit{unix.RLIMIT_NOFILE, unix.Rlimit{Cur: s.OpenFiles, Max: s.OpenFiles}}
-	p.limits[1] = limit{unix.RLIMIT_NPROC, unix.Rlimit{Cur: s.Processes, Max: s.Processes}}
+	p.limits[0] = limit{what: unix.RLIMIT_NOFILE, Rlimit: unix.Rlimit{Cur: s.OpenFiles, Max: s.OpenFiles}}
+	p.limits[1] = limit{what: unix.RLIMIT_NPROC, Rlimit: unix.Rlimit{Cur: s.Processes, Max: s.Processes}}
+	p.limits[2] = stackLimit(s.Stack)
 	p.another, p.uid, p.gid = true, uintptr(s.UID), uintptr(s.GID)
 	p.dir, p.argv, p.env = addr(c.dir), addr(&c.argv[0]), addr(&c.envv[0])
 	p.paths, p.tries = addr(&c.paths[0]), len(c.paths)-1

@@ -16,7 +16,7 @@ type program struct {
 	files  [guest.MaxFiles]int32 // the first count are its descriptors in order, above all of which report is
 	count  int
 	mixed  bool // files may be in each other's way, and descriptors that are not among them inherited still
-	limits [2]limit
+	limits [3]limit
 
 	another  bool // it is somebody else's, who has no capabilities; otherwise they are given up
 	uid, gid uintptr
@@ -31,12 +31,21 @@ type program struct {
 	argv, env uintptr // addresses of strings, 0 after the last
 
 	answer [8]byte
+	former unix.Rlimit // for setLimit
 }
 
-// limit is one for setrlimit, unless it is 0.
+// limit is an argument of setrlimit. A soft limit of 0 is left as it is.
 type limit struct {
 	what uintptr
 	unix.Rlimit
+	soft bool // the hard limit stays
+}
+
+// stackLimit returns the argument for the stack.
+//
+//go:nosplit
+func stackLimit(l guest.StackLimit) limit {
+	return limit{unix.RLIMIT_STACK, unix.Rlimit{Cur: l.Bytes(), Max: l.Bytes()}, !l.Hard()}
 }
 
 var noCapabilities struct {
@@ -54,10 +63,7 @@ func (p *program) become() {
 	_, _ = sys(syscall.SYS_SETSID, 0, 0, 0)
 	p.takeFiles()
 	for i := range p.limits {
-		if p.limits[i].Cur != 0 {
-			_, errno := sys5(syscall.SYS_PRLIMIT64, 0, p.limits[i].what, addr(&p.limits[i].Rlimit), 0, 0)
-			p.check(guest.StageFiles, errno)
-		}
+		p.setLimit(&p.limits[i])
 	}
 	p.takeIdentity()
 	_, errno := sys(syscall.SYS_CHDIR, p.dir, 0, 0) // as the program's own user
@@ -67,6 +73,23 @@ func (p *program) become() {
 		p.check(guest.StageFilter, errno)
 	}
 	p.check(guest.StageExec, p.execute())
+}
+
+// setLimit sets one limit of this process.
+//
+//go:nosplit
+//go:norace
+func (p *program) setLimit(l *limit) {
+	if l.Cur == 0 {
+		return
+	}
+	if l.soft {
+		_, errno := sys5(syscall.SYS_PRLIMIT64, 0, l.what, 0, addr(&p.former), 0)
+		p.check(guest.StageFiles, errno)
+		l.Max = p.former.Max
+	}
+	_, errno := sys5(syscall.SYS_PRLIMIT64, 0, l.what, addr(&l.Rlimit), 0, 0)
+	p.check(guest.StageFiles, errno)
 }
 
 // takeFiles gives the process its descriptors.

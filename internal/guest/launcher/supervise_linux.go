@@ -254,7 +254,7 @@ func parse(message, size uintptr) {
 	b := unsafe.Slice((*byte)(unsafe.Add(nil, message)), size)
 	paths, argv := int(*(*uint32)(unsafe.Pointer(&b[4]))), int(*(*uint32)(unsafe.Pointer(&b[8])))
 	env, filter := int(*(*uint32)(unsafe.Pointer(&b[12]))), int(*(*uint32)(unsafe.Pointer(&b[16])))
-	files := *(*uint64)(unsafe.Pointer(&b[24]))
+	stack, files := *(*guest.StackLimit)(unsafe.Pointer(&b[20])), *(*uint64)(unsafe.Pointer(&b[24]))
 	if argv < 1 || paths+argv+env+4 > guest.MaxStrings || guest.RunHead+filter >= len(b) {
 		exit(127)
 	}
@@ -265,7 +265,8 @@ func parse(message, size uintptr) {
 	state.strings[first+argv+1+env] = 0
 
 	p := &state.program
-	p.limits[0] = limit{unix.RLIMIT_NOFILE, unix.Rlimit{Cur: files, Max: files}}
+	p.limits[0] = limit{what: unix.RLIMIT_NOFILE, Rlimit: unix.Rlimit{Cur: files, Max: files}}
+	p.limits[1] = stackLimit(stack)
 	p.filter.Len, p.filter.At = uint16(filter/8), message+guest.RunHead
 	p.dir, p.paths, p.tries = state.strings[0], addr(&state.strings[1]), paths
 	p.argv, p.env = addr(&state.strings[first]), addr(&state.strings[first+argv+1])

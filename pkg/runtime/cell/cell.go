@@ -96,6 +96,9 @@ func (cs *Cells) newCell(ctx context.Context, img *image.Image) (_ *cell, err er
 	if err := engine.RaiseOpenFiles(c.container.Proc.PID); err != nil {
 		return nil, err
 	}
+	if err := engine.RaiseStack(c.container.Proc.PID); err != nil {
+		return nil, err
+	}
 	if err := c.container.Start(ctx); err != nil {
 		return nil, err
 	}

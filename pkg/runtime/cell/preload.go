@@ -133,6 +133,7 @@ func (p *preload) run(ctx context.Context, memory job.Size) error {
 	pol := policy.Default()
 	pol.Isolation, pol.CPU, pol.Memory, pol.Processes = policy.Cell, float64(p.cores), memory, preloadProcesses
 	pol.Wall, pol.CPUTime, pol.OpenFiles = preloadLife, preloadLife, int(open.Max) // programs may lower it
+	pol.MainStack = guest.MostStack
 	p.program, err = p.slot.Start(context.WithoutCancel(ctx), runtime.Attempt{
 		Service: sandbox.PreloadService, Plan: &policy.Plan{Policy: pol}, Link: link,
 	})

@@ -56,6 +56,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 		return err
 	}
 	def := policy.Default()
+	def.MainStack = guest.MostStack
 	def.OpenFiles = 0 // as many as it can have: whoever may not raise the limit could not undo a lower one
 	pid, err := s.launch(ctx, guest.Start{
 		Argv: []string{"python3", "-B", sandbox.GuestDir + "/zygote.py", "alone"}, Env: sandbox.Environ(s.Image), Dir: "/", UID: sandbox.ProgramUID, GID: sandbox.ProgramGID,

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/runtime/containerd/engine"
 	"github.com/assay-run/assay/pkg/runtime/process"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
@@ -37,6 +38,7 @@ func (s *slot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) 
 	}
 	start := guest.Start{Argv: p.Args, Env: p.Env, Dir: p.Dir, UID: sandbox.ProgramUID, GID: sandbox.ProgramGID, Filter: filter}
 	if s.Foreign {
+		start.Stack = sandbox.StackOf(p.Limits)
 		start.OpenFiles, start.Processes = uint64(p.Limits.OpenFiles), uint64(max(p.Limits.Processes-1, 1)) // its kernel does not count the first
 		u, err := s.Group.Usage()
 		if err != nil {
@@ -79,6 +81,9 @@ func (s *slot) enter(ctx context.Context, g *sandbox.Gate, p *sandbox.Program) (
 		err = s.Group.Add(pid)
 		if n := uint64(p.Limits.OpenFiles); err == nil && n > 0 { // from outside, since the sandbox may not raise its own
 			err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
+		}
+		if err == nil {
+			err = engine.LimitStack(pid, sandbox.StackOf(p.Limits))
 		}
 	}
 	if err == nil {

@@ -33,7 +33,7 @@ type Worker struct {
 func Inspect(ctx context.Context, w Worker) policy.Host {
 	h := policy.Host{
 		CgroupV2: w.Groups.V2(), Cores: stdruntime.NumCPU(), Memory: Memory(),
-		Processes: MostProcesses("/"), OpenFiles: MostOpenFiles(),
+		Processes: MostProcesses("/"), OpenFiles: MostOpenFiles(), Stack: MostStack(),
 	}
 	if why := lacksUserNamespaces(); why != "" {
 		h.Missing = append(h.Missing, why)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 )
 
@@ -81,13 +82,29 @@ func MostOpenFiles() int {
 		return 0
 	}
 	most := int(min(limit.Max, everOpenFiles))
-	if ids, err := os.ReadFile("/proc/self/uid_map"); err != nil || !allIDs(string(ids)) {
-		return most
-	}
-	if have, err := effective(); err == nil && have&(1<<capSysResource) != 0 {
+	if maySetResources() {
 		most = max(most, int(min(sysctl("/", "fs/nr_open"), everOpenFiles)))
 	}
 	return most
+}
+
+// MostStack returns the highest stack limit that this process can give to programs; 0 is
+// any limit that a policy may name.
+func MostStack() job.Size {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_STACK, &limit); err != nil || limit.Max >= uint64(policy.MaxStack) || maySetResources() {
+		return 0
+	}
+	return job.Size(limit.Max)
+}
+
+// maySetResources reports whether this process may raise hard limits.
+func maySetResources() bool {
+	if ids, err := os.ReadFile("/proc/self/uid_map"); err != nil || !allIDs(string(ids)) {
+		return false
+	}
+	have, err := effective()
+	return err == nil && have&(1<<capSysResource) != 0
 }
 
 // allIDs says whether a uid_map is that of the first user namespace.

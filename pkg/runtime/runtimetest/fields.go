@@ -149,6 +149,8 @@ while time.monotonic() < end: pass`)
 			given: nothing, taken: func(p *policy.Policy) { p.CPUTime = seconds(0.3) }, ends: job.TimedOut},
 		{capability: "memory", run: py("x = bytearray(200 << 20); x[::4096] = b'x' * len(x[::4096])"), level: job.LevelKernel, rows: [2]string{"256Mi", "64Mi"},
 			given: nothing, taken: memory(64 * job.MiB), ends: job.OutOfMemory},
+		{capability: "stack", run: py(descend + "descend(40_000)"), level: job.LevelKernel, rows: [2]string{"100Mi", "4Mi"},
+			given: func(p *policy.Policy) { p.Stack = 100 * job.MiB }, taken: func(p *policy.Policy) { p.Stack = 4 * job.MiB }, ends: job.Signaled},
 		{capability: "processes", run: py("import os, time\nfor i in range(8):\n    if os.fork() == 0: time.sleep(1); os._exit(0)"), level: job.LevelKernel, rows: [2]string{"64", "4"},
 			given: nothing, taken: func(p *policy.Policy) { p.Processes = 4 }, ends: job.ProcessLimit, foreign: unexplained},
 		{capability: "disk", run: sh("head -c 2000000 /dev/zero >/workspace/x"), level: job.LevelKernel, rows: [2]string{"64Mi", "1Mi"},

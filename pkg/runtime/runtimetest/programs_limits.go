@@ -111,9 +111,31 @@ while True:
 			edit: func(p *policy.Policy) { p.OpenFiles = 100 }, check: exceptionIs("OSError")},
 		{name: "many open files", run: py("import resource\nx = [open('/dev/null') for i in range(3000)]\nprint(resource.getrlimit(resource.RLIMIT_NOFILE))"),
 			outcome: job.Succeeded, edit: func(p *policy.Policy) { p.OpenFiles = 4000 }, check: stdoutIs("(4000, 4000)\n")},
+		{name: "stack", run: sh("ulimit -Ss; ulimit -s unlimited; ulimit -s"), outcome: job.Succeeded, check: stdoutIs("8192\nunlimited\n")},
+		{name: "own stack", run: sh("ulimit -Ss; ulimit -Hs; ulimit -s 65536 2>/dev/null || echo refused"), outcome: job.Succeeded,
+			edit: func(p *policy.Policy) { p.Stack = 32 * job.MiB }, check: stdoutIs("32768\n32768\nrefused\n")},
+		{name: "stack in python", run: py(descend + "print(resource.getrlimit(resource.RLIMIT_STACK))\ndescend(40_000)\nthread = threading.Thread(target=descend, args=(1000,))\nthread.start()\nthread.join()\nprint('deep')"),
+			outcome: job.Succeeded, edit: func(p *policy.Policy) { p.Stack = 100 * job.MiB }, check: stdoutIs("(104857600, 104857600)\ndeep\n")},
+		{name: "stack raised by python", run: py(descend + "resource.setrlimit(resource.RLIMIT_STACK, (100 << 20, resource.RLIM_INFINITY))\ndescend(40_000)\nprint('deep')"),
+			outcome: job.Succeeded, foreign: []job.Outcome{job.Signaled}, check: stdoutIs("deep\n")}, // gVisor maps a stack once
+		{name: "beyond the stack in python", run: py(descend + "descend(40_000)"), outcome: job.Signaled, code: 139,
+			edit: func(p *policy.Policy) { p.Stack = 4 * job.MiB }},
+		{name: "threads beside a large stack", run: py(descend + "threads = [threading.Thread(target=descend, args=(100,)) for _ in range(8)]\nfor t in threads: t.start()\nfor t in threads: t.join()\nprint('done')"),
+			outcome: job.Succeeded, edit: func(p *policy.Policy) { p.Stack = 200 * job.MiB }, check: stdoutIs("done\n")},
 		{name: "no core files", run: sh("ulimit -Hc"), outcome: job.Succeeded, check: stdoutIs("0\n")},
 	}
 }
+
+// descend uses at least a kilobyte of the C stack for each level.
+const descend = `import functools, resource, sys, threading
+sys.setrecursionlimit(10**6)
+@functools.lru_cache(None)
+def down(n):
+    return 0 if n == 0 else 1 + down(n - 1)
+def descend(n):
+    down.cache_clear()
+    assert down(n) == n
+`
 
 // output are programs that say a lot, or in unusual ways.
 func output() []program {

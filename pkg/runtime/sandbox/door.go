@@ -1,11 +1,13 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/packet"
 )
 
@@ -41,10 +43,15 @@ func (s *Place) AdmitGate(pid int, p *Program, g *Gate) error {
 	})
 }
 
+// StackOf returns the stack limit of a program under a policy.
+func StackOf(p *policy.Policy) guest.StackLimit {
+	return guest.NewStackLimit(int64(cmp.Or(p.MainStack, policy.DefaultStack)), p.Stack > 0)
+}
+
 // AdmitRun sends a program to the process at the other end of to, with its files,
 // and returns when that was.
 func (s *Place) AdmitRun(pid int, p *Program, to *packet.Conn, argv []string, files []*os.File, filter []byte) (began time.Time, err error) {
-	run := guest.Run{Argv: argv, Env: p.Env, Dir: p.Dir, OpenFiles: uint64(p.Limits.OpenFiles), Filter: filter}
+	run := guest.Run{Argv: argv, Env: p.Env, Dir: p.Dir, OpenFiles: uint64(p.Limits.OpenFiles), Stack: StackOf(p.Limits), Filter: filter}
 	err = s.admit(pid, p, func() error {
 		began, err = send(to, &run, files, s.Scratch.UID+ProgramUID)
 		return err

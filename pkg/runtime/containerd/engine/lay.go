@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/internal/guest"
 )
 
 // LayDevices makes the /dev of a cell or of a container: a file system of its own,
@@ -59,4 +61,30 @@ func RaiseOpenFiles(pid int) error {
 		return fmt.Errorf("raise the limit of open files: %w", err)
 	}
 	return nil
+}
+
+// LimitStack sets the stack limit of a process.
+func LimitStack(pid int, l guest.StackLimit) error {
+	var now unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_STACK, nil, &now); err != nil {
+		return fmt.Errorf("read the limit of the stack: %w", err)
+	}
+	now.Cur = l.Bytes()
+	if l.Hard() || now.Max < now.Cur {
+		now.Max = now.Cur
+	}
+	if err := unix.Prlimit(pid, unix.RLIMIT_STACK, &now, nil); err != nil {
+		return fmt.Errorf("limit the stack: %w", err)
+	}
+	return nil
+}
+
+// RaiseStack gives a process the limit that interpreters start with. Without
+// CAP_SYS_RESOURCE it gets at most its hard limit.
+func RaiseStack(pid int) error {
+	err := LimitStack(pid, guest.NewStackLimit(guest.MostStack, false))
+	if errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return err
 }

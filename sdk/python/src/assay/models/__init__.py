@@ -1001,6 +1001,7 @@ class Host(Model):
         missing: What is not there, and what to do about it.
         open_files: The same of its descriptors.
         processes: Most of one job; absent for any number.
+        stack: Highest stack limit of one job; absent for any.
         unenforced: Capabilities that it cannot enforce although its isolation could, each with the reason.
     """
 
@@ -1015,6 +1016,7 @@ class Host(Model):
     missing: list[str] | None = None
     open_files: int | None = None
     processes: int | None = None
+    stack: str | None = None
     unenforced: dict[str, str] | None = None
     _shapes: ClassVar[dict[str, str]] = {"images": "[HostImage]"}
 
@@ -1595,6 +1597,8 @@ class Policy(Model):
         open_files: Default 256.
         processes: Default 64.
         read: Directories of inputs that the program cannot change.
+        stack: Stack of the main thread of each program, 1Mi to memory. Without it, 8Mi, which the program may raise;
+            for tests and code, memory, at most 1Gi. With it, the program cannot raise it. gVisor maps at most 128Mi.
         subprocesses: Default True.
         syscalls: Default default.
         wall: A Go duration.
@@ -1617,6 +1621,7 @@ class Policy(Model):
     packages: list[str] | None = None
     processes: int | None = None
     read: list[str] | None = None
+    stack: str | int | None = None
     stderr: Stream | None = None
     stdout: Stream | None = None
     subprocesses: bool | None = None

@@ -88,10 +88,12 @@ class Link(Channel):
 
 
 # The check's code may put others in their place.
-_read, _write, _now = os.read, os.write, time.monotonic
+_read, _write, _now, _getpid = os.read, os.write, time.monotonic, os.getpid
 
 
 class Check:
+    ends = Gone  # an exception that ends the whole check
+
     def __init__(self, fd):
         self.channel = Channel(fd)
         self.link = None
@@ -109,6 +111,9 @@ class Check:
         self.lock = threading.RLock()
         self.calls = 0
         self.asked = False  # the solution was asked something: from then on, what happens here may be its doing
+        self.asked_by_module = self.asked_by_test = False  # the same before the first test, and in this test
+        self.left = 0  # tests that have not begun
+        self.process = _getpid()
         self.said = None  # what the solution said last of an exception
         self.last = None  # the last call: its arguments and what came of it
         self.fault = None  # why the test has failed, whatever it makes of it
@@ -120,7 +125,7 @@ class Check:
 
     def ask(self, m):
         """The solution's answer to m: return or raise."""
-        self.asked = True
+        self.asked = self.asked_by_test = True
         with self.lock:
             link = self.link
             try:
@@ -347,41 +352,82 @@ class Check:
         self.functions = m.get("functions") or []
         for i, name in enumerate(self.functions):
             names[name] = Candidate(self, -1 - i, name)
+        self.run_tests(names)
+
+    def run_tests(self, names):
+        """Run the check code in names, and then the tests that it has defined."""
         before = dict(names)
         if not self.attempt("check", lambda: exec(compile_code(self.code, CHECK), names), quiet=True):
             return
         own = {k: v for k, v in names.items() if before.get(k) is not v}
-        tests = list(assay_suite.tests(own, names["candidate"]))
-        for i, (name, test) in enumerate(tests):
-            rest = len(tests) - 1 - i
-            self.channel.send({"op": "begin", "code": rest})
-            if self.link:  # one that hangs leaves time for those after it
-                self.link.until = self.end - (self.end - _now()) / 2 if rest else self.end
-            self.attempt(name, test)
-        if not tests:
+        functions = list(assay_suite.functions(own, names.get("candidate")))
+        tests = assay_suite.suite(own)
+        self.left = len(functions) + (tests.countTestCases() if tests else 0)
+        if not self.left:
             self.report("check", 0, None)
+        self.asked_by_module = self.asked
+        self.clear()
+        for name, test in functions:
+            self.begin()
+            self.attempt(name, test)
+        if tests:
+            assay_suite.run_suite(tests, self)
+
+    def begin(self):
+        """Start the clock of the next test. One that hangs leaves time for those after it."""
+        self.left = rest = max(self.left - 1, 0)
+        self.channel.send({"op": "begin", "code": rest})
+        if self.link:
+            self.link.until = self.end - (self.end - _now()) / 2 if rest else self.end
 
     def attempt(self, name, f, quiet=False):
-        began = time.monotonic()
-        self.last = self.fault = failed = None
-        self.self_reported = False
+        """Run a test and report its verdict. A quiet one that passes is not reported; then the answer is True."""
+        began = _now()
+        failed, skip = None, ""
         try:
             f()
         except Gone:
             raise
         except BaseException as e:
-            failed = e
             if type(e) is SystemExit and e.code in (None, 0, False):
-                failed = None  # such as unittest.main
+                quiet = False  # such as unittest.main
+            elif assay_suite.skipped(e):
+                failed, skip = self.skip(str(e))
                 quiet = False
+            else:
+                failed = e
         failed = self.fault or failed
-        if failed is not None or not quiet:
-            self.report(name, time.monotonic() - began, failed)
-        return failed is None and quiet
+        if failed is None and quiet:
+            return True
+        self.conclude(name, _now() - began, failed, skip)
+        return False
 
-    def report(self, name, seconds, e, stage="check"):
+    def conclude(self, name, seconds, e, skip):
+        """Report a test that ended with exception e, or that was skipped for a reason."""
+        self.report(name, seconds, self.fault or e, skip="" if self.fault else skip)
+        self.clear()
+
+    def clear(self):
+        """Forget the last test."""
+        self.last = self.fault = None
+        self.self_reported = self.asked_by_test = False
+
+    def skip(self, reason):
+        """Return the exception and the reason of a test that wants to be skipped.
+
+        A solution must not bring that about: once the test has asked it, a skip is a failure.
+        """
+        if self.asked_by_test or self.asked_by_module:
+            return AssertionError("the test was skipped after it had called the solution: " + cut(str(reason), 200)), ""
+        return None, cut(str(reason), 200) or "skipped"
+
+    def report(self, name, seconds, e, stage="check", skip=""):
+        if _getpid() != self.process:  # a process that the check forked
+            os._exit(0)
         out = {"op": "verdict", "name": cut(name, 200), "passed": e is None, "calls": self.calls, "wall_ms": seconds * 1000}
         out["self_reported"] = self.self_reported
+        if skip and e is None:
+            out.update(passed=False, skipped=skip)
         if e is not None:
             try:
                 out.update(self.describe(e, stage))
@@ -459,8 +505,11 @@ class _Next:
 
 
 def check(fd):
-    """Run one check, tell its verdict, and end."""
-    side = Check(fd)
+    """Run one check, report its verdicts, and end."""
+    serve(Check(fd))
+
+
+def serve(side):
     m = side.channel.receive()
     if m is None:
         return

@@ -25,7 +25,10 @@ func Services() map[string]Service {
 	return map[string]Service{
 		"solution": {"assay_solution", "solution", [][2]string{imports, wire, code, {"assay_solution", string(Solution)}}},
 		"check":    {"assay_check", "check", [][2]string{wire, code, proxy, fault, suite, {"assay_check", string(Check)}}},
-		"session":  {"_assay_session", "serve", [][2]string{imports, output, shell, {"_assay_session", string(Session)}}},
+		"shared": {"assay_shared", "shared", [][2]string{
+			imports, wire, code, proxy, fault, suite, {"assay_solution", string(Solution)}, {"assay_check", string(Check)}, {"assay_shared", string(Shared)},
+		}},
+		"session": {"_assay_session", "serve", [][2]string{imports, output, shell, {"_assay_session", string(Session)}}},
 	}
 }
 
@@ -75,6 +78,11 @@ var Solution []byte
 //
 //go:embed assay_check.py
 var Check []byte
+
+// Shared is a check and its solution in one process: the module assay_shared.
+//
+//go:embed assay_shared.py
+var Shared []byte
 
 // Proxy is what check code has of the solution's objects: the module assay_proxy.
 //

@@ -63,6 +63,7 @@ SERVICES = {
     "assay_suite": "assay_suite",
     "assay_check": "assay_check",
     "assay_solution": "assay_solution",
+    "assay_shared": "assay_shared",
     "_assay_session": "session",
     "_assay_fork": "fork",
 }

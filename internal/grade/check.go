@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 )
 
 type checkFrame struct {
@@ -26,6 +27,9 @@ type checkFrame struct {
 	Link     int     `json:"link"`            // the descriptor over which the solution is asked
 
 	Functions []string `json:"functions,omitempty"` // further ones of the solution
+
+	Code    string          `json:"code,omitempty"`    // the solution, if it shares the process of the check
+	Imports *policy.Imports `json:"imports,omitempty"` // rules for Code
 }
 
 // relay is one run of check code: the sandbox of the check, and that of the
@@ -39,6 +43,8 @@ type relay struct {
 	until    time.Duration   // the moment at which the test that runs now is over
 	limit    time.Duration   // of its calls of the solution; 0 before the first test
 	died     *job.CaseResult // the solution's process ended during this test
+	side     side            // of check
+	rest     int             // tests that have not begun
 	restarts int
 	verdicts []job.CaseResult
 }
@@ -58,7 +64,10 @@ func (g *grading) runCheck(ctx context.Context) error {
 			return err
 		}
 	}
-	r := &relay{grading: g}
+	r := &relay{grading: g, side: checkSide}
+	if g.Tests.Process == job.Shared {
+		r.side = sharedSide
+	}
 	if g.unloaded == nil {
 		if err := r.run(ctx); err != nil {
 			return err
@@ -68,32 +77,46 @@ func (g *grading) runCheck(ctx context.Context) error {
 		r.verdicts = []job.CaseResult{*g.unloaded}
 		r.verdicts[0].Name = "check"
 	}
+	if t := g.Tests; len(t.Cases) == 0 && len(t.Stdio) == 0 && allSkipped(r.verdicts) {
+		fault := job.CheckError
+		if t.Process == job.Shared { // it may be the solution that skipped them
+			fault = job.Failed
+		}
+		r.verdicts = append(r.verdicts, job.CaseResult{Name: "check", Outcome: fault, Message: "every test of the check was skipped"})
+	}
 	for _, c := range r.verdicts {
 		g.add(c, nil)
 	}
 	return nil
 }
 
-func (r *relay) run(ctx context.Context) (err error) {
-	toSolution, toCheck, err := newLink()
-	if err != nil {
-		return err
+// allSkipped reports whether there are tests, and no verdict of one.
+func allSkipped(verdicts []job.CaseResult) bool {
+	for _, c := range verdicts {
+		if !c.Skipped {
+			return false
+		}
 	}
-	defer toCheck.Close() // of a solution that is not opened
-	if r.check, err = r.open(ctx, checkSide, r.left()+verdictGrace, toSolution); err != nil {
-		return err
+	return len(verdicts) > 0
+}
+
+func (r *relay) run(ctx context.Context) (err error) {
+	first := checkFrame{Op: "check", Check: r.Tests.Check, Setup: r.Tests.Setup, Function: r.Tests.Function}
+	if r.side == sharedSide {
+		err = r.openShared(ctx, &first)
+	} else {
+		err = r.openBoth(ctx, &first)
 	}
 	defer func() {
 		if r.check != nil {
-			_, e := r.end(r.check, checkSide)
+			_, e := r.end(r.check, r.side)
 			err = errors.Join(err, e)
 		}
 	}()
-	if err := r.enter(ctx, true, toCheck); err != nil || r.unloaded != nil {
+	if err != nil || r.unloaded != nil {
 		return err
 	}
-	t := r.Tests
-	first := checkFrame{Op: "check", Check: t.Check, Setup: t.Setup, Function: t.Function, Class: t.OfClass(), Wall: r.left().Seconds(), Link: guest.LinkFD, Functions: t.Functions}
+	first.Wall = r.left().Seconds()
 	if err := r.check.send(first); err != nil {
 		return err
 	}
@@ -105,6 +128,7 @@ func (r *relay) run(ctx context.Context) (err error) {
 		}
 		switch f.Op {
 		case "begin":
+			r.rest = f.Code
 			r.limit = r.share(0, f.Code == 0)
 			r.until = r.now() + r.limit
 		case "late":
@@ -113,11 +137,14 @@ func (r *relay) run(ctx context.Context) (err error) {
 			}
 		case "verdict":
 			r.verdict(&f.verdict, f.Stage, f.Exception)
-			if r.Tests.StopOnFailure && !r.verdicts[len(r.verdicts)-1].Passed {
+			if last := &r.verdicts[len(r.verdicts)-1]; r.Tests.StopOnFailure && !last.Passed && !last.Skipped {
 				return nil
 			}
 		case "done":
 			r.done(f.Calls, f.Asked)
+			return nil
+		case "unloaded":
+			r.unloadedShared(f)
 			return nil
 		case "lost":
 			if err := r.lost(f.Problem); err != nil {
@@ -134,6 +161,20 @@ func (r *relay) run(ctx context.Context) (err error) {
 			return r.checkBroke(frame.ErrProtocol)
 		}
 	}
+}
+
+// openBoth opens the sandboxes of the check and of the solution, with a link between them.
+func (r *relay) openBoth(ctx context.Context, first *checkFrame) error {
+	toSolution, toCheck, err := newLink()
+	if err != nil {
+		return err
+	}
+	defer toCheck.Close() // of a solution that is not opened
+	if r.check, err = r.open(ctx, checkSide, r.left()+verdictGrace, toSolution); err != nil {
+		return err
+	}
+	first.Class, first.Functions, first.Link = r.Tests.OfClass(), r.Tests.Functions, guest.LinkFD
+	return r.enter(ctx, true, toCheck)
 }
 
 // verdictGrace is what a check has, when the time of the job is over, to say that it
@@ -212,6 +253,11 @@ func (r *relay) verdict(v *verdict, stage string, e *exception) {
 	if r.died != nil {
 		c.Passed, c.Outcome, c.Message = false, r.died.Outcome, r.died.Message+in(v)
 		r.died = nil
+		r.verdicts = append(r.verdicts, c)
+		return
+	}
+	if v.Skipped != "" {
+		c.Passed, c.Skipped, c.Outcome, c.Message = false, true, job.OutcomeCanceled, short("skipped: "+v.Skipped, "")
 		r.verdicts = append(r.verdicts, c)
 		return
 	}
@@ -309,7 +355,7 @@ func (r *relay) done(calls int, asked bool) {
 func (r *relay) checkBroke(cause error) error {
 	box := r.check
 	r.check = nil
-	rep, err := r.end(box, checkSide)
+	rep, err := r.end(box, r.side)
 	if err != nil {
 		return err
 	}
@@ -326,5 +372,6 @@ func (r *relay) checkBroke(cause error) error {
 		c.Message = "the check did not come to its end: " + c.Message
 	}
 	r.verdicts = append(r.verdicts, c)
+	r.skipRest()
 	return nil
 }

@@ -57,7 +57,7 @@ func TestChecks(t *testing.T) {
 			says:  "test_b: f(1) returned 1, expected 2",
 		},
 		"unittest": {
-			code: "def f(x):\n    return [x]\n", function: "f", passed: 2, failed: 2,
+			code: "def f(x):\n    return [x]\n", function: "f", passed: 2, failed: 1,
 			check: "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(f(1), [1])\n    def test_b(self):\n        self.assertEqual(f(1), [2])\n" +
 				"    def test_c(self):\n        with self.assertRaises(TypeError):\n            f(1, 2)\n    def test_d(self):\n        self.skipTest('later')\n",
 		},

@@ -64,7 +64,8 @@ type verdict struct {
 	Expected   string  `json:"expected"`
 	Refused    string  `json:"refused"` // what the solution did that no check takes
 
-	SelfReported bool `json:"self_reported"`
+	SelfReported bool   `json:"self_reported"`
+	Skipped      string `json:"skipped"` // why the test was skipped
 }
 
 // readFrame reads one frame. An end within it, as any other error of the reader, says

@@ -51,6 +51,8 @@ func First(t *job.Tests, s *Solution, p *policy.Policy) (kind, code string) {
 	switch {
 	case len(t.Cases) > 0:
 		return sides, solutionSide.code(t)
+	case t.Check != "" && t.Process == job.Shared:
+		return sides, sharedSide.code(t)
 	case t.Check != "":
 		return sides, checkSide.code(t)
 	}
@@ -158,7 +160,7 @@ func (g *grading) enough() bool {
 		return false
 	}
 	for _, c := range g.cases {
-		if !c.Passed {
+		if !c.Passed && !c.Skipped {
 			return true
 		}
 	}
@@ -245,9 +247,13 @@ func score(t *job.TestsResult, got, all float64) *float64 {
 
 // conclude sums up.
 func (g *grading) conclude() {
-	t := &job.TestsResult{Total: len(g.cases), Cases: g.cases}
+	t := &job.TestsResult{Cases: g.cases, Forgeable: g.Tests.Check != "" && g.Tests.Process == job.Shared}
 	var got, all float64
 	for i, c := range g.cases {
+		if c.Skipped {
+			t.Skipped++
+			continue
+		}
 		all += g.weights[i]
 		switch {
 		case c.Passed:
@@ -259,6 +265,7 @@ func (g *grading) conclude() {
 			t.Errors++
 		}
 	}
+	t.Total = len(g.cases) - t.Skipped
 	t.Failed = t.Total - t.Passed - t.Errors
 	t.Score = score(t, got, all)
 	trim(t.Cases)

@@ -21,12 +21,16 @@ type side string
 const (
 	solutionSide side = "solution"
 	checkSide    side = "check"
+	sharedSide   side = "shared" // both ends in one process
 )
 
 // code is what will run on a side.
 func (s side) code(t *job.Tests) string {
-	if s == checkSide {
+	switch s {
+	case checkSide:
 		return t.Setup + "\n" + t.Check
+	case sharedSide:
+		return t.Setup + "\n" + t.Code + "\n" + t.Check
 	}
 	return t.Setup + "\n" + t.Code
 }

@@ -128,7 +128,19 @@ type Tests struct {
 	// names. What they answer is the solution's own word about itself: a check that
 	// compares them with each other tests that they agree, and nothing else.
 	Functions []string `json:"functions,omitempty"`
+
+	// Process is where a check runs its solution: Separate, the default, or Shared.
+	Process string `json:"process,omitempty"`
 }
+
+// The values of Tests.Process.
+const (
+	// Separate runs check and solution in sandboxes of their own. The solution cannot forge a verdict.
+	Separate = "separate"
+	// Shared runs both in one process and one module, so a check may capture output or patch modules. The solution can
+	// forge every verdict: TestsResult.Forgeable marks the result.
+	Shared = "shared"
+)
 
 // Candidate is what the check has by the name candidate: Function or, without it, the
 // first of Functions.

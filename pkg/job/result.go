@@ -105,6 +105,10 @@ type TestsResult struct {
 	Failed int `json:"failed"`
 	Errors int `json:"errors,omitempty"` // cases that ended as CheckError: neither passed nor failed
 	Total  int `json:"total"`
+	// Skipped counts the tests of a check that skipped themselves. They are in Cases, but neither in Total nor in Score.
+	Skipped int `json:"skipped,omitempty"`
+	// Forgeable is set if the check shared a process with its solution, which could then forge the verdicts of the check.
+	Forgeable bool `json:"forgeable,omitempty"`
 	// Score is the weighted share of passed cases, 0 to 1, and of those with a score of their own that share; nil, and null in JSON, if
 	// there are Errors: then there is no verdict on the solution.
 	Score *float64     `json:"score"`
@@ -132,6 +136,8 @@ type CaseResult struct {
 	// themselves (instances of the class under test, through their methods) or called
 	// one of Tests.Functions.
 	SelfReported bool `json:"self_reported,omitempty"`
+	// Skipped is set if a test of a check skipped itself: it neither passed nor failed.
+	Skipped bool `json:"skipped,omitempty"`
 }
 
 // CaseLimits are the limits of one case.

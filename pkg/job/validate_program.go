@@ -148,7 +148,11 @@ func (t *Tests) validateFunctions(at string) error {
 	switch {
 	case t.Function == "" && len(t.Cases) > 0:
 		return Invalid(at+".function", "must name the function under test: cases call it")
-	case t.Function == "" && t.Check != "" && len(t.Functions) == 0:
+	case t.Process != "" && t.Process != Separate && t.Process != Shared:
+		return Invalid(at+".process", "must be separate or shared")
+	case t.Process == Shared && t.Check == "":
+		return Invalid(at+".process", "shared is for a check, and there is none: leave it out")
+	case t.Function == "" && t.Check != "" && len(t.Functions) == 0 && t.Process != Shared:
 		return Invalid(at+".function", "must name the function under test, or functions those that the check calls")
 	case len(t.Functions) > 0 && t.Check == "":
 		return Invalid(at+".functions", "are for a check, and there is none: cases call function")

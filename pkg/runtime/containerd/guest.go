@@ -57,6 +57,7 @@ func layGuest(binary, dir string) error {
 		os.WriteFile(filepath.Join(dir, "assay_fault.py"), python.Fault, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_suite.py"), python.Suite, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_check.py"), python.Check, 0o644),
+		os.WriteFile(filepath.Join(dir, "assay_shared.py"), python.Shared, 0o644),
 		os.WriteFile(filepath.Join(dir, "session.py"), python.Session, 0o644),
 		os.WriteFile(filepath.Join(dir, "child.py"), python.Child, 0o644),
 		os.WriteFile(filepath.Join(dir, "fork.py"), python.Fork, 0o644),

@@ -151,6 +151,17 @@ def test_bad_arguments(client: assay.Client, options: dict[str, object], match: 
         client.grade(**given)  # type: ignore[arg-type]
 
 
+def test_shared_process_is_marked(client: assay.Client) -> None:
+    """A check that needs the process of its solution can have it, and its result says so."""
+    check = "from unittest.mock import patch\ndef check(c):\n    with patch('builtins.input', lambda: '4'): c()\n"
+    rewards = client.grade(["def f(): return int(input()) * 2"], {"function": "f", "check": check}, process="shared")
+    assert list(rewards) == [1.0]
+    result = rewards.results[0]
+    assert result is not None
+    assert result.tests is not None
+    assert result.tests.forgeable
+
+
 def test_case_wall_limits_each_case(client: assay.Client) -> None:
     """The default of grade is for cases without a wall and for tests without a case_wall."""
     solution = "def f(x):\n    while x: pass\n    return x\n"

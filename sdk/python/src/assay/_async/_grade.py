@@ -30,6 +30,7 @@ class AsyncGrading:
         timeout: float | None,
         key: str | None,
         case_wall: float | str | timedelta | None,
+        process: Literal["separate", "shared"] | None,
     ) -> None:
         if on_error not in ("raise", "none"):
             raise ValueError("on_error: must be 'raise' or 'none'")
@@ -40,9 +41,8 @@ class AsyncGrading:
         if key is not None and not 1 <= len(key) <= 190:
             raise ValueError("key: has 1 to 190 characters")
         self._map = map
-        self._solutions = Solutions(
-            solutions, tests, labels, {} if case_wall is None else {"case_wall": duration(case_wall)}
-        )
+        defaults = {"case_wall": None if case_wall is None else duration(case_wall), "process": process}
+        self._solutions = Solutions(solutions, tests, labels, {k: v for k, v in defaults.items() if v is not None})
         self._reward: RewardOf = reward
         self._attempts = attempts
         self._on_error = on_error

@@ -9,7 +9,6 @@ import contextlib
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import httpx
@@ -105,7 +104,7 @@ class Client:
         language: str | None = None,
         variables: Mapping[str, Any] | None = None,
         stdin: str | None = None,
-        files: Mapping[str, str | bytes | Path] | None = None,
+        files: Mapping[str, str | bytes] | None = None,
         policy: PolicyLike | None = None,
         image: str | None = None,
         name: str | None = None,
@@ -141,7 +140,7 @@ class Client:
         language: str | None = None,
         variables: Mapping[str, Any] | None = None,
         stdin: str | None = None,
-        files: Mapping[str, str | bytes | Path] | None = None,
+        files: Mapping[str, str | bytes] | None = None,
         policy: PolicyLike | None = None,
         image: str | None = None,
         name: str | None = None,
@@ -274,6 +273,7 @@ class Client:
         labels: Sequence[Mapping[str, str]] | None = None,
         reward: RewardOf = "score",
         case_wall: float | str | timedelta | None = None,
+        process: Literal["separate", "shared"] | None = None,
         policy: PolicyLike | None = None,
         image: str | None = None,
         attempts: int = 3,
@@ -289,14 +289,14 @@ class Client:
 
         Args:
             solutions: Python code, one job each.
-            tests: what they are graded by: one for all, or one for each. As the API has it: function, cases, check,
-                stdio, setup and so on (docs/grading.md).
-            labels: of each solution, such as {"problem": "HumanEval/0"}: Rewards.pass_at_k, groups and
-                outcomes divide by them.
+            tests: one for all, or one for each, with the fields of the API: see docs/grading.md.
+            labels: of each solution; Rewards.pass_at_k, groups and outcomes divide by them.
             reward: "score": weighted share of tests that passed, 0 to 1; "pass": 1 if all did, else 0; or a function of
                 the result, which is called for solutions that ran, only.
-            case_wall: seconds, or a duration such as "2s", that each case and stdio case without a wall may take. It
-                must not exceed the policy's wall, which limits all cases of a solution together.
+            case_wall: seconds, or a duration such as "2s": limits each case and stdio case without a wall. At most the
+                policy's wall, which limits all cases of a solution together.
+            process: "shared" runs a check in the process of the solution, which could then forge its reward:
+                tests.forgeable of the result marks that. Default "separate". Tests that set a process keep it.
             policy: what a solution may do.
             attempts: how often a solution is run of which nothing is known yet: an outcome of the fleet's never becomes
                 a reward.
@@ -313,7 +313,7 @@ class Client:
         """
         grading = Grading(
             self.map, solutions, tests, labels, reward=reward, attempts=attempts, on_error=on_error, timeout=timeout,
-            key=key, case_wall=case_wall,
+            key=key, case_wall=case_wall, process=process,
         )  # fmt: skip
         return grading.rewards(
             progress, {"policy": policy, "image": image, "name": name, "label_caps": label_caps, "chunk": chunk}

@@ -1917,6 +1917,10 @@ class ProgramTests(Model):
             graded by stdio alone, and are compiled once for all of it. Default python.
         limits: What wall and memory of stdio cases are multiplied by, for each language that a solution may be
             written in.
+        process: Where the check runs the solution. separate (default) uses two sandboxes, and the solution cannot
+            forge a verdict. shared runs setup, solution and check in one module of one process, so the check may
+            capture output, patch modules and set seeds; tests.forgeable of the result marks that the solution could
+            have forged it.
         setup: Runs before the solution and, in the other sandbox, before the check. If it fails, the outcome is
             check_error.
     """
@@ -1934,6 +1938,7 @@ class ProgramTests(Model):
     interactor: Checker | None = None
     language: str | None = None
     limits: dict[str, ProgramTestsLimitsValue] | None = None
+    process: Literal["separate", "shared"] | None = None
     setup: str | None = None
     stdio: list[ProgramTestsStdioItem] | None = None
     stop_on_failure: bool | None = None
@@ -2249,15 +2254,20 @@ class ResultTests(Model):
 
     Attributes:
         errors: Cases that ended as check_error: neither passed nor failed.
+        forgeable: Check and solution shared one process, so the solution could have forged every verdict of the
+            check. See process.
         score: Weighted share of passed cases, 0 to 1, and of those with a score of their own that share. Null if
             there are errors: there is no verdict on the solution then.
+        skipped: Tests of a check that skipped themselves. They are in cases, but neither in total nor in score.
     """
 
     cases: list[ResultTestsCasesItem] | None = None
     errors: int | None = None
     failed: int
+    forgeable: bool | None = None
     passed: int
     score: float | None = None
+    skipped: int | None = None
     total: int
     _shapes: ClassVar[dict[str, str]] = {"cases": "[ResultTestsCasesItem]"}
     _zeros: ClassVar[dict[str, str]] = {"failed": "int", "passed": "int", "total": "int"}
@@ -2279,6 +2289,7 @@ class ResultTestsCasesItem(Model):
         score: What a checker gave, as a share of its full score, of a case that did not pass.
         self_reported: The check asked objects of the solution, such as instances of the class under test, about
             themselves, or called one of functions.
+        skipped: The test skipped itself: it neither passed nor failed.
         stderr: Of a stdio case that failed, the last lines that the program wrote there.
     """
 
@@ -2291,6 +2302,7 @@ class ResultTestsCasesItem(Model):
     passed: bool
     score: float | None = None
     self_reported: bool | None = None
+    skipped: bool | None = None
     stderr: str | None = None
     wall_ms: float
     _shapes: ClassVar[dict[str, str]] = {"limits": "ResultTestsCasesItemLimits"}

@@ -7,9 +7,12 @@
 package boundedjson
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/assay-run/assay/internal/budget"
 )
 
 // Limits bounds a text.
@@ -26,9 +29,18 @@ var ErrLimit = errors.New("beyond the limits of a message")
 // a list of structs, half of which is room to grow.
 const valueCost = 256
 
-// building is what may be built at the same time, in bytes: the largest text of any
+// mostBuilt bounds the memory of texts that are decoded at the same time, in bytes: the largest text of any
 // reader alone, or some smaller ones.
-var building = NewGate(32 << 20)
+const mostBuilt = 32 << 20
+
+// building is that memory. Decoding waits for nothing else, so tenants need no shares of it.
+var building = budget.New(mostBuilt, mostBuilt)
+
+// enter waits for the room to decode a text of n values.
+func enter(raw []byte, n int) (leave func()) {
+	leave, _ = building.Enter(context.Background(), "", len(raw)+n*valueCost) // never an error
+	return leave
+}
 
 // Unmarshal is json.Unmarshal for a text within limits.
 func Unmarshal(raw []byte, into any, l Limits) error {
@@ -37,13 +49,13 @@ func Unmarshal(raw []byte, into any, l Limits) error {
 		return err
 	}
 	// Strings are copied; the rest is values.
-	defer building.Enter(len(raw) + n*valueCost)()
+	defer enter(raw, n)()
 	return json.Unmarshal(raw, into)
 }
 
 // Build runs f when the process has room to build n values of a text.
 func Build(raw []byte, n int, f func()) {
-	defer building.Enter(len(raw) + n*valueCost)()
+	defer enter(raw, n)()
 	f()
 }
 

@@ -6,8 +6,6 @@ import (
 	"io"
 	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 )
 
@@ -83,30 +81,6 @@ func TestReadingStopsAtTheLimits(t *testing.T) {
 	}
 	if _, err := ReadWithin(strings.NewReader("[1"), 3, 0, l); err != io.ErrUnexpectedEOF {
 		t.Errorf("half a text: %v", err)
-	}
-}
-
-func TestGateBoundsWhatIsInside(t *testing.T) {
-	g := NewGate(10)
-	var inside, most atomic.Int64
-	var all sync.WaitGroup
-	for i := range 200 {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			n := i % 15
-			leave := g.Enter(n)
-			now := inside.Add(int64(min(n, 10)))
-			for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
-			}
-			inside.Add(-int64(min(n, 10)))
-			leave()
-			leave() // once only
-		}()
-	}
-	all.Wait()
-	if most.Load() > 10 || g.taken != 0 || len(g.queue) != 0 {
-		t.Errorf("%d inside at once, %d and %d left", most.Load(), g.taken, len(g.queue))
 	}
 }
 

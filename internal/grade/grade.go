@@ -72,6 +72,7 @@ type grading struct {
 	weights  []float64
 	together uint64             // says of its sandboxes that they take turns
 	cpu      *runtime.CPUBudget // of all of its sandboxes
+	details  int                // bytes of the texts of cases
 	written  written            // by the solution, in all runs
 	box      *sandbox           // of the solution, nil if there is none now
 	unloaded *job.CaseResult    // why the solution cannot be loaded, for every case
@@ -172,6 +173,7 @@ func (g *grading) add(c job.CaseResult, weight *float64) {
 	if weight != nil {
 		w = *weight
 	}
+	g.trim(&c)
 	g.cases, g.weights = append(g.cases, c), append(g.weights, w)
 }
 
@@ -216,17 +218,13 @@ func (g *grading) account(r *runtime.Report, s side) {
 	g.written.add(r)
 }
 
-// maxDetails bounds what a result says about its cases, in bytes.
+// maxDetails bounds the texts of all cases of a result, in bytes.
 const maxDetails = 1 << 20
 
-// trim leaves of the cases that come late in a long list their verdicts only.
-func trim(cases []job.CaseResult) {
-	left := maxDetails
-	for i := range cases {
-		c := &cases[i]
-		if left -= len(c.Got) + len(c.Expected) + len(c.Message) + len(c.Stderr); left < 0 {
-			c.Got, c.Expected, c.Message, c.Stderr = "", "", "", ""
-		}
+// trim drops the texts of a case that comes late in a long list.
+func (g *grading) trim(c *job.CaseResult) {
+	if g.details += len(c.Got) + len(c.Expected) + len(c.Message) + len(c.Stderr); g.details > maxDetails {
+		c.Got, c.Expected, c.Message, c.Stderr = "", "", "", ""
 	}
 }
 
@@ -268,7 +266,6 @@ func (g *grading) conclude() {
 	t.Total = len(g.cases) - t.Skipped
 	t.Failed = t.Total - t.Passed - t.Errors
 	t.Score = score(t, got, all)
-	trim(t.Cases)
 	r := &g.report
 	r.Tests, r.Feedback, r.Exception = t, feedback(g.cases), g.raised
 	switch {

@@ -1,19 +1,21 @@
 package grade
 
 import (
+	"io"
+
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/capture"
 )
 
-// written is what the solution wrote in all of its runs, one after another, of
-// which the record keeps what the policy says.
+// written collects what the solution wrote in all of its runs, one after another, within
+// the limits of the policy.
 type written struct{ stdout, stderr stream }
 
 type stream struct {
 	kept  *capture.Buffer
-	bytes int64 // that were written
+	bytes int64 // of all runs
 }
 
 func newWritten(p *policy.Policy) written {
@@ -25,13 +27,19 @@ func (w *written) add(r *runtime.Report) {
 	w.stderr.add(r.Stderr)
 }
 
-// add adds what one run wrote. Where that was cut, the marker that it has in the
-// middle does not survive: what is kept is its head and its tail.
+// add adds the output of one run. If it was cut, the marker in its middle
+// does not survive: the stream keeps its head and its tail.
 func (s *stream) add(o job.Output) {
-	_, _ = s.kept.Write([]byte(o.Text))
+	before := s.kept.Total()
+	if o.Spill != nil {
+		_, _ = io.Copy(s.kept, o.Spill.Open()) // neither side fails
+		_ = o.Spill.Close()
+	} else {
+		_, _ = s.kept.Write([]byte(o.Text))
+	}
 	s.bytes += o.Bytes
 	if o.Truncated {
-		s.kept.Skip(o.Bytes - int64(len(o.Text)))
+		s.kept.Skip(o.Bytes - (s.kept.Total() - before))
 	}
 }
 

@@ -330,6 +330,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	if a.plan != nil {
 		res.Enforcement = append(slices.Clip(res.Enforcement), a.limits()...)
 	}
+	a.reserve(res)
 	asKnown(res, a.spokenBy())
 	raw, err := bounded(res)
 	if err != nil {

@@ -4,36 +4,104 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/policy"
 )
 
-// storeOutputs takes outputs that are too large for a result out of it.
+// storeOutputs moves outputs that are too large for a result to the object store.
 //
-// Dispatchers of older releases do not serve what is beside a result. While there are some
-// it is inside, as they know it, unless that makes it too large.
+// Dispatchers of older releases do not serve stored outputs. While one of them is connected,
+// outputs stay in the result, unless that makes it too large.
 func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) (err error) {
+	spills := spillsOf(res)
+	defer func() {
+		for _, s := range spills {
+			_ = s.Close()
+		}
+	}()
 	if a.spoken.Load() < control.ProtocolOutputs && outputsSize(res) <= int(job.MaxResult)/2 {
-		return nil
+		return inline(res)
 	}
 	a.outputs, err = a.transfer.Outputs(ctx, a.owner(), res)
 	a.timings.CollectMS += job.Milliseconds(a.outputs.Took)
 	return err
 }
 
-// outputsSize is what all outputs take in a result, in bytes of JSON.
-func outputsSize(res *job.Result) int {
-	n := job.EncodedSize(res.Stdout.Text) + job.EncodedSize(res.Stderr.Text)
-	for _, s := range res.Steps {
-		n += job.EncodedSize(s.Stdout.Text) + job.EncodedSize(s.Stderr.Text)
+// outputsOf returns all outputs of a result.
+func outputsOf(res *job.Result) []*job.Output {
+	all := []*job.Output{&res.Stdout, &res.Stderr}
+	for i := range res.Steps {
+		all = append(all, &res.Steps[i].Stdout, &res.Steps[i].Stderr)
+	}
+	return all
+}
+
+func spillsOf(res *job.Result) (spills []job.Spill) {
+	for _, o := range outputsOf(res) {
+		if o.Spill != nil {
+			spills = append(spills, o.Spill)
+		}
+	}
+	return spills
+}
+
+// outputsSize is the size of all outputs in a result, in bytes of JSON.
+func outputsSize(res *job.Result) (n int) {
+	for _, o := range outputsOf(res) {
+		if o.Spill != nil {
+			n += 6 * int(min(o.Bytes, int64(policy.MaxOutput))) // no byte takes more
+			continue
+		}
+		n += job.EncodedSize(o.Text)
 	}
 	for _, c := range res.Output {
 		n += job.EncodedSize(c.Text)
 	}
 	return n
 }
+
+// inline reads outputs back into the result.
+func inline(res *job.Result) error {
+	for _, o := range outputsOf(res) {
+		if o.Spill == nil {
+			continue
+		}
+		text, err := io.ReadAll(o.Spill.Open())
+		if err != nil {
+			return fmt.Errorf("read an output back: %w", err)
+		}
+		o.Text, o.Spill = string(text), nil
+	}
+	return nil
+}
+
+// mostResults is the memory for large results and artifacts that are on their way, in bytes. A tenant gets half of it.
+const mostResults = 64 << 20
+
+// reserve waits for the memory of a large result, which is given back with its lease. The result of a canceled
+// attempt, or of one that lost its lease, does not wait.
+func (a *attempt) reserve(res *job.Result) {
+	size := outputsSize(res) + perItem*(len(res.Artifacts)+len(res.Steps))
+	if res.Tests != nil {
+		size += perItem * len(res.Tests.Cases)
+	}
+	if res.Value != nil {
+		size += len(res.Value.JSON)
+	}
+	if size <= maxBatchBytes {
+		return
+	}
+	if leave, err := a.memory.Enter(a.lease.ctx, a.claimed.Tenant, 2*size); err == nil {
+		context.AfterFunc(a.lease.ctx, leave)
+	}
+}
+
+// perItem is about how much an artifact, a step or a case takes in a result, in bytes.
+const perItem = 512
 
 // bounded encodes a result that is no larger than job.MaxResult. What is larger ends as
 // OutputLimit, without what may be large in it: first what the program left, then all

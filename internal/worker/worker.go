@@ -42,6 +42,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/awake"
+	"github.com/assay-run/assay/internal/budget"
 	"github.com/assay-run/assay/internal/compile"
 	"github.com/assay-run/assay/internal/session/live"
 	"github.com/assay-run/assay/internal/worker/capacity"
@@ -153,6 +154,7 @@ type Worker struct {
 
 	claims   *batcher[queue.Message]
 	finishes *batcher[finishing]
+	memory   *budget.Memory      // of results and artifacts on their way
 	giants   *batcher[finishing] // results too large to be gathered, one after the other
 	releases *batcher[releasing]
 
@@ -183,6 +185,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		cfg: cfg, Parts: parts,
 		capacity: capacity.New(capacity.Limits{Slots: cfg.Slots, LongRunning: cfg.LongRunning, CPU: cfg.CPU, Memory: cfg.Memory}),
 		leases:   newLeases(),
+		memory:   budget.New(mostResults, mostResults/2),
 		breaker:  &health.Breaker{},
 		pressure: health.NewPressure(cfg.Pressure),
 		started:  time.Now(),
@@ -197,7 +200,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	host, _ := w.proof.State()
 	w.serveFrom(host)
 	var err error
-	w.transfer = &transfer.Store{Objects: parts.Objects, Kept: func(ctx context.Context, bytes int64) { w.metrics.kept(ctx, bytes) }}
+	w.transfer = &transfer.Store{Objects: parts.Objects, Memory: w.memory, Kept: func(ctx context.Context, bytes int64) { w.metrics.kept(ctx, bytes) }}
 	if w.inputs, err = transfer.NewInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
 		return nil, err
 	}

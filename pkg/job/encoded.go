@@ -8,26 +8,46 @@ import (
 // Edges returns the head and the tail of s, each of at most so many bytes of JSON, with
 // a marker line between that says where the rest is.
 func Edges(s string, most int, where string) string {
-	head, n := 0, 0
-	for head < len(s) {
+	head := headWithin(s, most)
+	return joinEdges(s[:head], s[head:][tailWithin(s[head:], most):], int64(len(s)), where)
+}
+
+// EdgesOf is Edges for a text of total bytes of which the caller has a head and a tail, which do not overlap.
+func EdgesOf(head, tail string, total int64, most int, where string) string {
+	return joinEdges(head[:headWithin(head, most)], tail[tailWithin(tail, most):], total, where)
+}
+
+func joinEdges(head, tail string, total int64, where string) string {
+	rest := total - int64(len(head)+len(tail))
+	if rest == 0 {
+		return head + tail
+	}
+	return fmt.Sprintf("%s\n[%d bytes are %s]\n%s", head, rest, where, tail)
+}
+
+// headWithin returns where the longest head of s ends that takes most bytes of JSON.
+func headWithin(s string, most int) (head int) {
+	for n := 0; head < len(s); {
 		r, size := utf8.DecodeRuneInString(s[head:])
 		if n += encodedRune(r, size); n > most {
 			break
 		}
 		head += size
 	}
-	tail, n := len(s), 0
-	for tail > head {
-		r, size := utf8.DecodeLastRuneInString(s[head:tail])
+	return head
+}
+
+// tailWithin returns where the longest tail of s begins that takes most bytes of JSON.
+func tailWithin(s string, most int) int {
+	tail := len(s)
+	for n := 0; tail > 0; {
+		r, size := utf8.DecodeLastRuneInString(s[:tail])
 		if n += encodedRune(r, size); n > most {
 			break
 		}
 		tail -= size
 	}
-	if tail == head {
-		return s
-	}
-	return fmt.Sprintf("%s\n[%d bytes are %s]\n%s", s[:head], tail-head, where, s[tail:])
+	return tail
 }
 
 // EncodedSize is what s takes as JSON, without it being encoded: up to six times its

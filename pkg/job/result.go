@@ -1,6 +1,9 @@
 package job
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"io"
+)
 
 // Result is the one durable record of how a job ended.
 type Result struct {
@@ -58,6 +61,17 @@ type Output struct {
 	// Stored is where all of what was kept is, if that is more than MaxInline. Text then
 	// holds the head and the tail of it.
 	Stored *StoredOutput `json:"stored,omitempty"`
+	// Spill reads the whole output if it is too large for the memory of the worker that ran the program.
+	// Text then holds its head and its tail. Nil: Text is the whole output, or the output is stored.
+	Spill Spill `json:"-"`
+}
+
+// Spill is an output in a file of its worker.
+type Spill interface {
+	// Open reads the output from its beginning, as Output.Text has it. It may be called again.
+	Open() io.Reader
+	// Close removes the file.
+	Close() error
 }
 
 // StoredOutput is an output that is kept beside its result.

@@ -19,9 +19,11 @@ const (
 	maxEntries  = 256           // of any list
 	maxPaths    = 16            // of write and read: each is a mount
 	maxEnvBytes = 128 * job.KiB // of names and values
-	maxOutput   = 16 * job.MiB  // per stream: it is stored with the result
 	tebibyte    = 1024 * job.GiB
 )
+
+// MaxOutput is the most that a worker keeps of one stream of a job, of all its steps together.
+const MaxOutput = 16 * job.MiB
 
 // ranges are the limits that no policy can pass, whoever asks.
 var ranges = []func(*Policy) *job.FieldError{
@@ -33,8 +35,8 @@ var ranges = []func(*Policy) *job.FieldError{
 	between("disk", 64*job.KiB, tebibyte, func(p *Policy) job.Size { return p.Disk }),
 	between("files", 16, 100_000_000, func(p *Policy) int { return p.Files }),
 	between("open_files", 16, 1<<20, func(p *Policy) int { return p.OpenFiles }),
-	between("stdout.limit", 0, maxOutput, func(p *Policy) job.Size { return p.Stdout.Limit }),
-	between("stderr.limit", 0, maxOutput, func(p *Policy) job.Size { return p.Stderr.Limit }),
+	between("stdout.limit", 0, MaxOutput, func(p *Policy) job.Size { return p.Stdout.Limit }),
+	between("stderr.limit", 0, MaxOutput, func(p *Policy) job.Size { return p.Stderr.Limit }),
 	between("callbacks.max_calls", 0, 1_000_000_000, func(p *Policy) int { return p.Callbacks.MaxCalls }),
 	between("network.max_bytes", job.KiB, tebibyte, func(p *Policy) job.Size { return p.Network.MaxBytes }),
 	between("artifacts.max_bytes", 0, tebibyte, func(p *Policy) job.Size { return p.Artifacts.MaxBytes }),

@@ -241,7 +241,9 @@ func spec(t *testing.T, p job.Program, level string, policy limits, word string)
 		for i := range argv {
 			argv[i] = strings.ReplaceAll(argv[i], "WORD", word)
 		}
-		p.Command = &job.Command{Argv: argv}
+		command := *p.Command
+		command.Argv = argv
+		p.Command = &command
 	}
 	return job.Spec{Program: p, Policy: raw}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/boundedjson"
+	"github.com/assay-run/assay/internal/budget"
 	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
@@ -264,11 +265,12 @@ func (l *live) listen(conn net.Conn) {
 	}
 }
 
-// arriving is what the long frames of all sessions may hold at the same time, in bytes.
-var arriving = boundedjson.NewGate(maxAnswer)
+// arriving is the memory for long frames of sessions. Sessions of one tenant have at most the
+// largest frame of it.
+var arriving = budget.New(2*maxAnswer, maxAnswer)
 
-// room waits until a frame of that size may arrive, and returns what says that it
-// was dealt with.
+// room waits until a frame of that size may arrive. The caller calls done when it has
+// handled the frame.
 func (l *live) room(conn net.Conn, size int) (done func(), err error) {
 	if size <= maxUnasked {
 		return func() {}, nil
@@ -279,7 +281,7 @@ func (l *live) room(conn net.Conn, size int) (done func(), err error) {
 	if !asked {
 		return nil, fmt.Errorf("%w: a frame of %d bytes that nobody asked for", frame.ErrProtocol, size)
 	}
-	leave := arriving.Enter(size)
+	leave, _ := arriving.Enter(context.Background(), l.tenant, size) // it waits for frames, whose time is limited
 	l.deadline(conn, time.Now().Add(longTime))
 	return func() {
 		l.deadline(conn, time.Time{})

@@ -93,10 +93,19 @@ func (as *Artifacts) put(ctx context.Context, key string, size int64, r io.Reade
 	if size > artifactInMemory {
 		return as.store.Objects.Put(ctx, key, r)
 	}
-	data, err := io.ReadAll(r)
-	if err != nil {
+	if m := as.store.Memory; m != nil && size > 0 {
+		leave, err := m.Enter(ctx, as.owner.Tenant, int(size))
+		if err != nil {
+			return object.Info{}, err
+		}
+		defer leave()
+	}
+	data := make([]byte, size)
+	n, err := io.ReadFull(r, data)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return object.Info{}, err
 	}
+	data = data[:n]
 	return retryPut(ctx, func() (object.Info, error) { return as.store.Objects.Put(ctx, key, bytes.NewReader(data)) })
 }
 

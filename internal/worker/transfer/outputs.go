@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 // Edge is how much of the head, and how much of the tail, of a stored output stays in
 // the result, in bytes of JSON.
 const Edge = int(job.MaxInline) / 4
+
+// mostEdges is how much the heads and tails of all stored outputs of steps take in the result, in bytes of JSON.
+const mostEdges = 2 << 20
 
 // Outputs is what an attempt has stored of what its program wrote.
 type Outputs struct {
@@ -26,9 +30,10 @@ type Outputs struct {
 // their heads and tails. Everything after the worker costs what a result has: messages,
 // statements, rows and pages. The error is ours: the store is away.
 func (s *Store) Outputs(ctx context.Context, o Owner, res *job.Result) (out Outputs, err error) {
+	edge := min(Edge, mostEdges/(4*max(len(res.Steps), 1)))
 	put := func(text *job.Output, stream string, step int) {
 		if err == nil {
-			err = s.output(ctx, o, text, stream, step, &out)
+			err = s.output(ctx, o, text, stream, step, edge, &out)
 		}
 	}
 	put(&res.Stdout, "stdout", object.WholeOutput)
@@ -50,9 +55,9 @@ func (s *Store) Outputs(ctx context.Context, o Owner, res *job.Result) (out Outp
 	return out, nil
 }
 
-// output stores one, unless it is small.
-func (s *Store) output(ctx context.Context, o Owner, text *job.Output, stream string, step int, out *Outputs) error {
-	if 6*len(text.Text) < int(job.MaxInline) || job.EncodedSize(text.Text) <= int(job.MaxInline) { // no byte takes more than 6
+// output stores one output, unless it is small.
+func (s *Store) output(ctx context.Context, o Owner, text *job.Output, stream string, step, edge int, out *Outputs) error {
+	if text.Spill == nil && (6*len(text.Text) < int(job.MaxInline) || job.EncodedSize(text.Text) <= int(job.MaxInline)) { // no byte takes more than 6
 		return nil
 	}
 	began := time.Now()
@@ -63,12 +68,58 @@ func (s *Store) output(ctx context.Context, o Owner, text *job.Output, stream st
 	out.Tried = true
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	info, err := retryPut(ctx, func() (object.Info, error) { return s.Objects.Put(ctx, key, strings.NewReader(text.Text)) })
+	var ends edges
+	info, err := retryPut(ctx, func() (object.Info, error) {
+		ends = edges{}
+		return s.Objects.Put(ctx, key, io.TeeReader(open(text), &ends))
+	})
 	if err != nil {
 		return fmt.Errorf("store %s: %w", stream, err)
 	}
 	out.N, out.Bytes, out.Took = out.N+1, out.Bytes+info.Bytes, out.Took+time.Since(began)
 	text.Stored = &job.StoredOutput{Bytes: info.Bytes, SHA256: info.SHA256, Object: key}
-	text.Text = job.Edges(text.Text, Edge, "in the stored output only")
+	text.Text, text.Spill = ends.text(edge), nil
 	return nil
 }
+
+// open reads the whole of an output.
+func open(o *job.Output) io.Reader {
+	if o.Spill != nil {
+		return o.Spill.Open()
+	}
+	return strings.NewReader(o.Text)
+}
+
+// edges keeps the first and the last Edge bytes of a text that passes.
+type edges struct {
+	head, tail []byte // the tail is the last part of what follows the head, up to twice as long as it has to be
+	total      int64
+}
+
+// Write implements io.Writer. It takes everything.
+func (e *edges) Write(p []byte) (int, error) {
+	n := len(p)
+	e.total += int64(n)
+	first := min(Edge-len(e.head), n)
+	e.head = append(e.head, p[:first]...)
+	if p = p[first:]; len(p) > Edge {
+		p = p[len(p)-Edge:]
+	}
+	e.tail = append(e.tail, p...)
+	if len(e.tail) > 2*Edge {
+		e.tail = append(e.tail[:0], e.tail[len(e.tail)-Edge:]...)
+	}
+	return n, nil
+}
+
+// text returns the two ends of the text, with a marker between.
+func (e *edges) text(edge int) string {
+	head, tail := string(e.head), string(e.tail)
+	if int64(len(head)+len(tail)) == e.total {
+		return job.Edges(head+tail, edge, elsewhere)
+	}
+	return job.EdgesOf(head, tail, e.total, edge, elsewhere)
+}
+
+// elsewhere says where the rest of a stored output is.
+const elsewhere = "in the stored output only"

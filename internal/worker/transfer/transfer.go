@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/assay-run/assay/internal/budget"
 	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -43,6 +44,8 @@ type Store struct {
 	Objects Objects
 	// Kept hears of each artifact that was stored; nil: nobody does.
 	Kept func(ctx context.Context, bytes int64)
+	// Memory is for files that are held until they are stored; nil: unbounded.
+	Memory *budget.Memory
 }
 
 const (

@@ -1,35 +1,51 @@
 // Package capture keeps the head and the tail of an output stream while it
 // drains all of it, so that a program can write without end and neither it nor
-// the worker is slowed down or grows.
+// the worker is slowed down or grows. What it holds of one stream in memory is bounded;
+// the rest is in a temporary file without a name.
 package capture
 
 import (
-	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Buffer collects one stream. It holds at most its limit, in two halves.
+// Buffer collects one stream. It keeps at most its limit, in two halves: the head, and the tail in a ring.
+// A Buffer holds the first bytes, at most MaxInMemory, in memory and the rest in a file.
 // Write and Output may be called from different goroutines.
 type Buffer struct {
 	mu     sync.Mutex
-	limit  int
-	head   []byte
-	tail   []byte // a ring once it is full; next is its oldest byte
-	next   int
+	keep   int // bytes to keep
+	alarm  int64
+	kept   storage
+	filled int // bytes of kept in use, up to keep
+	next   int // the oldest byte of the tail, once that is full
 	total  int64
 	exceed func()
 }
 
-// New returns a Buffer that keeps limit bytes. exceed, if not nil, is called
-// once, when the stream passes the limit; it must not block.
+// New returns a Buffer that keeps limit bytes. The Buffer calls exceed, if it is not nil,
+// once, when the stream passes the limit; exceed must not block.
 func New(limit job.Size, exceed func()) *Buffer {
-	return &Buffer{limit: int(max(limit, 0)), exceed: exceed}
+	return NewKeeping(limit, Keep{limit, MaxInMemory}, exceed)
+}
+
+// NewKeeping is New for a stream of which the Buffer keeps fewer bytes than the stream may have, or holds fewer in memory.
+func NewKeeping(limit job.Size, k Keep, exceed func()) *Buffer {
+	limit = max(limit, 0)
+	return &Buffer{
+		keep: int(max(min(limit, k.Bytes), 0)), alarm: int64(limit), exceed: exceed,
+		kept: storage{most: min(k.InMemory, MaxInMemory)},
+	}
+}
+
+// Keep bounds what a Buffer keeps.
+type Keep struct {
+	Bytes    job.Size
+	InMemory int // bytes of it; at most MaxInMemory
 }
 
 // Write takes all of p; it never fails.
@@ -37,8 +53,8 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	before := b.total
 	b.total += int64(len(p))
-	passed := before <= int64(b.limit) && b.total > int64(b.limit)
-	b.keep(p)
+	passed := before <= b.alarm && b.total > b.alarm
+	b.store(p)
 	b.mu.Unlock()
 	if passed && b.exceed != nil {
 		b.exceed()
@@ -46,69 +62,143 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Skip counts n bytes of the stream that are not there to be written any more.
+// Skip counts n bytes of the stream that the Buffer never receives.
 func (b *Buffer) Skip(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.total += max(n, 0)
 }
 
-// keep fills the head first and then overwrites the tail from its oldest byte.
-func (b *Buffer) keep(p []byte) {
-	headMax := b.limit - b.limit/2
-	n := min(headMax-len(b.head), len(p))
-	b.head = append(b.head, p[:n]...)
-	p = p[n:]
+// Kept returns how many bytes the Buffer has kept.
+func (b *Buffer) Kept() job.Size {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return job.Size(b.filled)
+}
 
-	tailMax := b.limit / 2
+// Total returns how many bytes the stream has had.
+func (b *Buffer) Total() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total
+}
+
+// headMax is the size of a full head.
+func (b *Buffer) headMax() int { return b.keep - b.keep/2 }
+
+// store fills the head first and then overwrites the tail from its oldest byte.
+func (b *Buffer) store(p []byte) {
+	n := min(max(b.headMax()-b.filled, 0), len(p))
+	b.put(p[:n])
+	p = p[n:]
+	tailMax := b.keep / 2
 	if len(p) > tailMax {
 		p = p[len(p)-tailMax:]
 	}
-	n = min(tailMax-len(b.tail), len(p))
-	b.tail = append(b.tail, p[:n]...)
+	n = min(b.keep-b.filled, len(p))
+	b.put(p[:n])
 	for p = p[n:]; len(p) > 0; p = p[n:] {
-		n = copy(b.tail[b.next:], p)
+		n = min(tailMax-b.next, len(p))
+		b.kept.write(p[:n], b.headMax()+b.next)
 		b.next = (b.next + n) % tailMax
 	}
 }
 
-// From returns what is kept of the stream from an offset on, at most most bytes of it, and where
-// that begins: later than asked for where what was there has been cut.
+// put appends to the bytes in use.
+func (b *Buffer) put(p []byte) {
+	b.kept.write(p, b.filled)
+	b.filled += len(p)
+}
+
+// span is a range of the bytes that a Buffer keeps.
+type span struct{ from, to int }
+
+// spans returns the head and the tail, each in the order of the stream. If the file failed, there is no tail.
+func (b *Buffer) spans() (head, tail []span) {
+	if b.kept.failed {
+		return []span{{0, min(len(b.kept.mem), b.headMax())}}, nil
+	}
+	if b.filled <= b.headMax() {
+		return []span{{0, b.filled}}, nil
+	}
+	return []span{{0, b.headMax()}}, []span{{b.headMax() + b.next, b.filled}, {b.headMax(), b.headMax() + b.next}}
+}
+
+func size(spans []span) (n int) {
+	for _, s := range spans {
+		n += s.to - s.from
+	}
+	return n
+}
+
+// cut returns the part [from, to) of spans.
+func cut(spans []span, from, to int) (out []span) {
+	at := 0
+	for _, s := range spans {
+		n := s.to - s.from
+		low, high := max(from-at, 0), min(to-at, n)
+		if low < high {
+			out = append(out, span{s.from + low, s.from + high})
+		}
+		at += n
+	}
+	return out
+}
+
+// bytes returns the bytes of spans.
+func (b *Buffer) bytes(spans []span) []byte {
+	out, at := make([]byte, size(spans)), 0
+	for _, s := range spans {
+		b.kept.read(out[at:at+s.to-s.from], s.from)
+		at += s.to - s.from
+	}
+	return out
+}
+
+// From returns the kept part of the stream from an offset on, at most most bytes of it, and where
+// that begins: later than the offset if the Buffer has dropped what was there.
 func (b *Buffer) From(offset int64, most int) (at int64, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	offset = max(offset, 0)
-	if head := int64(len(b.head)); offset < head {
-		return offset, slices.Clone(b.head[offset:min(head, offset+int64(most))])
+	head, tail := b.spans()
+	if n := int64(size(head)); offset < n {
+		return offset, b.bytes(cut(head, int(offset), int(min(n, offset+int64(most)))))
 	}
-	begin := b.total - int64(len(b.tail)) // what Skip has left out is at the end, and nothing follows it
-	if offset = max(offset, begin); offset >= b.total || len(b.tail) == 0 {
+	n := size(tail)
+	begin := b.total - int64(n) // Skip counts bytes at the end, and nothing follows them
+	if offset = max(offset, begin); offset >= b.total || n == 0 {
 		return min(offset, b.total), nil
 	}
-	data = append(slices.Clone(b.tail[b.next:]), b.tail[:b.next]...)[offset-begin:]
-	return offset, data[:min(len(data), most)]
+	from := int(offset - begin)
+	return offset, b.bytes(cut(tail, from, min(n, from+most)))
 }
 
-// Output returns what was kept. A cut stream has a marker line between head and
-// tail; bytes that are not UTF-8 are replaced.
+// Output returns the kept bytes as text; bytes that are not UTF-8 are replaced. A cut stream has a
+// marker line between head and tail. If part of the stream is in a file, the text is its two ends, and
+// Output.Spill reads all of it. The Buffer must not be used afterwards.
 func (b *Buffer) Output() job.Output {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	out := job.Output{Bytes: b.total}
-	tail := append(append([]byte(nil), b.tail[b.next:]...), b.tail[:b.next]...)
-	if b.total <= int64(b.limit) {
-		out.Text = valid(append(append([]byte(nil), b.head...), tail...))
+	head, tail := b.spans()
+	w := &whole{of: b, head: head, tail: tail}
+	out := job.Output{Bytes: b.total, Truncated: b.total > int64(size(head)+size(tail))}
+	if out.Truncated {
+		w.trim()
+	} else {
+		w.head, w.tail = append(head, tail...), nil
+	}
+	if b.kept.file == nil || b.kept.failed {
+		out.Text = w.text()
 		return out
 	}
-	out.Truncated = true
-	head := trimEnd(b.head)
-	tail = trimStart(tail)
-	cut := b.total - int64(len(head)) - int64(len(tail))
-	out.Text = valid(head) + fmt.Sprintf("\n… %d bytes cut …\n", cut) + valid(tail)
+	all := append(slices.Clone(w.head), w.tail...)
+	ends := &whole{of: b, head: cut(all, 0, b.kept.most/2), tail: cut(all, size(all)-b.kept.most/2, size(all)), cut: w.cut}
+	ends.cut += int64(size(all) - size(ends.head) - size(ends.tail))
+	ends.trim()
+	out.Text, out.Spill = ends.text(), w
 	return out
 }
-
-func valid(b []byte) string { return strings.ToValidUTF8(string(b), string(utf8.RuneError)) }
 
 // trimEnd drops a rune that the cut went through.
 func trimEnd(b []byte) []byte {

@@ -123,7 +123,7 @@ func (a *Attempt) runProgram(ctx context.Context) error {
 func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
 	e, err := a.execute(ctx, a.Box, &Program{
 		Args: c.Argv, Env: a.env, Dir: a.dir(c.Dir), stdin: []byte(c.Stdin), in: a.Attempt.Stdin, out: a.Attempt.Stdout, output: a.Output,
-		Limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered, written: a.Written, begun: a.Begun,
+		Limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered, written: a.Written, begun: a.Begun, keep: keepAll,
 	}, cgroup.Usage{})
 	if err != nil {
 		return err
@@ -134,10 +134,11 @@ func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
 	return nil
 }
 
-// runSteps runs steps until one fails. The result's streams, code and outcome
-// are those of the last one that ran; its usage is that of all.
+// runSteps runs steps until one fails. The result has the streams, the code and the outcome
+// of the last step that ran, and the usage of all steps.
 func (a *Attempt) runSteps(ctx context.Context, steps []job.Step) error {
 	var used cgroup.Usage
+	var written kept
 	for i, step := range steps {
 		p, err := policy.ParseStep(step.Policy, *a.policy)
 		if err != nil {
@@ -148,11 +149,12 @@ func (a *Attempt) runSteps(ctx context.Context, steps []job.Step) error {
 		p.CPUTime = min(p.CPUTime, a.policy.CPUTime-job.Duration(used.CPU))
 		e, err := a.execute(ctx, a.Box, &Program{
 			Args: step.Argv, Env: a.env, Dir: a.dir(step.Dir), stdin: []byte(step.Stdin), Limits: &p, budget: a.CPU, waits: a.Waits, metered: a.Metered,
-			written: a.Written,
+			written: a.Written, keep: keepOfStep(len(steps), i, written),
 		}, used)
 		if err != nil {
 			return err
 		}
+		written.add(e.kept)
 		v := judge(e.ending, &p)
 		a.report.Steps = append(a.report.Steps, stepResult(step.Name, e, v))
 		used = total(used, e.usage)
@@ -232,7 +234,7 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	e, err := a.execute(ctx, a.Box, &Program{
 		Args: []string{"python3", "-B", harness}, Env: a.env, Dir: a.dir(dir), stdin: stdin, output: a.Output, Limits: a.policy,
 		files: files, Python: true, Asked: a.policy.Env.Set, stream: a.Stream, Forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
-		written: a.Written,
+		written: a.Written, keep: keepAll,
 	}, a.Spent)
 	if err != nil {
 		return err

@@ -44,12 +44,14 @@ type Program struct {
 	metered   func(runtime.Meter) // see runtime.Attempt; nil: nobody asks
 	written   func(runtime.Tail)  // likewise
 	begun     func()              // likewise
+	keep      keep
 }
 
 // Ended is how a program ended and what it used.
 type Ended struct {
 	ending
 	stdout, stderr job.Output
+	kept           kept
 	started        time.Time
 	wall           time.Duration
 	waited         time.Duration // of that it could run and had no core

@@ -177,9 +177,12 @@ func (r *pythonResult) clip() {
 
 func clipText(s string) string { return job.Clip(s, maxText) }
 
-// inOrder returns both streams as they were written, nil if order does not tell
-// of all that is in them, or if there is only one.
+// inOrder returns both streams in the order of their writes. It returns nil if order does not cover
+// both streams, if only one was used, or if one is too large for memory.
 func inOrder(order [][2]int, stdout, stderr job.Output) []job.Chunk {
+	if stdout.Spill != nil || stderr.Spill != nil {
+		return nil
+	}
 	rest := map[int]string{1: stdout.Text, 2: stderr.Text}
 	names := map[int]string{1: "stdout", 2: "stderr"}
 	for n, o := range map[int]job.Output{1: stdout, 2: stderr} {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/capture"
 	"github.com/assay-run/assay/pkg/runtime/mask"
@@ -23,12 +24,48 @@ type streams struct {
 	draining sync.WaitGroup
 }
 
+// keep bounds what is kept of the streams of one program.
+type keep struct{ out, err capture.Keep }
+
+// keepAll keeps what the policy allows.
+var keepAll = keep{capture.Keep{Bytes: policy.MaxOutput, InMemory: capture.MaxInMemory}, capture.Keep{Bytes: policy.MaxOutput, InMemory: capture.MaxInMemory}}
+
+// kept counts what was kept of output streams, in bytes.
+type kept struct {
+	out, err job.Size
+	inMemory int
+}
+
+// add counts the streams of one more program.
+func (k *kept) add(more kept) {
+	k.out, k.err, k.inMemory = k.out+more.out, k.err+more.err, k.inMemory+more.inMemory
+}
+
+const (
+	// stepOutput is what each step may at least keep of a stream, however much the steps before it wrote, in bytes.
+	stepOutput = 64 * job.KiB
+	// stepsInMemory is how much the outputs of steps take of the worker's memory, in bytes, until those of further steps spill
+	// from stepInMemory on.
+	stepsInMemory = 2 << 20
+	stepInMemory  = 16 << 10
+)
+
+// keepOfStep bounds what is kept of the streams of the i-th step. All steps of a job keep at most policy.MaxOutput of each stream.
+func keepOfStep(steps, i int, before kept) keep {
+	most, k := policy.MaxOutput-job.Size(steps-i-1)*stepOutput, keepAll
+	k.out.Bytes, k.err.Bytes = most-before.out, most-before.err
+	if before.inMemory > stepsInMemory {
+		k.out.InMemory, k.err.InMemory = stepInMemory, stepInMemory
+	}
+	return k
+}
+
 // openStreams makes the standard streams. They belong to host user uid, so that
 // a program may open /dev/stdout.
 func openStreams(p *Program, null string, uid int, stop *stopper, m *mask.Mask) (_ *streams, err error) {
 	s := &streams{
-		out: capture.New(p.Limits.Stdout.Limit, onExceed(p.Limits.Stdout, stop, stopStdout)),
-		err: capture.New(p.Limits.Stderr.Limit, onExceed(p.Limits.Stderr, stop, stopStderr)),
+		out: capture.NewKeeping(p.Limits.Stdout.Limit, p.keep.out, onExceed(p.Limits.Stdout, stop, stopStdout)),
+		err: capture.NewKeeping(p.Limits.Stderr.Limit, p.keep.err, onExceed(p.Limits.Stderr, stop, stopStderr)),
 	}
 	defer func() {
 		if err != nil {
@@ -128,7 +165,7 @@ func (s *streams) closeTheirs() {
 	}
 }
 
-// finish takes what is left in the pipes. Nobody is left to write, so this is
+// finish reads the rest of the pipes. Every writer has ended, so this is
 // quick; the deadline is for a kernel that has not reaped the last one yet.
 func (s *streams) finish(e *Ended) {
 	for _, f := range s.ours {
@@ -136,6 +173,7 @@ func (s *streams) finish(e *Ended) {
 	}
 	s.draining.Wait()
 	e.stdout, e.stderr = s.out.Output(), s.err.Output()
+	e.kept = kept{out: s.out.Kept(), err: s.err.Kept(), inMemory: len(e.stdout.Text) + len(e.stderr.Text)}
 }
 
 // tail is a runtime.Tail of the program's.

@@ -1,0 +1,140 @@
+package capture
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// whole is a job.Spill: all that a Buffer has kept, as text.
+type whole struct {
+	of         *Buffer
+	head, tail []span
+	cut        int64 // bytes of the stream between them; 0: none
+}
+
+// trim drops what the cut left of a rune at either side of it, and counts the bytes that are cut.
+func (w *whole) trim() {
+	if w.cut == 0 {
+		w.cut = w.of.total - int64(size(w.head)+size(w.tail))
+	}
+	n := size(w.head)
+	end := w.of.bytes(cut(w.head, n-utf8.UTFMax, n))
+	short := len(end) - len(trimEnd(end))
+	w.head = cut(w.head, 0, n-short)
+	m := size(w.tail)
+	start := w.of.bytes(cut(w.tail, 0, utf8.UTFMax))
+	late := len(start) - len(trimStart(start))
+	w.tail = cut(w.tail, late, m)
+	w.cut += int64(short + late)
+}
+
+// marker stands in the text where the stream was cut.
+func (w *whole) marker() string { return fmt.Sprintf("\n… %d bytes cut …\n", w.cut) }
+
+// text returns all of it; it is in memory.
+func (w *whole) text() string {
+	if w.cut == 0 {
+		return valid(w.of.bytes(slices.Concat(w.head, w.tail)))
+	}
+	return valid(w.of.bytes(w.head)) + w.marker() + valid(w.of.bytes(w.tail))
+}
+
+func valid(b []byte) string { return strings.ToValidUTF8(string(b), string(utf8.RuneError)) }
+
+// Open implements job.Spill.
+func (w *whole) Open() io.Reader {
+	if w.cut == 0 {
+		return newText(&spanReader{w.of, slices.Concat(w.head, w.tail)})
+	}
+	return io.MultiReader(newText(&spanReader{w.of, slices.Clone(w.head)}), strings.NewReader(w.marker()), newText(&spanReader{w.of, slices.Clone(w.tail)}))
+}
+
+// Close implements job.Spill. It gives the disk space back; the Buffer has only its part in memory then.
+func (w *whole) Close() error {
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	if w.of.kept.failed {
+		return nil
+	}
+	w.of.kept.failed = true
+	return w.of.kept.file.Close()
+}
+
+// spanReader reads spans of a Buffer, one after the other.
+type spanReader struct {
+	of   *Buffer
+	left []span // its own
+}
+
+func (r *spanReader) Read(p []byte) (int, error) {
+	for len(r.left) > 0 && r.left[0].from == r.left[0].to {
+		r.left = r.left[1:]
+	}
+	if len(r.left) == 0 {
+		return 0, io.EOF
+	}
+	s := &r.left[0]
+	n := min(len(p), s.to-s.from)
+	r.of.kept.read(p[:n], s.from)
+	s.from += n
+	return n, nil
+}
+
+// text reads valid UTF-8: each run of other bytes becomes one U+FFFD, as in strings.ToValidUTF8.
+type text struct {
+	r       io.Reader
+	in, out []byte
+	invalid bool // the last rune of out stands for a run of invalid bytes
+	err     error
+}
+
+// textChunk is how much text reads at once, in bytes.
+const textChunk = 32 << 10
+
+func newText(r io.Reader) *text { return &text{r: r} }
+
+func (t *text) Read(p []byte) (int, error) {
+	for len(t.out) == 0 {
+		if t.err != nil {
+			return 0, t.err
+		}
+		t.fill()
+	}
+	n := copy(p, t.out)
+	t.out = t.out[n:]
+	return n, nil
+}
+
+// fill reads the next chunk and converts its complete runes.
+func (t *text) fill() {
+	rest := len(t.in)
+	if t.in == nil {
+		t.in = make([]byte, 0, textChunk)
+	}
+	var n int
+	n, t.err = t.r.Read(t.in[rest:textChunk])
+	t.in = t.in[:rest+n]
+	t.out = t.out[:0]
+	at := 0
+	for at < len(t.in) {
+		r, size := utf8.DecodeRune(t.in[at:])
+		if r == utf8.RuneError && size == 1 {
+			if t.err == nil && !utf8.FullRune(t.in[at:]) {
+				break
+			}
+			if !t.invalid {
+				t.out = utf8.AppendRune(t.out, utf8.RuneError)
+			}
+			t.invalid = true
+			at++
+			continue
+		}
+		t.invalid = false
+		t.out = append(t.out, t.in[at:at+size]...)
+		at += size
+	}
+	t.in = append(t.in[:0], t.in[at:]...)
+}

@@ -2,6 +2,7 @@ package dropin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -92,6 +93,9 @@ func (h *Handlers) judgeOne(w http.ResponseWriter, r *http.Request, outputs bool
 		return err
 	}
 	if err := s.read(""); err != nil {
+		if text, ok := unfit(err); ok {
+			return web.WriteJSON(w, http.StatusOK, s.refused(text, outputs))
+		}
 		return err
 	}
 	out, err := h.judge(r, &s, outputs, web.Arrived(r).Add(judgeWait))
@@ -106,23 +110,31 @@ func (h *Handlers) judgeOne(w http.ResponseWriter, r *http.Request, outputs bool
 }
 
 func (h *Handlers) judgeMany(w http.ResponseWriter, r *http.Request, outputs bool, wait time.Duration) error {
-	var req struct {
-		ID          string            `json:"sub_id"`
-		Type        string            `json:"type"`
-		Submissions []json.RawMessage `json:"submissions"`
-	}
-	if err := body(w, r, web.MaxBatchBody, &req); err != nil {
-		return err
-	}
-	all, err := submissions(req.Submissions)
+	raw, err := readBody(w, r, web.MaxBatchBody)
 	if err != nil {
 		return err
 	}
-	out := judgedBatch{ID: req.ID, Results: make([]judged, len(all)), Assay: make([]*extra, len(all))}
+	var req struct {
+		ID   string `json:"sub_id"`
+		Type string `json:"type"`
+	}
+	if err := decode(raw, "", &req); err != nil {
+		return err
+	}
+	var items struct { // read apart: what is wrong with one of them is not wrong with the others
+		Submissions []json.RawMessage `json:"submissions"`
+	}
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return job.Invalid("submissions", "must be a list: %v", err)
+	}
+	if n := len(items.Submissions); n == 0 || n > judgeMost {
+		return job.Invalid("submissions", "has %d; it must have 1 to %d", n, judgeMost)
+	}
+	out := judgedBatch{ID: req.ID, Results: make([]judged, len(items.Submissions)), Assay: make([]*extra, len(items.Submissions))}
 	if out.ID == "" {
 		out.ID = string(job.NewID())
 	}
-	if err := h.judgeAll(r, all, out.Results, outputs, web.Arrived(r).Add(wait)); err != nil {
+	if err := h.judgeAll(r, items.Submissions, out.Results, outputs, web.Arrived(r).Add(wait)); err != nil {
 		return err
 	}
 	for i := range out.Results {
@@ -131,34 +143,17 @@ func (h *Handlers) judgeMany(w http.ResponseWriter, r *http.Request, outputs boo
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// submissions reads all of a batch before any of it is run.
-func submissions(raw []json.RawMessage) ([]submission, error) {
-	if len(raw) == 0 || len(raw) > judgeMost {
-		return nil, job.Invalid("submissions", "has %d; it must have 1 to %d", len(raw), judgeMost)
-	}
-	all := make([]submission, len(raw))
-	for i := range all {
-		field := fmt.Sprintf("submissions[%d]", i)
-		if err := decode(raw[i], field, &all[i]); err != nil {
-			return nil, err
-		}
-		if err := all[i].read(field + "."); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-// judgeAll judges a batch, some at a time. The first error that is not of one submission alone is that of all.
-func (h *Handlers) judgeAll(r *http.Request, all []submission, into []judged, outputs bool, until time.Time) error {
+// judgeAll judges a batch, some at a time. A submission that is wrong by itself has a result that says so; an error is one of
+// the whole request.
+func (h *Handlers) judgeAll(r *http.Request, all []json.RawMessage, into []judged, outputs bool, until time.Time) error {
 	var wg sync.WaitGroup
 	places := make(chan struct{}, judgeAtOnce)
 	errs := make([]error, len(all))
-	for i := range all {
+	for i, raw := range all {
 		places <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-places }()
-			into[i], errs[i] = h.judge(r, &all[i], outputs, until)
+			into[i], errs[i] = h.judgeItem(r, raw, fmt.Sprintf("submissions[%d]", i), outputs, until)
 		})
 	}
 	wg.Wait()
@@ -168,6 +163,52 @@ func (h *Handlers) judgeAll(r *http.Request, all []submission, into []judged, ou
 		}
 	}
 	return nil
+}
+
+// judgeItem judges one submission of a batch.
+func (h *Handlers) judgeItem(r *http.Request, raw json.RawMessage, field string, outputs bool, until time.Time) (judged, error) {
+	var s submission
+	err := decode(raw, field, &s)
+	if err == nil {
+		err = s.read(field + ".")
+	}
+	if text, ok := unfit(err); ok {
+		return s.refused(text, outputs), nil
+	}
+	var out judged
+	if err == nil {
+		out, err = h.judge(r, &s, outputs, until)
+	}
+	if bad := new(job.FieldError); errors.As(err, &bad) && !strings.HasPrefix(bad.Field, "policy") { // a policy is that of all
+		s.identify(raw)
+		out = s.refused(err.Error(), outputs)
+		out.Reason, out.extra.Outcome = internalError, ""
+		return out, nil
+	}
+	return out, err
+}
+
+// identify gives a submission that could not be read the id of its JSON, if there is one.
+func (s *submission) identify(raw json.RawMessage) {
+	if s.ID == "" {
+		_ = json.Unmarshal(raw, &struct {
+			ID *string `json:"sub_id"`
+		}{&s.ID}) // an id of another type is none
+	}
+	if s.ID == "" {
+		s.ID = string(job.NewID())
+	}
+}
+
+// refused is the result of a submission that did not run.
+func (s *submission) refused(text string, outputs bool) judged {
+	s.identify(nil)
+	out := judged{ID: s.ID, extra: refusedExtra(text)}
+	if outputs {
+		text = job.Clip(text, judgeOutput)
+		out.Stdout, out.Stderr = new(string), &text
+	}
+	return out
 }
 
 // read makes a program of a submission; at is what errors have before the names of its fields.

@@ -48,7 +48,7 @@ func checkText(field, s string, most job.Size) error {
 	case len(s) > int(most):
 		return job.Invalid(field, "is %d bytes; at most %s", len(s), most)
 	case strings.IndexByte(s, 0) >= 0:
-		return job.Invalid(field, "must not contain NUL bytes")
+		return job.Invalid(field, "must not contain NUL bytes, nor text that is not Unicode")
 	}
 	return nil
 }

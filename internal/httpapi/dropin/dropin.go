@@ -100,14 +100,23 @@ func pong(pattern string) web.Route {
 
 // body reads a request of at most so many bytes.
 func body(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
-	if err := web.WantJSON(r); err != nil {
-		return err
-	}
-	raw, err := web.ReadBody(w, r, limit)
+	raw, err := readBody(w, r, limit)
 	if err != nil {
 		return err
 	}
 	return decode(raw, "", into)
+}
+
+// readBody returns the body of a request, with all of its texts readable.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if err := web.WantJSON(r); err != nil {
+		return nil, err
+	}
+	raw, err := web.ReadBody(w, r, limit)
+	if err != nil {
+		return nil, err
+	}
+	return readable(raw), nil
 }
 
 // text is what a program wrote, as far as it is known: answers of these servers are text.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -157,6 +158,7 @@ type fleet struct {
 	ceiling policy.Ceiling
 	files   string
 
+	mu       sync.Mutex // submissions of a batch run side by side
 	spec     json.RawMessage
 	runs     int
 	canceled []job.ID
@@ -170,7 +172,9 @@ const (
 )
 
 func (f *fleet) RunJob(r *http.Request, spec []byte, wait time.Duration) (job.ID, json.RawMessage, error) {
+	f.mu.Lock()
 	f.spec, f.runs, f.waits = spec, f.runs+1, append(f.waits, wait)
+	f.mu.Unlock()
 	switch {
 	case f.err != nil:
 		return "", nil, f.err

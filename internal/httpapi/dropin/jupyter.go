@@ -114,11 +114,6 @@ func (q *notebookRequest) check() (files map[string]job.File, paths map[string]s
 	if q.Cells == nil {
 		return nil, nil, 0, job.Invalid("cells", "is missing")
 	}
-	for i, c := range q.Cells {
-		if err := checkText(fmt.Sprintf("cells[%d]", i), c, job.MaxCode); err != nil {
-			return nil, nil, 0, err
-		}
-	}
 	switch {
 	case q.Kernel != "" && q.Kernel != "python3":
 		return nil, nil, 0, job.Invalid("kernel", "there is no %.80q; there is python3", q.Kernel)
@@ -196,8 +191,8 @@ func (n *notebook) run(cells []string, files map[string]job.File) (*notebookAnsw
 		Status: fusionSuccess, Driver: &fusionRun{Status: fusionFinished, ReturnCode: new(int)}, Cells: []cell{}, Files: map[string]string{},
 		ExecutorPod: &n.worker, Assay: &notebookExtra{Session: n.id, Outcomes: []job.Outcome{}},
 	}
-	for _, code := range cells {
-		e, err := n.cell(code)
+	for i, code := range cells {
+		e, err := n.cell(fmt.Sprintf("cells[%d]", i), code)
 		if err != nil {
 			return nil, err
 		}
@@ -230,7 +225,10 @@ func (a *notebookAnswer) end(e *job.Execute) bool {
 }
 
 // cell executes one. A session that is lost is errLate.
-func (n *notebook) cell(code string) (*job.Execute, error) {
+func (n *notebook) cell(field, code string) (*job.Execute, error) {
+	if err := checkSource(field, code); err != nil {
+		return &job.Execute{Outcome: job.Exception, Alive: true, Exception: &job.ExceptionInfo{Type: "SyntaxError", Message: err.Error()}}, nil
+	}
 	if strings.TrimSpace(code) == "" {
 		return &job.Execute{Outcome: job.Succeeded, Alive: true}, nil
 	}

@@ -82,7 +82,7 @@ func (p *program) single(field, source string) error {
 	if source == "" {
 		source = "\n" // a program that does nothing, elsewhere
 	}
-	if err := checkText(field, source, job.MaxCode); err != nil {
+	if err := checkSource(field, source); err != nil {
 		return err
 	}
 	if _, taken := p.inputs[p.language.File]; taken {

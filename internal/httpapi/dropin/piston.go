@@ -81,6 +81,9 @@ func (h *Handlers) execute(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p, err := req.program()
+	if text, ok := unfit(err); ok {
+		return web.WriteJSON(w, http.StatusOK, pistonUnfit(&req, text))
+	}
 	if err != nil {
 		return err
 	}
@@ -201,11 +204,17 @@ func (p *program) pistonFile(at string, f *pistonFile) error {
 	}
 	if isText && utf8.Valid(content) {
 		p.files[name] = string(content)
-		return checkText(at+".content", string(content), job.MaxCode)
+		return checkSource(at+".content", string(content))
 	}
 	encoded := base64.StdEncoding.EncodeToString(content)
 	p.inputs[name] = job.File{Base64: &encoded}
 	return nil
+}
+
+// pistonUnfit answers for a program that did not run, since its text is unfit.
+func pistonUnfit(q *pistonRequest, text string) *pistonAnswer {
+	code, status := 1, "RE"
+	return &pistonAnswer{Language: q.Language, Version: q.Version, Assay: refusedExtra(text), Run: &pistonStage{Stderr: text, Output: text, Code: &code, Status: &status}}
 }
 
 // pistonAnswerOf says what came of a program.

@@ -161,8 +161,8 @@ func (e *ended) exit() (code int, signal string) {
 
 // extra is what answers say beside what the other server's do.
 type extra struct {
-	Job       job.ID      `json:"job"`
-	Outcome   job.Outcome `json:"outcome"`
+	Job       job.ID      `json:"job,omitempty"` // none: the program did not run
+	Outcome   job.Outcome `json:"outcome,omitempty"`
 	Message   string      `json:"message,omitempty"`
 	Truncated bool        `json:"truncated,omitempty"` // an output is not all that the program wrote
 	Compiled  string      `json:"compiled,omitempty"`  // "cached", or the outcome of the compiler

@@ -82,6 +82,9 @@ func (h *Handlers) runCode(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p, fetch, err := req.program()
+	if text, ok := unfit(err); ok {
+		return web.WriteJSON(w, http.StatusOK, fusionUnfit(text))
+	}
 	if err != nil {
 		return err
 	}
@@ -140,6 +143,12 @@ func (p *program) fetched(names []string) (map[string]string, error) {
 		p.fetch = append(p.fetch, at)
 	}
 	return paths, nil
+}
+
+// fusionUnfit answers for a program that did not run, since its text is unfit.
+func fusionUnfit(text string) *fusionAnswer {
+	code := 1
+	return &fusionAnswer{Status: fusionFailed, Files: map[string]string{}, Assay: refusedExtra(text), RunResult: &fusionRun{Status: fusionFinished, ReturnCode: &code, Stderr: text}}
 }
 
 // fusionAnswerOf says what came of a program.

@@ -102,7 +102,7 @@ func (a *Admitter) Open(ctx context.Context, tenant string, trace Trace, default
 	if in.trace == nil {
 		in.trace = func(job.ID, string) string { return "" }
 	}
-	in.policies.source, in.policies.tenant = a.Policies, tenant
+	in.policies.source, in.policies.tenant, in.policies.restrictHelpers = a.Policies, tenant, in.held.Policy != ""
 	t, err := a.Tenants.Tenant(ctx, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("read what %s may use: %w", tenant, err)
@@ -140,7 +140,7 @@ func (in *Intake) job(ctx context.Context, raw []byte, id job.ID) (store.NewJob,
 	if err != nil {
 		return store.NewJob{}, err
 	}
-	if err := inLanguage(&spec, &resolved.policy, &in.policies.ceiling); err != nil {
+	if err := inLanguage(&spec, &resolved.policy, helpersCeiling(&resolved.policy, &in.policies.ceiling)); err != nil {
 		return store.NewJob{}, err
 	}
 	if err := in.inImage(&spec); err != nil {
@@ -156,7 +156,7 @@ func (in *Intake) job(ctx context.Context, raw []byte, id job.ID) (store.NewJob,
 	if err != nil {
 		return store.NewJob{}, err
 	}
-	key, err := cacheKey(&spec, &resolved.policy, resolved.raw)
+	key, err := cacheKey(&spec, &resolved.policy, resolved.raw, in.held)
 	if err != nil {
 		return store.NewJob{}, err
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Held is what all has that is admitted of somebody who is held to it.
+// Held is the restriction of a key: every job that is admitted for the key has the label and
+// the policy.
 type Held struct {
 	Key, Value string // a label; without a key, none
 	Policy     string // the name of a stored policy; empty: any
@@ -25,6 +26,14 @@ func Within(ctx context.Context, h Held) context.Context { return context.WithVa
 func HeldIn(ctx context.Context) Held {
 	h, _ := ctx.Value(heldKey{}).(Held)
 	return h
+}
+
+// label returns the label as one text, "" for none.
+func (h Held) label() string {
+	if h.Key == "" {
+		return ""
+	}
+	return h.Key + "=" + h.Value
 }
 
 // Labels returns labels with the one that there must be. The error wraps job.ErrRefused if it is there with another value.

@@ -128,6 +128,14 @@ func checkerCode(field string, code *job.Code, p *policy.Policy, c *policy.Ceili
 // checkerLimits gives a checker the limits that it does not name: those of the policy, and enough for any output, within
 // the ceiling. A solution that makes its checker fail for want of memory would have an excuse.
 func checkerLimits(field string, k *job.Checker, p *policy.Policy, c *policy.Ceiling) error {
+	if p.RestrictHelpers {
+		if k.Wall > p.Wall {
+			return restricted(field+".wall", "%s is more than the %s of policy.wall", k.Wall, p.Wall)
+		}
+		if k.Memory > p.Memory {
+			return restricted(field+".memory", "%s is more than the %s of policy.memory", k.Memory, p.Memory)
+		}
+	}
 	if k.Wall == 0 {
 		k.Wall = most(max(p.Wall, job.DefaultCheckerWall), c.Wall)
 	}
@@ -144,6 +152,40 @@ func checkerLimits(field string, k *job.Checker, p *policy.Policy, c *policy.Cei
 	}
 	if k.Memory < least {
 		return job.Invalid(field+".memory", "%s is too little for %s, which runs in no less than %s", k.Memory, k.Code.Language, least)
+	}
+	return nil
+}
+
+// helpersCeiling returns the ceiling of checkers, interactors and compilers: the tenant's, and
+// the policy too if that restricts them.
+func helpersCeiling(p *policy.Policy, c *policy.Ceiling) *policy.Ceiling {
+	if !p.RestrictHelpers {
+		return c
+	}
+	low := *c
+	low.Wall, low.Memory, low.Processes = most(p.Wall, c.Wall), most(p.Memory, c.Memory), p.Processes
+	return &low
+}
+
+// restricted is the refusal of a helper that passes the policy to which a key is restricted.
+func restricted(field, format string, args ...any) error {
+	return fmt.Errorf("%w: %w", job.ErrRefused, job.Invalid(field, format+", to which this key is restricted", args...))
+}
+
+// compilable refuses a compiler that the policy of a restricted key does not let work.
+func compilable(at string, how *job.Compile, l *language.Language, p *policy.Policy) error {
+	switch {
+	case !p.RestrictHelpers:
+	case how.Wall > p.Wall:
+		return restricted(at+".wall", "%s is more than the %s of policy.wall", how.Wall, p.Wall)
+	case how.Memory > p.Memory:
+		return restricted(at+".memory", "%s is more than the %s of policy.memory", how.Memory, p.Memory)
+	case l.Compile.Memory > p.Memory:
+		return restricted(at+".memory", "%s is compiled in no less than %s, which is more than the %s of policy.memory", l.Title, l.Compile.Memory, p.Memory)
+	case l.Compile.Processes > p.Processes:
+		return restricted("policy.processes", "%s is compiled with %d processes, which is more than the %d of policy.processes", l.Title, l.Compile.Processes, p.Processes)
+	case !p.Subprocesses:
+		return restricted("policy.subprocesses", "the compiler of %s starts others, which policy.subprocesses forbids", l.Title)
 	}
 	return nil
 }
@@ -222,6 +264,9 @@ func howToCompile(at string, l *language.Language, asked *job.Compile, p *policy
 	}
 	if how.Memory > 0 && how.Memory < l.Compile.Memory {
 		return nil, job.Invalid(at+".memory", "%s is compiled in no less than %s", l.Title, l.Compile.Memory)
+	}
+	if err := compilable(at, &how, l, p); err != nil {
+		return nil, err
 	}
 	if err := belowCeiling(at, &how, l, c); err != nil {
 		return nil, err

@@ -25,6 +25,8 @@ type policies struct {
 	source  store.Policies
 	tenant  string
 	ceiling policy.Ceiling
+	// restrictHelpers holds checkers, interactors and compilers to the policies.
+	restrictHelpers bool
 
 	mu    sync.Mutex
 	known map[string]*resolved
@@ -85,6 +87,7 @@ func (p *policies) make(ctx context.Context, pool string, raw json.RawMessage, a
 	if pol, err = p.ceiling.Apply(pol); err != nil {
 		return nil, err
 	}
+	pol.RestrictHelpers = p.restrictHelpers
 	if len(pol.Env.Secrets) > 0 {
 		if err := a.Secrets.Check(ctx, p.tenant, pol.Env.Secrets); err != nil {
 			return nil, err

@@ -13,10 +13,11 @@ import (
 // inputs and policy come to mean another record.
 const cacheVersion = "assay cache 1\n"
 
-// cacheKey is the same for jobs that would run alike: image, program, inputs,
-// effective policy, and what they need of a worker. Names, labels, priority,
-// retries and deadlines do not matter. It is nil for a job that does not ask.
-func cacheKey(spec *job.Spec, p *policy.Policy, raw json.RawMessage) ([]byte, error) {
+// cacheKey returns the same key for jobs that would run alike: image, program, inputs,
+// effective policy, and requirements of a worker. Names, labels, priority, retries and
+// deadlines do not matter, but for the label of a restricted key: such a key must not see
+// results of jobs without its label. The key is nil for a job that asks for no cached result.
+func cacheKey(spec *job.Spec, p *policy.Policy, raw json.RawMessage, by Held) ([]byte, error) {
 	if !spec.Cache {
 		return nil, nil
 	}
@@ -34,7 +35,8 @@ func cacheKey(spec *job.Spec, p *policy.Policy, raw json.RawMessage) ([]byte, er
 		Policy   json.RawMessage
 		Requires map[string]string
 		Pool     string `json:",omitempty"`
-	}{image, spec.Program, spec.Files, raw, spec.Requires, spec.Pool})
+		Label    string `json:",omitempty"`
+	}{image, spec.Program, spec.Files, raw, spec.Requires, spec.Pool, by.label()})
 	if err != nil {
 		return nil, fmt.Errorf("encode cache key: %w", err)
 	}

@@ -174,6 +174,8 @@ func TestWhatIsCompiledAnew(t *testing.T) {
 	get(t, c, program(), comp.run).Release()
 	set := policy.Default()
 	set.Env.Set = map[string]string{"CPATH": "/workspace"}
+	restricted := policy.Default()
+	restricted.RestrictHelpers = true
 	n := int64(1)
 	for name, edit := range map[string]func(*Program){
 		"another tenant":      func(p *Program) { p.Tenant = "other" },
@@ -185,6 +187,7 @@ func TestWhatIsCompiledAnew(t *testing.T) {
 		"flags":               func(p *Program) { p.How.Flags = []string{"-O3"} },
 		"more memory":         func(p *Program) { p.How.Memory *= 2 },
 		"environment":         func(p *Program) { p.Policy = &set },
+		"a restriction":       func(p *Program) { p.Policy = &restricted },
 		"another language":    func(p *Program) { l := *lang; l.Name = "fake2"; p.Language = &l },
 	} {
 		comp.report.ImageDigest = "sha256:1"
@@ -202,6 +205,24 @@ func TestWhatIsCompiledAnew(t *testing.T) {
 	}
 	if out := get(t, c, program(func(p *Program) { p.How.Wall *= 2 }), comp.run); !out.Compiled.Cached {
 		t.Error("more time made it another program")
+	}
+}
+
+// The compiler of a job whose policy restricts helpers is held to that policy.
+func TestRestrictedCompiler(t *testing.T) {
+	t.Parallel()
+	strict := policy.Default()
+	strict.Memory, strict.Wall, strict.Processes, strict.Disk = 32*job.MiB, job.Duration(time.Second), 3, job.MiB
+	strict.Syscalls, strict.Subprocesses = "strict", false
+	free := program(func(p *Program) { p.Policy = &strict }).bare()
+	if free.Memory <= strict.Memory || !free.Subprocesses || free.Syscalls == "strict" {
+		t.Errorf("not restricted: %+v", free)
+	}
+	strict.RestrictHelpers = true
+	held := program(func(p *Program) { p.Policy = &strict }).bare()
+	if held.Memory > strict.Memory || held.Wall > strict.Wall || held.CPUTime > strict.CPUTime || held.Processes > 3 || held.Disk > 2*job.MiB ||
+		held.Subprocesses || held.Syscalls != "strict" || held.Network.Mode != policy.NetworkNone {
+		t.Errorf("restricted: %+v", held)
 	}
 }
 

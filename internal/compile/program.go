@@ -55,12 +55,22 @@ func (p *Program) key(digest string) string {
 		Isolation                      policy.Isolation
 		Memory, Disk                   job.Size
 		Processes                      int
-	}{1, p.Tenant, digest, p.Language.Name, p.Main, p.argv(), p.env(), p.Sources, p.Policy.Isolation, p.How.Memory, p.disk(), p.processes()})
+		Restricted                     *policy.Policy `json:",omitempty"`
+	}{1, p.Tenant, digest, p.Language.Name, p.Main, p.argv(), p.env(), p.Sources, p.Policy.Isolation, p.How.Memory, p.disk(), p.processes(), p.restricted()})
 	if err != nil { // strings and numbers
 		panic(err)
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
+}
+
+// restricted returns the policy of the compiler if the job's restricts it, else nil.
+func (p *Program) restricted() *policy.Policy {
+	if !p.Policy.RestrictHelpers {
+		return nil
+	}
+	pol := p.bare()
+	return &pol
 }
 
 func (p *Program) processes() int {
@@ -109,7 +119,8 @@ func (p *Program) version() Request {
 	return Request{Command: job.Command{Argv: p.Language.Version, Dir: language.Dir}, Policy: p.bare()}
 }
 
-// bare is the policy of a compiler.
+// bare returns the policy of a compiler. The job's policy holds as well if it restricts
+// helpers.
 func (p *Program) bare() policy.Policy {
 	pol := policy.Default()
 	pol.Isolation, pol.Enforce, pol.CPU = p.Policy.Isolation, p.Policy.Enforce, p.Policy.CPU
@@ -118,7 +129,11 @@ func (p *Program) bare() policy.Policy {
 	pol.Disk, pol.Files, pol.OpenFiles = p.disk(), max(p.Policy.Files, maxFiles), max(p.Policy.OpenFiles, pol.OpenFiles)
 	pol.Stdout.Limit, pol.Stderr.Limit = maxWords, maxWords
 	pol.Env.Set = p.env()
-	return pol
+	sources := job.Size(0)
+	for _, text := range p.Sources {
+		sources += job.Size(len(text))
+	}
+	return p.Policy.Helper(pol, sources)
 }
 
 // Missing says that an image has not what a language needs.

@@ -127,21 +127,23 @@ func (g *grading) checkerAttempt(k *checker, d *caseData, out *Blob, said notes)
 	return a
 }
 
-// checkerPlan is a checker's policy: the default one, with what is its own.
+// checkerPlan returns a checker's policy: the default one with the checker's own limits. The
+// job's policy holds as well if it restricts helpers.
 func (g *grading) checkerPlan(k *checker, d *caseData, out *Blob) *policy.Plan {
 	jobs, p := &g.Attempt.Plan.Policy, policy.Default()
 	p.Isolation, p.Enforce, p.CPU, p.Packages = jobs.Isolation, jobs.Enforce, jobs.CPU, jobs.Packages
 	p.Wall, p.Memory = k.WallFor(jobs.Wall), k.MemoryFor(jobs.Memory)
 	p.CPUTime = job.Duration(float64(p.Wall) * max(1, math.Ceil(p.CPU)))
-	p.Disk = max(jobs.Disk, p.Disk) + job.Size(d.input.Bytes+d.answer.Bytes) // so that no output can fill it
+	input := job.Size(d.input.Bytes + d.answer.Bytes)
 	if out != nil {
-		p.Disk += job.Size(out.Bytes)
+		input += job.Size(out.Bytes)
 	}
+	p.Disk = max(jobs.Disk, p.Disk) + input // so that no output can fill it
 	p.Processes = max(p.Processes, k.program.Processes)
 	p.Read = []string{caseDir}
 	p.Env.Set = k.program.Env
 	p.Artifacts.Paths = []string{feedbackDir + "/*"}
-	return &policy.Plan{Policy: p, Enforcement: g.Attempt.Plan.Enforcement}
+	return &policy.Plan{Policy: jobs.Helper(p, input), Enforcement: g.Attempt.Plan.Enforcement}
 }
 
 // runChecker runs one in a sandbox of its own, beyond the time of the grading.

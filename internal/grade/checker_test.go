@@ -311,3 +311,21 @@ func TestCaseWall(t *testing.T) {
 		t.Errorf("the endless loop: %+v", got)
 	}
 }
+
+// A checker, or an interactor, of a job whose policy restricts helpers is held to that policy.
+func TestRestrictedChecker(t *testing.T) {
+	t.Parallel()
+	for _, restricted := range []bool{true, false} {
+		jobs := policy.Default()
+		jobs.Memory, jobs.Wall, jobs.Processes, jobs.Disk = 32*job.MiB, job.Duration(time.Second), 3, job.MiB
+		jobs.Syscalls, jobs.Subprocesses, jobs.RestrictHelpers = "strict", false, restricted
+		g := &grading{Config: Config{Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: jobs}}}}
+		k := &checker{Checker: &job.Checker{Memory: job.GiB, Wall: job.Duration(time.Minute)}, program: &Built{Processes: 50}}
+		p := g.checkerPlan(k, &caseData{input: &Blob{Bytes: 10}, answer: &Blob{Bytes: 20}}, &Blob{Bytes: 30}).Policy
+		held := p.Memory <= jobs.Memory && p.Wall <= jobs.Wall && p.CPUTime <= jobs.CPUTime && p.Processes <= 3 && p.Disk == jobs.Disk+60 &&
+			!p.Subprocesses && p.Syscalls == "strict"
+		if held != restricted {
+			t.Errorf("restricted %v: %+v", restricted, p)
+		}
+	}
+}

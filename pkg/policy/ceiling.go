@@ -124,7 +124,7 @@ func (c Ceiling) Check(p Policy) error {
 // Apply returns what a policy means under c: p itself, p lowered if that is what
 // c says about policies above it, or a *Refusal as Check does.
 func (c Ceiling) Apply(p Policy) (Policy, error) {
-	p.Asked, p.Network.Private = nil, nil
+	p.Asked, p.Network.Private, p.RestrictHelpers = nil, nil, false
 	if len(p.Callbacks.Allow) > 0 && p.Callbacks.MaxCalls == 0 {
 		p.Callbacks.MaxCalls = c.MaxCalls
 	}

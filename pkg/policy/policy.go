@@ -85,6 +85,30 @@ type Policy struct {
 	// the enforcement report renders it. It is for the record: what a client
 	// writes here is ignored.
 	Asked map[string]string `json:"asked,omitempty"`
+
+	// RestrictHelpers holds the checker, interactor and compiler of the job to this policy
+	// as well. Admission sets it for keys that are restricted to a policy: what a client
+	// writes here is ignored.
+	RestrictHelpers bool `json:"restrict_helpers,omitempty"`
+}
+
+// Helper returns the policy of a checker, interactor or compiler of a job under p. The policy
+// own is what the helper has by itself, and input is the size of the files that the worker
+// gives it. If p restricts helpers, none of its limits is passed.
+func (p *Policy) Helper(own Policy, input job.Size) Policy {
+	if !p.RestrictHelpers {
+		return own
+	}
+	own.RestrictHelpers = true
+	own.Wall, own.CPUTime = min(own.Wall, p.Wall), min(own.CPUTime, p.CPUTime)
+	own.CPU, own.Memory, own.Processes = min(own.CPU, p.CPU), min(own.Memory, p.Memory), min(own.Processes, p.Processes)
+	own.Disk, own.Files, own.OpenFiles = min(own.Disk, p.Disk+input), min(own.Files, p.Files), min(own.OpenFiles, p.OpenFiles)
+	own.Stdout.Limit, own.Stderr.Limit = min(own.Stdout.Limit, p.Stdout.Limit), min(own.Stderr.Limit, p.Stderr.Limit)
+	own.Subprocesses = own.Subprocesses && p.Subprocesses
+	if p.Syscalls == "strict" {
+		own.Syscalls = p.Syscalls
+	}
+	return own
 }
 
 // Stream limits one output stream.

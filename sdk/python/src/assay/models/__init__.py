@@ -1597,6 +1597,8 @@ class Policy(Model):
         open_files: Default 256.
         processes: Default 64.
         read: Directories of inputs that the program cannot change.
+        restrict_helpers: The policy also holds for the checker, the interactor and the compiler of the job. It is set
+            for keys that are restricted to a policy. Ignored in requests. Default False.
         stack: Stack of the main thread of each program, 1Mi to memory. Without it, 8Mi, which the program may raise;
             for tests and code, memory, at most 1Gi. With it, the program cannot raise it. gVisor maps at most 128Mi.
         subprocesses: Default True.
@@ -1621,6 +1623,7 @@ class Policy(Model):
     packages: list[str] | None = None
     processes: int | None = None
     read: list[str] | None = None
+    restrict_helpers: bool | None = None
     stack: str | int | None = None
     stderr: Stream | None = None
     stdout: Stream | None = None

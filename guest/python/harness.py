@@ -179,6 +179,8 @@ def _run_script(code, names, path, args=()):
     if sys.path:
         sys.path[0] = os.path.dirname(path)
     names["__file__"] = path
+    if code[:1] == "\ufeff":
+        code = code[1:]
     exec(compile(code, path, "exec", dont_inherit=True), names)
 
 

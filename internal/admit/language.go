@@ -244,10 +244,11 @@ func mainOf(at, main string, files map[string]string, l *language.Language) (str
 	if len(files) == 0 || main != "" {
 		return main, nil
 	}
-	if _, ok := files[l.File]; !ok {
+	main = l.MainOf(files)
+	if _, ok := files[main]; !ok {
 		return "", job.Invalid(at+".files", "has no %s, with which a program in %s begins", l.File, l.Title)
 	}
-	return l.File, nil
+	return main, nil
 }
 
 // howToCompile returns how a program is compiled, within the ceiling of its tenant; nil: it is not.

@@ -1,6 +1,7 @@
 package language
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 // Program is what a step is started for: the values of its placeholders.
 type Program struct {
 	Main   string   // the file that it begins with, relative to the sources' directory
+	Class  string   // the class that it begins in; empty: that of Main, with dots for slashes
 	Files  []string // all of its files, likewise, of whatever kind
 	Out    string   // the directory for what is compiled, without a slash at its end
 	Memory job.Size // of the sandbox in which the step runs
@@ -20,7 +22,8 @@ type Program struct {
 // Expand returns the arguments that a step of the language is started with, which are the caller's.
 func (l *Language) Expand(s *Step, p Program) []string {
 	stem := strings.TrimSuffix(p.Main, path.Ext(p.Main))
-	replace := strings.NewReplacer("{main}", argument(p.Main), "{stem}", stem, "{class}", strings.ReplaceAll(stem, "/", "."), "{out}", p.Out,
+	class := cmp.Or(p.Class, strings.ReplaceAll(stem, "/", "."))
+	replace := strings.NewReplacer("{main}", argument(p.Main), "{stem}", stem, "{class}", class, "{out}", p.Out,
 		"{memory}", strconv.FormatInt(max(1, int64(p.Memory/job.MiB)), 10))
 	var out []string
 	for _, a := range s.Argv {

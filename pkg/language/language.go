@@ -19,13 +19,17 @@ type Language struct {
 	Endings []string // of the names of its sources, the one of File among them: ".cpp"
 	Compile *Step    // nil: what runs is the source
 	Run     Step
+
+	scan     func(source string) unit // what a source declares; nil: a program begins in its main file, whatever that declares
+	byPublic bool                     // a source has the name of its public type
+
 	Version []string // argv that prints a version in the first line that is not empty
 }
 
 // Step is how a tool of a language is started, in the directory that holds the sources. Expand makes arguments of it.
 type Step struct {
 	// Argv may have the placeholders {main}, the file that a program begins with, {stem}, the same without its ending, and
-	// {class}, that with dots for slashes; {files}, an argument of its own for each source of the language, the main one last, and
+	// {class}, the class that it begins in; {files}, an argument of its own for each source of the language, the main one last, and
 	// {package}, the same of those that are in its directory; {out}, the directory for what is compiled; {memory}, the
 	// sandbox's memory in MiB.
 	Argv []string

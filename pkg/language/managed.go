@@ -61,7 +61,7 @@ var managed = []Language{
 		Version: []string{"mono", "--version"},
 	},
 	{
-		Name: "java", Title: "Java", File: "Main.java", Endings: []string{".java"},
+		Name: "java", Title: "Java", File: "Main.java", Endings: []string{".java"}, scan: scanJava, byPublic: true,
 		Compile: &Step{Argv: javac(), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
 		Run:     Step{Argv: java(asserts, "-cp", "{out}", "{class}"), Memory: javaMemory, Processes: javaThreads},
 		Version: []string{"java", "--version"},
@@ -88,7 +88,7 @@ var managed = []Language{
 		Version: kotlinVersion,
 	},
 	{
-		Name: "scala", Title: "Scala", Aliases: []string{"sc"}, File: "Main.scala", Endings: []string{".scala"},
+		Name: "scala", Title: "Scala", Aliases: []string{"sc"}, File: "Main.scala", Endings: []string{".scala"}, scan: scanScala,
 		Compile: &Step{
 			Argv:   where(scalaJar, archived("scalac", "-cp", scalaClasses, "scala.tools.nsc.Main", "-usejavacp", "-d", "{out}", "{files}")...),
 			Memory: kotlinMemory, Processes: javaThreads, Wall: 120 * time.Second,

@@ -32,7 +32,7 @@ var runners = []Language{
 		Version: []string{"jest", "--version"},
 	},
 	{
-		Name: "junit", Title: "JUnit", Aliases: []string{"junit5"}, File: "MainTest.java", Endings: []string{".java"},
+		Name: "junit", Title: "JUnit", Aliases: []string{"junit5"}, File: "MainTest.java", Endings: []string{".java"}, scan: scanJava, byPublic: true,
 		Compile: &Step{Argv: where(junitJar, javac("-cp", junitClasses)...), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
 		Run: Step{
 			Argv: archived("junit", asserts, "-cp", junitClasses, "org.junit.platform.console.ConsoleLauncher", "--class-path={out}", "--scan-classpath={out}",

@@ -3,6 +3,7 @@
 package code
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"maps"
@@ -24,6 +25,7 @@ type Code struct {
 	language *language.Language
 	sources  map[string]string // relative path → text
 	main     string            // the one of them that it begins with
+	class    string            // in which it begins there; empty: it follows from main
 	program  job.Program       // as the spec has it
 	how      *job.Compile
 	out      *compile.Output // nil: it is not compiled
@@ -52,13 +54,12 @@ func newCode(in *job.Code, p job.Program) (*Code, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Code{language: l, sources: in.Files, main: in.Main, program: p, how: in.Compile}
-	if c.main == "" {
-		c.main = l.File
+	c := &Code{language: l, program: p, how: in.Compile}
+	sources := in.Files
+	if len(sources) == 0 {
+		sources = map[string]string{cmp.Or(in.Main, l.File): in.Source}
 	}
-	if len(c.sources) == 0 {
-		c.sources = map[string]string{c.main: in.Source}
-	}
+	c.main, c.class, c.sources = l.Arrange(in.Main, sources)
 	return c, nil
 }
 
@@ -115,7 +116,7 @@ func (c *Code) problem() string {
 
 // argv is what the program is started with in a sandbox with so much memory, without its own arguments.
 func (c *Code) argv(memory job.Size) []string {
-	in := language.Program{Main: c.main, Files: slices.Sorted(maps.Keys(c.sources)), Out: language.Out, Memory: memory}
+	in := language.Program{Main: c.main, Class: c.class, Files: slices.Sorted(maps.Keys(c.sources)), Out: language.Out, Memory: memory}
 	return c.language.Expand(&c.language.Run, in)
 }
 

@@ -90,6 +90,29 @@ func TestToCompile(t *testing.T) {
 	}
 }
 
+// The sources have the names that their tools need, and no byte order marks.
+func TestSources(t *testing.T) {
+	for name, c := range map[string]struct {
+		code *job.Code
+		main string
+		argv string // the last argument
+	}{
+		"java":    {&job.Code{Language: "java", Source: "\ufeffpackage a.b; public class Solution { public static void main(String[] args) { } }"}, "Solution.java", "a.b.Solution"},
+		"main":    {&job.Code{Language: "java", Main: "a/B.java", Files: map[string]string{"a/B.java": "\ufeffpackage a; class B { }", "in": "\ufeff"}}, "a/B.java", "a.B"},
+		"bash":    {&job.Code{Language: "bash", Source: "\ufeffecho"}, "main.sh", "main.sh"},
+		"another": {&job.Code{Language: "cpp", Source: "\ufeffint main() { }"}, "main.cpp", language.Out + "/main"},
+	} {
+		of := of(t, job.Program{Code: c.code})
+		argv := of.argv(job.GiB)
+		if of.main != c.main || argv[len(argv)-1] != c.argv || strings.HasPrefix(of.sources[of.main], "\ufeff") {
+			t.Errorf("%s: %s, %q, %q", name, of.main, argv, of.sources)
+		}
+		if text, ok := of.sources["in"]; ok && text != "\ufeff" {
+			t.Errorf("%s: another file became %q", name, text)
+		}
+	}
+}
+
 func TestPrepare(t *testing.T) {
 	c := of(t, job.Program{Code: &job.Code{Language: "c", Source: "int main(void) {}", Args: []string{"-x"}, Stdin: "in"}})
 	compiled(t, c, job.Succeeded)

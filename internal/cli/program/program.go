@@ -15,7 +15,8 @@ import (
 )
 
 // Named is a program as a command line names it. A .py file, or - for standard input, is a python program, unless a
-// language is named; another file runs by its #! line; anything else is a command of the image.
+// language is named; another file runs by its #! line; anything else is a command of the image. A Python source that is
+// not UTF-8 is a file that the image's python3 runs, so its bytes and its coding comment count.
 type Named struct {
 	File  string
 	Args  []string // make even a python program a command
@@ -31,16 +32,25 @@ func (n Named) Read(stdin io.Reader, s *job.Spec) error {
 	if err != nil {
 		return err
 	}
+	for _, arg := range n.Args {
+		if !utf8.ValidString(arg) {
+			return fmt.Errorf("argument %q is not UTF-8", arg)
+		}
+	}
 	python := n.File == "-" || strings.HasSuffix(n.File, ".py")
 	switch {
 	case n.Tests != "":
 		s.Program.Tests, err = n.tests(content)
 		return err
 	case n.Language != "":
-		s.Program.Code = &job.Code{Language: n.Language, Source: string(content), Args: n.Args}
+		source, err := text(n.File, content)
+		if err != nil {
+			return err
+		}
+		s.Program.Code = &job.Code{Language: n.Language, Source: source, Args: n.Args}
 		s.Program.Code.Stdin, err = n.input(stdin)
 		return err
-	case python && len(n.Args) == 0 && n.Stdin == "":
+	case python && len(n.Args) == 0 && n.Stdin == "" && isPlainPython(content):
 		s.Program.Python = &job.Python{Code: string(content)}
 		return nil
 	case content == nil:
@@ -63,11 +73,16 @@ func (n Named) tests(solution []byte) (*job.Tests, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--tests: %w", err)
 	}
+	if _, err := text("--tests "+n.Tests, raw); err != nil {
+		return nil, err
+	}
 	t := &job.Tests{}
 	if err := job.Decode(raw, "tests", t); err != nil {
 		return nil, fmt.Errorf("--tests %s: %w", n.Tests, err)
 	}
-	t.Code = string(solution)
+	if t.Code, err = text(n.File, solution); err != nil {
+		return nil, err
+	}
 	if n.Language != "" {
 		t.Language = n.Language
 	}
@@ -99,10 +114,16 @@ func (n Named) input(stdin io.Reader) (string, error) {
 		return "", nil
 	case "-":
 		b, err := io.ReadAll(stdin)
-		return string(b), err
+		if err != nil {
+			return "", err
+		}
+		return text("standard input", b)
 	}
 	b, err := os.ReadFile(n.Stdin)
-	return string(b), err
+	if err != nil {
+		return "", err
+	}
+	return text("--stdin "+n.Stdin, b)
 }
 
 // interpreter returns the words of a script's #! line.

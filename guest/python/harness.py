@@ -97,7 +97,10 @@ def prepare():
             code = 130 if isinstance(e, KeyboardInterrupt) else 1
         if failed is not None:
             result["exception"] = _exception(failed)
-            _print_error(result["exception"]["traceback"])
+            if sys.excepthook is sys.__excepthook__:
+                _print_error(result["exception"]["traceback"])
+            else:
+                code = _call_hook(failed, result["exception"]["traceback"], code)
             failed = None
         elif value is not None:
             result["value"] = _guard(_value, value)
@@ -470,6 +473,21 @@ def _print_error(text):
         text += "\n"
     _guard(lambda: sys.stderr.write(text))
     _flush()
+
+
+def _call_hook(failed, text, code):
+    """Call the snippet's sys.excepthook with the exception, as the interpreter does. Returns the exit code."""
+    trace = failed.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == _call_hook.__code__.co_filename:
+        trace = trace.tb_next
+    try:
+        sys.excepthook(type(failed), failed, trace)
+    except SystemExit as e:
+        code = _exit_code(e)
+    except BaseException as e:
+        _print_error("Error in sys.excepthook:\n" + _exception(e)["traceback"] + "\nOriginal exception was:\n" + text)
+    _flush()
+    return code
 
 
 def _write(fd, result):

@@ -56,6 +56,42 @@ def run(code, variables=None, context=None, timeout=20, imports=None, script=Non
     return p.returncode, out.decode(), err.decode(), json.loads(data) if data else None
 
 
+class Excepthook(unittest.TestCase):
+    """A hook of the program's own is called for its uncaught exception, as by the interpreter."""
+
+    def hook(self, body, code="1 / 0", script=None):
+        return run("import sys\ndef hook(kind, value, trace):\n    %s\nsys.excepthook = hook\n%s\n" % (body, code), script=script)
+
+    def test_hook_prints(self):
+        code, out, err, result = self.hook("print('hooked', kind.__name__, value)")
+        self.assertEqual((code, out, err), (1, "hooked ZeroDivisionError division by zero\n", ""))
+        self.assertEqual(result["exception"]["type"], "ZeroDivisionError")
+
+    def test_traceback_has_frames_of_the_program_only(self):
+        code, out, _, _ = self.hook("print([f.name for f in __import__('traceback').extract_tb(trace)])", "def f(): 1 / 0\nf()")
+        self.assertEqual((code, out), (1, "['<module>', 'f']\n"))
+
+    def test_syntax_error_has_no_traceback(self):
+        code, out, _, _ = self.hook("print(kind.__name__, trace is None)", "eval('1 +')")
+        self.assertEqual((code, out), (1, "SyntaxError False\n"))
+
+    def test_hook_exits(self):
+        code, _, err, result = self.hook("sys.exit(7)")
+        self.assertEqual((code, err, result["exception"]["type"]), (7, "", "ZeroDivisionError"))
+
+    def test_hook_raises(self):
+        code, _, err, result = self.hook("raise KeyError('mine')")
+        self.assertEqual((code, result["exception"]["type"]), (1, "ZeroDivisionError"))
+        self.assertRegex(err, r"(?s)^Error in sys.excepthook:\n.*KeyError: 'mine'\n.*Original exception was:\n.*ZeroDivisionError")
+
+    def test_hook_of_a_script(self):
+        code, out, err, _ = self.hook("print('hooked')", script={"path": "/workspace/solution.py"})
+        self.assertEqual((code, out, err), (1, "hooked\n", ""))
+
+    def test_exits_are_not_hooked(self):
+        self.assertEqual(self.hook("print('hooked')", "sys.exit(3)")[:3], (3, "", ""))
+
+
 class Script(unittest.TestCase):
     """A script is what python3 makes of its file, and nothing is told of it but that."""
 

@@ -288,11 +288,14 @@ func tail(s string) string {
 // stacks and advice.
 var crashes = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^Exception in thread "[^"\n]*" .+$`),                                     // Java, Kotlin, Scala
-	regexp.MustCompile(`(?m)^thread '[^'\n]*'(?: \(\d+\))? panicked at .+(?:\n(?:[^\n]+))?$`),        // Rust: the message is on the next line
+	regexp.MustCompile(`(?m)^thread '[^'\n]*'(?: \(\d+\))? panicked at (?:[^\n]*:\n[^\n]+|.+)$`),     // Rust
 	regexp.MustCompile(`(?m)^(?:panic|fatal error): .+$`),                                            // Go
 	regexp.MustCompile(`(?m)^terminate called .+(?:\n +what\(\):.*)?$`),                              // C++
+	regexp.MustCompile(`(?m)^\S+:\d+:in .+ \(\w+(?:::\w+)*\)$`),                                      // Ruby
+	regexp.MustCompile(`(?m)^(?:PHP )?Fatal error: .+$`),                                             // PHP
+	regexp.MustCompile(`(?m)^lua[\w.]*: .+$`),                                                        // Lua
+	regexp.MustCompile(`(?m)^Unhandled [Ee]xception[.:][ \n]*.*$`),                                   // C#
 	regexp.MustCompile(`(?m)^(?:Uncaught )?(?:[A-Z]\w*)?(?:Error|Exception)(?: \[\w+\])?(?:: .*)?$`), // JavaScript, Dart
-	regexp.MustCompile(`(?m)^Unhandled exception.*$`),                                                // C#
 }
 
 // crashLine returns the line of stderr that says why a program ended. It is the exception of a Python traceback or another

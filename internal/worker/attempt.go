@@ -275,7 +275,7 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 	hide.Value(&rep.Result)
 	if a.kept != nil {
 		left := a.kept.Stored()
-		rep.Artifacts, a.timings.CollectMS = left.Artifacts, job.Milliseconds(left.Took)
+		rep.Artifacts, a.timings.CollectMS = left.Artifacts, max(job.Milliseconds(left.Took), rep.Timings.CollectMS)
 	}
 	if err := a.storeOutputs(ctx, &rep.Result); err != nil {
 		return nil, err
@@ -332,7 +332,9 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	}
 	a.reserve(res)
 	asKnown(res, a.spokenBy())
+	stored := objectsOf(res)
 	raw, err := bounded(res)
+	a.discardDropped(ctx, stored, res)
 	if err != nil {
 		a.releaseLease(ctx, job.ReasonInfra, fmt.Errorf("encode result: %w", err))
 		return ""

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/control"
@@ -122,6 +123,27 @@ func bounded(res *job.Result) (json.RawMessage, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: result of %d bytes", job.ErrTooLarge, len(raw))
+}
+
+// objectsOf returns the keys of all objects that a result names.
+func objectsOf(res *job.Result) (keys []string) {
+	for _, a := range res.Artifacts {
+		keys = append(keys, a.Object)
+	}
+	for _, o := range outputsOf(res) {
+		if o.Stored != nil {
+			keys = append(keys, o.Stored.Object)
+		}
+	}
+	return keys
+}
+
+// discardDropped deletes the objects that a result does not name any more.
+func (a *attempt) discardDropped(ctx context.Context, stored []string, res *job.Result) {
+	if left := objectsOf(res); len(left) < len(stored) {
+		drop := slices.DeleteFunc(stored, func(key string) bool { return slices.Contains(left, key) })
+		a.background.Go(func() { a.transfer.DiscardObjects(ctx, drop) })
+	}
 }
 
 // withoutValues leaves out what is as large as the program wants.

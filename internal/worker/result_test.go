@@ -235,3 +235,17 @@ func TestResultIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestObjectsThatARecordDropsAreDeleted has a result that is too large for the names of its objects.
+func TestObjectsThatARecordDropsAreDeleted(t *testing.T) {
+	large := job.Output{Text: strings.Repeat("x", 1<<20)}
+	left(t, func(r *job.Result) {
+		r.Packages = []string{strings.Repeat("\x01", 12<<20)}
+		r.Stdout, r.Steps = large, []job.StepResult{{Stdout: large}, {Stderr: large}}
+	}, func(b *bench, res job.Result) {
+		if res.Outcome != job.OutputLimit || len(res.Steps) != 0 || res.Stdout.Stored == nil {
+			t.Errorf("%s, %d steps, stdout is stored: %t", res.Outcome, len(res.Steps), res.Stdout.Stored != nil)
+		}
+		b.until("only stdout is left", func() bool { return len(b.objectsLeft()) == 1 })
+	})
+}

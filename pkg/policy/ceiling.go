@@ -53,6 +53,9 @@ type Ceiling struct {
 	Bytes    job.Size `json:"bytes_per_second,omitempty"` // of bodies, in the mean: a larger one is paid off before the next
 }
 
+// DefaultArtifactFiles is the ceiling of artifacts.max_files where an operator sets none: each file is an object of the store.
+const DefaultArtifactFiles = 10_000
+
 // Above says what becomes of a policy that asks for more than its ceiling.
 type Above string
 
@@ -215,7 +218,10 @@ var bounds = []bound{
 	most("network.max_bytes", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.NetworkBytes, &p.Network.MaxBytes }),
 	most("callbacks.max_calls", func(c *Ceiling, p *Policy) (*int, *int) { return &c.MaxCalls, &p.Callbacks.MaxCalls }),
 	most("artifacts.max_bytes", func(c *Ceiling, p *Policy) (*job.Size, *job.Size) { return &c.ArtifactBytes, &p.Artifacts.MaxBytes }),
-	most("artifacts.max_files", func(c *Ceiling, p *Policy) (*int, *int) { return &c.ArtifactFiles, &p.Artifacts.MaxFiles }),
+	most("artifacts.max_files", func(c *Ceiling, p *Policy) (*int, *int) {
+		limit := cmp.Or(c.ArtifactFiles, DefaultArtifactFiles)
+		return &limit, &p.Artifacts.MaxFiles
+	}),
 }
 
 func openAboveList(c *Ceiling, p *Policy) string {

@@ -8,6 +8,7 @@ package policy
 
 import (
 	"slices"
+	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -181,4 +182,9 @@ type Artifacts struct {
 	Paths    []string `json:"paths"` // globs of absolute paths; ** crosses directories
 	MaxBytes job.Size `json:"max_bytes"`
 	MaxFiles int      `json:"max_files"`
+}
+
+// Time is how long a worker collects artifacts: 15 seconds, and one for each 4 MiB of MaxBytes, at most 10 minutes.
+func (a Artifacts) Time() time.Duration {
+	return min(15*time.Second+time.Duration(a.MaxBytes/(4*job.MiB))*time.Second, 10*time.Minute)
 }

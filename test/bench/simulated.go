@@ -183,3 +183,5 @@ func (nothing) GetBlob(context.Context, string, string) (io.ReadCloser, int64, e
 }
 
 func (nothing) DeletePrefix(context.Context, string) (int, error) { return 0, nil }
+
+func (nothing) Delete(context.Context, string) error { return nil }

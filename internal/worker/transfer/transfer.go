@@ -27,6 +27,7 @@ import (
 type Objects interface {
 	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
 	GetBlob(ctx context.Context, tenant, ref string) (io.ReadCloser, int64, error)
+	Delete(ctx context.Context, key string) error
 	DeletePrefix(ctx context.Context, prefix string) (int, error)
 }
 
@@ -64,6 +65,18 @@ func retryPut(ctx context.Context, put func() (object.Info, error)) (object.Info
 			return info, err
 		}
 		pause.For(ctx, wait)
+	}
+}
+
+// DiscardObjects removes objects of a result that it does not name any more. It takes at most 30 seconds.
+func (s *Store) DiscardObjects(ctx context.Context, keys []string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	for i, key := range keys {
+		if err := s.Objects.Delete(ctx, key); err != nil && !errors.Is(err, job.ErrNotFound) {
+			slog.WarnContext(ctx, "objects that no record names remain", "first", key, "remaining", len(keys)-i, "error", err)
+			return
+		}
 	}
 }
 

@@ -8,7 +8,6 @@
 package artifact
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,10 +16,13 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // Root is a writable directory of a sandbox.
@@ -29,39 +31,56 @@ type Root struct {
 	Dir  *os.File // on the host
 }
 
-// Limits says what to collect.
+// Limits bounds the files to collect.
 type Limits struct {
 	Paths    []string // globs of absolute paths; ** crosses directories
 	MaxBytes int64    // of all files; a sparse file counts by its size
 	MaxFiles int
+	Time     time.Duration // for everything, the time of take included; 0: no bound
+
+	entries int // to look at; 0: maxEntries
 }
 
-// What a walk does at most: a tree may be as large as its policy's disk.
+// Bounds of a walk: a tree may be as large as its policy's disk.
 const (
 	maxDepth   = 64
-	maxEntries = 200_000
+	maxEntries = 100_000
 	maxRefused = 20
+
+	// lookTime bounds the time of a walk without that of take: it is the worker's own.
+	lookTime = 5 * time.Second
 
 	// maxPath is in bytes. An object's path has 1024, and this is its tail.
 	maxPath = 768
+
+	// maxRecord is how much the collected files take in the record, in bytes.
+	maxRecord = 8 << 20
 )
 
+// errTime is the cause of the end of a walk's context when its time is over.
+var errTime = errors.New("the time for collecting artifacts is over")
+
 // Collect calls take for every regular file below roots that matches, in the
-// order of their paths. What matches but is refused (a link, a device, a file
-// above a limit) is described in refused, one line each, and so is each glob that
-// nothing matched. An error is take's, or a failure to read; the reader passed to
-// take yields at most size bytes.
-func Collect(ctx context.Context, roots []Root, l Limits, take func(path string, size int64, r io.Reader) error) (refused []string, err error) {
-	w := &walk{ctx: ctx, limits: l, take: take, met: make([]bool, len(l.Paths))}
-	for _, p := range l.Paths {
-		w.patterns = append(w.patterns, strings.Split(strings.Trim(p, "/"), "/"))
+// order of their paths. Each file that matches and is refused (a link, a device, a file
+// above a limit) has a line in refused, and so has each glob that
+// nothing matched. When the time is over, take's context ends, Collect looks at no more files, and one line says so. An
+// error is take's, or a failure to read; the reader passed to take yields at most size bytes.
+func Collect(ctx context.Context, roots []Root, l Limits, take func(ctx context.Context, path string, size int64, r io.Reader) error) (refused []string, err error) {
+	w := &walk{ctx: ctx, limits: l, take: take, globs: compile(l.Paths), met: make([]bool, len(l.Paths)), began: time.Now()}
+	if w.limits.entries == 0 {
+		w.limits.entries = maxEntries
+	}
+	if l.Time > 0 {
+		var cancel context.CancelFunc
+		w.ctx, cancel = context.WithTimeoutCause(ctx, l.Time, errTime)
+		defer cancel()
 	}
 	roots = slices.Clone(roots)
 	slices.SortFunc(roots, func(a, b Root) int { return strings.Compare(a.Path, b.Path) })
 	for _, r := range roots {
-		live := w.start()
+		live := w.globs.start()
 		for part := range strings.SplitSeq(strings.Trim(r.Path, "/"), "/") {
-			live = w.advance(live, part)
+			live = w.globs.advance(live, part)
 		}
 		if len(live) == 0 {
 			continue
@@ -71,26 +90,31 @@ func Collect(ctx context.Context, roots []Root, l Limits, take func(path string,
 		}
 	}
 	for i, p := range l.Paths {
-		if !w.met[i] {
+		if !w.met[i] && !w.over {
 			w.refuse(p, "matched nothing below "+directories(roots))
 		}
 	}
 	if w.more > 0 {
 		w.refused = append(w.refused, fmt.Sprintf("… and %d more refused", w.more))
 	}
-	return w.refused, nil
+	return append(w.refused, w.last...), nil
 }
 
 type walk struct {
-	ctx      context.Context
-	limits   Limits
-	patterns [][]string
-	met      []bool // by pattern: something matched it
-	take     func(string, int64, io.Reader) error
+	ctx    context.Context
+	limits Limits
+	globs  globs
+	met    []bool // by pattern: something matched it
+	take   func(context.Context, string, int64, io.Reader) error
 
+	began          time.Time
+	taking         time.Duration // spent in take
+	over           bool          // nothing more is looked at
 	entries, files int
 	bytes          int64
+	record         int // bytes of it that the files take
 	refused        []string
+	last           []string // refusals that are never left out
 	more           int
 }
 
@@ -99,7 +123,30 @@ func (w *walk) refuse(path, why string) {
 		w.more++
 		return
 	}
-	w.refused = append(w.refused, fmt.Sprintf("%.300q: %s", path, why))
+	w.refused = append(w.refused, refusal(path, why))
+}
+
+func refusal(path, why string) string { return fmt.Sprintf("%.300q: %s", path, why) }
+
+// stop ends the walk at a path.
+func (w *walk) stop(at, why string) {
+	if !w.over {
+		w.over = true
+		w.last = append(w.last, refusal(at, why+": it and what follows was not looked at"))
+	}
+}
+
+// proceed reports whether the walk goes on with the entry at. An error is that of the caller's context.
+func (w *walk) proceed(at string) (bool, error) {
+	switch err := context.Cause(w.ctx); {
+	case errors.Is(err, errTime):
+		w.stop(at, fmt.Sprintf("collecting took longer than %s", w.limits.Time))
+	case err != nil:
+		return false, err
+	case time.Since(w.began)-w.taking > lookTime:
+		w.stop(at, fmt.Sprintf("looking for artifacts took longer than %s", lookTime))
+	}
+	return !w.over, nil
 }
 
 // open resolves one name beneath dir.
@@ -115,8 +162,8 @@ func open(dir *os.File, name string, flags uint64) (*os.File, error) {
 }
 
 // dir visits the directory name beneath parent, whose path in the sandbox is
-// at. live is where the patterns that can still match stand here.
-func (w *walk) dir(parent *os.File, name, at string, live []place, depth int) error {
+// at. live has the positions of the patterns that can still match.
+func (w *walk) dir(parent *os.File, name, at string, live []position, depth int) error {
 	if depth > maxDepth {
 		w.refuse(at, fmt.Sprintf("more than %d directories deep", maxDepth))
 		return nil
@@ -126,15 +173,19 @@ func (w *walk) dir(parent *os.File, name, at string, live []place, depth int) er
 		return w.unreadable(at, err)
 	}
 	defer d.Close()
-	entries, err := d.ReadDir(-1)
-	if err != nil {
+	entries, err := d.ReadDir(w.limits.entries - w.entries + 1) // a directory may be larger than the worker's memory
+	if err != nil && err != io.EOF {
 		return w.unreadable(at, err)
+	}
+	if w.entries += len(entries); w.entries > w.limits.entries {
+		w.entries = w.limits.entries
+		entries = entries[:len(entries)-1]
+		w.refuse(at, fmt.Sprintf("more than %d files to look at", w.limits.entries))
 	}
 	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, e := range entries {
-		if w.entries++; w.entries > maxEntries {
-			w.refuse(at, fmt.Sprintf("more than %d files to look at", maxEntries))
-			return nil
+		if ok, err := w.proceed(path.Join(at, e.Name())); !ok {
+			return err
 		}
 		if err := w.entry(d, e, path.Join(at, e.Name()), live, depth); err != nil {
 			return err
@@ -143,25 +194,29 @@ func (w *walk) dir(parent *os.File, name, at string, live []place, depth int) er
 	return nil
 }
 
-func (w *walk) entry(d *os.File, e os.DirEntry, at string, live []place, depth int) error {
-	if err := context.Cause(w.ctx); err != nil {
-		return err
-	}
-	next := w.advance(live, e.Name())
+func (w *walk) entry(d *os.File, e os.DirEntry, at string, live []position, depth int) error {
+	next := w.globs.advance(live, e.Name())
 	switch {
 	case len(next) == 0:
 		return nil
 	case e.IsDir():
 		return w.dir(d, e.Name(), at, next, depth+1)
 	case e.Type()&os.ModeSymlink != 0:
-		// Named also if the pattern goes on behind it: somebody hopes to
+		// Named also if the pattern goes on behind it: the job may mean to
 		// collect through it.
 		for _, p := range next {
-			w.met[p.pattern] = true
+			w.met[p.glob] = true
 		}
 		w.refuse(at, "a symbolic link is not followed")
 		return nil
-	case !w.matched(next):
+	}
+	matched := false
+	for _, p := range next {
+		if w.globs.complete(p) {
+			w.met[p.glob], matched = true, true
+		}
+	}
+	if !matched {
 		return nil
 	}
 	return w.file(d, e.Name(), at)
@@ -193,11 +248,25 @@ func (w *walk) file(d *os.File, name, at string) error {
 	case info.Size() > w.limits.MaxBytes-w.bytes:
 		w.refuse(at, fmt.Sprintf("its %d bytes are above what is left of the limit of %d", info.Size(), w.limits.MaxBytes))
 		return nil
+	case w.record+recordSize(at) > maxRecord:
+		w.refuse(at, fmt.Sprintf("the record has no room for more artifacts than %d: they take %d bytes of it", w.files, w.record))
+		return nil
 	}
 	w.files++
 	w.bytes += info.Size()
-	return w.take(at, info.Size(), io.LimitReader(f, info.Size()))
+	w.record += recordSize(at)
+	began := time.Now()
+	err = w.take(w.ctx, at, info.Size(), io.LimitReader(f, info.Size()))
+	w.taking += time.Since(began)
+	if err != nil && errors.Is(context.Cause(w.ctx), errTime) {
+		_, err = w.proceed(at) // it was not stored
+	}
+	return err
 }
+
+// recordSize is about how much an artifact takes in the record, in bytes: its path twice, the second time as that
+// of its object, and its type, size and digest.
+func recordSize(at string) int { return 2*job.EncodedSize(at) + 400 }
 
 // isText reports whether a name survives the way through JSON and object paths,
 // and onto a terminal.
@@ -220,48 +289,6 @@ func (w *walk) unreadable(at string, err error) error {
 		}
 	}
 	return fmt.Errorf("%s: %w", at, err)
-}
-
-// place is how far into a pattern a walk has come.
-type place struct{ pattern, part int }
-
-func (w *walk) start() []place {
-	live := make([]place, len(w.patterns))
-	for i := range live {
-		live[i].pattern = i
-	}
-	return live
-}
-
-// advance returns where the patterns stand after one more component.
-func (w *walk) advance(live []place, name string) []place {
-	var next []place
-	for _, at := range live {
-		parts := w.patterns[at.pattern]
-		// A ** takes this component and may take more, or none at all.
-		for at.part < len(parts) && parts[at.part] == "**" {
-			next = append(next, at)
-			at.part++
-		}
-		if at.part == len(parts) {
-			continue
-		}
-		if ok, err := path.Match(parts[at.part], name); ok && err == nil {
-			next = append(next, place{at.pattern, at.part + 1})
-		}
-	}
-	slices.SortFunc(next, func(a, b place) int { return cmp.Or(a.pattern-b.pattern, a.part-b.part) })
-	return slices.Compact(next)
-}
-
-// matched reports whether a pattern is used up, and notes which. A trailing ** takes any file.
-func (w *walk) matched(live []place) (any bool) {
-	for _, at := range live {
-		if rest := w.patterns[at.pattern][at.part:]; len(rest) == 0 || len(rest) == 1 && rest[0] == "**" {
-			w.met[at.pattern], any = true, true
-		}
-	}
-	return any
 }
 
 // directories names those that were searched.

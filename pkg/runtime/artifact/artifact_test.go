@@ -50,7 +50,7 @@ func tree(t *testing.T, names ...string) *os.File {
 // collect returns what Collect took and refused.
 func collect(t *testing.T, l Limits, roots ...Root) (taken, refused []string) {
 	t.Helper()
-	refused, err := Collect(t.Context(), roots, l, func(path string, size int64, r io.Reader) error {
+	refused, err := Collect(t.Context(), roots, l, func(_ context.Context, path string, size int64, r io.Reader) error {
 		b, err := io.ReadAll(r)
 		if int64(len(b)) != size {
 			t.Errorf("%s: %d bytes, want %d", path, len(b), size)
@@ -204,7 +204,7 @@ func TestTreeThatChanges(t *testing.T) {
 	}
 	defer root.Close()
 	var taken []string
-	refused, err := Collect(t.Context(), []Root{{Path: "/w", Dir: root}}, paths("/w/**"), func(path string, size int64, r io.Reader) error {
+	refused, err := Collect(t.Context(), []Root{{Path: "/w", Dir: root}}, paths("/w/**"), func(_ context.Context, path string, size int64, r io.Reader) error {
 		if len(taken) == 0 {
 			if err := errors.Join(os.RemoveAll(filepath.Join(dir, "b")), os.Truncate(filepath.Join(dir, "c", "f"), 1<<10)); err != nil {
 				return err
@@ -226,7 +226,7 @@ func TestFailuresAreReported(t *testing.T) {
 	t.Parallel()
 	roots := []Root{{"/w", tree(t, "a", "b")}}
 	broken := errors.New("the store is down")
-	_, err := Collect(t.Context(), roots, paths("/w/*"), func(string, int64, io.Reader) error { return broken })
+	_, err := Collect(t.Context(), roots, paths("/w/*"), func(context.Context, string, int64, io.Reader) error { return broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("Collect = %v, want take's error", err)
 	}

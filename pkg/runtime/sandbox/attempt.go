@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -323,10 +322,8 @@ func (a *Attempt) gather(ctx context.Context, take runtime.Collector) ([]string,
 			roots = append(roots, artifact.Root{Path: w.Path, Dir: w.Dir})
 		}
 	}
-	limits := artifact.Limits{Paths: want.Paths, MaxBytes: int64(want.MaxBytes), MaxFiles: want.MaxFiles}
-	refused, err := artifact.Collect(ctx, roots, limits, func(path string, size int64, r io.Reader) error {
-		return take(ctx, path, size, r)
-	})
+	limits := artifact.Limits{Paths: want.Paths, MaxBytes: int64(want.MaxBytes), MaxFiles: want.MaxFiles, Time: want.Time()}
+	refused, err := artifact.Collect(ctx, roots, limits, take)
 	if err != nil {
 		return nil, fmt.Errorf("collect artifacts: %w", err)
 	}

@@ -205,9 +205,11 @@ class Codec:
             return {"$view": [name, [self._encode(v, depth, inside) for v in value]]}
         if module + "." + name in STANDARD:
             if name == "deque":
-                args = [list(value)]
+                args = [list(value)] if value.maxlen is None else [list(value), value.maxlen]
             elif name == "timezone":
-                args = [value.utcoffset(None)]
+                args = list(value.__getinitargs__())
+            elif module == "datetime" and name != "timedelta":
+                args = _time_parts(value, name)
             else:
                 args = list(value.__reduce__()[1])
             return {"$std": [module + "." + name, [self._encode(v, depth, inside) for v in args]]}
@@ -287,7 +289,12 @@ class Codec:
             if kind.__module__ + "." + kind.__name__ not in STANDARD[name] or kind is str and "e" in a.lower() and name[0] == "f":
                 raise ValueError("not made like that")
         module, name = name.rsplit(".", 1)
-        return getattr(__import__(module), name)(*args)
+        kind = getattr(__import__(module), name)
+        if name == "defaultdict":
+            return kind(None if args[0] is None else FACTORIES[args[0]], args[1])
+        if module == "datetime" and len(args) == FOLDED.get(name):
+            return kind(*args[:-1], fold=args[-1])
+        return kind(*args)
 
     def _object(self, kind, fields):
         """An instance of a class of the setup: ours, with fields that the other end names, and never methods."""
@@ -333,13 +340,36 @@ STANDARD = {
     "fractions.Fraction": ("builtins.int", "builtins.str"),
     "decimal.Decimal": ("builtins.str",),
     "datetime.date": ("builtins.bytes", "builtins.int"),
-    "datetime.time": ("builtins.bytes", "builtins.int", "datetime.timezone"),
-    "datetime.datetime": ("builtins.bytes", "builtins.int", "datetime.timezone"),
+    "datetime.time": ("builtins.bytes", "builtins.int", "builtins.NoneType", "datetime.timezone"),
+    "datetime.datetime": ("builtins.bytes", "builtins.int", "builtins.NoneType", "datetime.timezone"),
     "datetime.timedelta": ("builtins.int",),
-    "datetime.timezone": ("datetime.timedelta",),
+    "datetime.timezone": ("datetime.timedelta", "builtins.str"),
     "builtins.range": ("builtins.int",),
-    "collections.deque": ("builtins.list",),
+    "collections.deque": ("builtins.list", "builtins.int"),
+    "collections.OrderedDict": ("builtins.dict",),
+    "collections.Counter": ("builtins.dict",),
+    "collections.defaultdict": ("builtins.dict", "builtins.str", "builtins.NoneType"),
 }
+
+# The default factories that a defaultdict may arrive with, by name.
+FACTORIES = {f.__name__: f for f in (bool, int, float, str, bytes, list, tuple, set, dict)}
+
+# How many arguments a time has whose last one is its fold.
+FOLDED = {"datetime": 9, "time": 6}
+
+_DATE = ("year", "month", "day")
+_TIME = ("hour", "minute", "second", "microsecond")
+_PARTS = {"date": _DATE, "time": _TIME, "datetime": _DATE + _TIME}
+
+
+def _time_parts(value, name):
+    """The arguments that make a date or time. The zone and the fold are left out where they are the default."""
+    args = [getattr(value, part) for part in _PARTS[name]]
+    if name != "date" and (value.tzinfo is not None or value.fold):
+        args.append(value.tzinfo)
+        if value.fold:
+            args.append(value.fold)
+    return args
 
 # What an array that crosses is made of, as numpy writes it: numbers, and text of one length.
 ELEMENTS = re.compile(r"[<>|](b1|[iu][1248]|f[248]|c8|c16|[SU][0-9]{1,5})")

@@ -57,7 +57,7 @@
 //	{"$str": "base64"}               UTF-8 with lone surrogates
 //	{"$tuple": […]}                  also $set and $frozenset
 //	{"$dict": [[key, value], …]}     keys that are not strings, or one key that starts with $
-//	{"$std": ["fractions.Fraction", [args]]}
+//	{"$std": ["fractions.Fraction", [args]]}  assay_wire.STANDARD has the types
 //	{"$other": ["type", "repr"]}     anything else: it equals nothing, and fails the test of a check
 //
 // And between a check and its solution:

@@ -35,7 +35,7 @@ func Equal(a, b Value) bool {
 }
 
 func (v Value) isNumber() bool {
-	return v.Kind == Bool || v.Kind == Int || v.Kind == Float || v.Kind == Complex
+	return v.Kind == Bool || v.Kind == Int || v.Kind == Float || v.Kind == Complex || v.number != nil || v.Kind == Std && v.real != 0
 }
 
 func equalNumbers(a, b Value) bool {
@@ -44,6 +44,10 @@ func equalNumbers(a, b Value) bool {
 	}
 	if a.whole != nil && b.whole != nil {
 		return a.whole.Cmp(b.whole) == 0
+	}
+	if a.number != nil || b.number != nil {
+		x, y := a.rat(), b.rat()
+		return x != nil && y != nil && x.Cmp(y) == 0
 	}
 	if a.whole == nil && b.whole == nil {
 		return a.real == b.real || math.IsNaN(a.real) && math.IsNaN(b.real)
@@ -57,6 +61,17 @@ func equalNumbers(a, b Value) bool {
 	}
 	whole, accuracy := big.NewFloat(b.real).Int(nil)
 	return accuracy == big.Exact && whole.Cmp(a.whole) == 0
+}
+
+// rat returns a real number exactly, nil if it is nan or infinite.
+func (v Value) rat() *big.Rat {
+	switch {
+	case v.number != nil:
+		return v.number
+	case v.whole != nil:
+		return new(big.Rat).SetInt(v.whole)
+	}
+	return new(big.Rat).SetFloat64(v.real)
 }
 
 // part returns the real (0) or imaginary (1) part of a number.

@@ -42,7 +42,11 @@ func digestOf(v Value) digest {
 	for i := range d {
 		d[i].SetSeed(seeds[i])
 	}
-	switch v.Kind {
+	kind := v.Kind
+	if kind == Std && v.isNumber() {
+		kind = Float
+	}
+	switch kind {
 	case None:
 		d.write('N')
 	case Bool, Int, Float, Complex:
@@ -80,7 +84,24 @@ func members(items []Value) []digest {
 	return slices.Compact(all)
 }
 
+// rat hashes a number as the int or float that is equal to it, if there is one.
+func (d *digester) rat(n *big.Rat) {
+	if n.IsInt() {
+		d.number(Value{Kind: Int, whole: n.Num()})
+		return
+	}
+	if f, exact := n.Float64(); exact {
+		d.number(Value{Kind: Float, real: f})
+		return
+	}
+	d.write('q', []byte(n.String()))
+}
+
 func (d *digester) number(v Value) {
+	if v.number != nil {
+		d.rat(v.number)
+		return
+	}
 	whole := v.whole
 	if whole == nil && v.real == math.Trunc(v.real) && !math.IsInf(v.real, 0) {
 		whole, _ = big.NewFloat(v.real).Int(nil)

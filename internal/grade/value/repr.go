@@ -59,7 +59,7 @@ func (w *writer) value(v Value) {
 		w.dict(v)
 	case Std:
 		w.WriteString(v.TypeName())
-		w.list("(", v.items, ")")
+		w.list("(", v.args, ")")
 	default:
 		w.WriteString("<" + v.Text + " object: " + addresses.ReplaceAllString(v.repr, "") + ">")
 	}

@@ -53,12 +53,15 @@ const (
 type Value struct {
 	Kind  Kind
 	whole *big.Int   // bool, int
-	real  float64    // float, complex
+	real  float64    // float, complex; std: of an infinite Decimal
 	imag  float64    // complex
 	Text  string     // str (UTF-8, lone surrogates as three bytes), bytes, bytearray; type of std and other
 	repr  string     // other
-	items []Value    // list, tuple, set, frozenset, arguments of std
+	items []Value    // list, tuple, set, frozenset; what std is compared by
+	args  []Value    // std: what it is made of
 	pairs [][2]Value // dict
+
+	number *big.Rat // std: of a Decimal or Fraction that is compared as a number
 }
 
 var errValue = errors.New("not an encoded value")
@@ -223,7 +226,7 @@ func tagged(tag string, inner Value) (Value, error) {
 		}
 	case "std":
 		if it := inner.items; len(it) == 2 && it[0].Kind == Str && it[1].Kind == List {
-			return Value{Kind: Std, Text: it[0].Text, items: it[1].items}, nil
+			return standard(it[0].Text, it[1].items)
 		}
 	case "other":
 		if it := inner.items; len(it) == 2 && it[0].Kind == Str && it[1].Kind == Str {

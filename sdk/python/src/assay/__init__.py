@@ -40,6 +40,7 @@ from ._errors import (
     TooLargeError,
     UnavailableError,
     Unreachable,
+    UnsendableError,
 )
 from ._execution import Execution
 from ._executor import Executor
@@ -54,6 +55,7 @@ from ._sync._sandbox import Sandbox
 from ._sync._session import Session
 from ._sync._stream import ResultStream
 from ._sync._submit import Future
+from ._values import Tagged
 from ._version import __version__
 
 __all__ = [
@@ -96,10 +98,12 @@ __all__ = [
     "Session",
     "SlowError",
     "StaleError",
+    "Tagged",
     "Timeout",
     "TooLargeError",
     "UnavailableError",
     "Unreachable",
+    "UnsendableError",
     "__version__",
     "default_client",
     "grade",

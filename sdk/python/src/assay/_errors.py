@@ -205,3 +205,20 @@ def api_error(status: int, body: Mapping[str, Any] | None, retry_after: float | 
         kind = str(body.get("type", "")).removeprefix(PROBLEMS)
         cls = KINDS.get(kind) or (QuotaError if status == 429 else cls)
     return cls(status, body, retry_after)
+
+
+class UnsendableError(AssayError, TypeError, ValueError):
+    """A value that cannot be sent. Nothing was sent.
+
+    Attributes:
+        path: of the part that cannot be sent, such as 'cases[3].expected["x"][0]'.
+        problem: what is wrong with it, and what to send instead.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.problem)

@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 from ._errors import APIError
+from ._jobvalues import encode_tests, is_object
 from ._result import CHECK_ERROR, Result
 from ._tables import row, to_pandas
-from .models._model import Model, to_json
+from ._values import Tagged
+from .models._model import Model
 
-Tests: TypeAlias = "Mapping[str, Any] | Model"
-"""What solutions are graded by, as the API has it without the code: function, cases, check, stdio, setup …"""
+Tests: TypeAlias = "Mapping[str, Any] | Model | Tagged"
+"""What solutions are graded by, as the API has it without the code: function, cases, check, stdio, setup …
+
+The args, kwargs and expected of cases are Python values: (1, 2) is a tuple, and {1: 2} a dict with an int as key.
+"""
 
 RewardOf: TypeAlias = 'Literal["score", "pass"] | Callable[[Result], float]'
 
@@ -137,32 +142,36 @@ class Solutions:
         labels: Sequence[Mapping[str, str]] | None,
         defaults: Mapping[str, Any],
     ) -> None:
+        for what, given in (("solutions", solutions), ("tests", tests)):
+            if isinstance(given, (str, bytes)):
+                raise TypeError(f"{what}: is {type(given).__name__}, and must be a list; for one solution give [code]")
         code = list(solutions)
         for i, c in enumerate(code):
             if not isinstance(c, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError(f"solutions: number {i} is {type(c).__name__}, and must be code (str)")
-        one = isinstance(tests, (Mapping, Model))
-        each = [cast("Tests", tests)] * len(code) if one else list(tests)
+        one = is_object(tests)
+        each = [cast("Tests", tests)] * len(code) if one else list(cast("Iterable[Tests]", tests))
         for what, n in (("tests", len(each)), ("labels", len(labels) if labels is not None else len(code))):
             if n != len(code):
                 raise ValueError(f"{what}: there are {n} for {len(code)} solutions")
         self.labels: list[Mapping[str, str]] = list(labels) if labels is not None else [{} for _ in code]
         self._code = code
         self._tests: list[dict[str, Any]] = [
-            {**defaults, **to_json(t)} for t in ([cast("Tests", tests)] if one else each)
+            {**defaults, **encode_tests(t, "" if one else f"tests[{i}]")}
+            for i, t in enumerate([cast("Tests", tests)] if one else each)
         ]
         self._one = one
 
     def __len__(self) -> int:
         return len(self._code)
 
-    def job(self, i: int) -> dict[str, Any]:
-        """The job that grades a solution."""
+    def job(self, i: int) -> Tagged:
+        """The job that grades a solution, with its values encoded."""
         tests = self._tests[0 if self._one else i]
         spec: dict[str, Any] = {"program": {"tests": {**tests, "code": self._code[i]}}}
         if self.labels[i]:
             spec["labels"] = dict(self.labels[i])
-        return spec
+        return Tagged(spec)
 
 
 CODE = "program.tests.code"

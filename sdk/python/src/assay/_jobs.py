@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from pathlib import Path
+from typing import Any, TypeAlias
 
+from ._jobvalues import encode_job, encode_python
+from ._values import Tagged
 from .models import JobSpec, Policy
 from .models._model import to_json
 
-Program: TypeAlias = "str | Sequence[str] | Mapping[str, Any] | JobSpec"
+Program: TypeAlias = "str | Sequence[str] | Mapping[str, Any] | JobSpec | Tagged"
 """What can be run: Python code, a command as a list of its words, or a whole job as the API has it."""
 
 PolicyLike: TypeAlias = "Mapping[str, Any] | Policy | str"
@@ -25,7 +29,7 @@ def job(
     language: str | None = None,
     variables: Mapping[str, Any] | None = None,
     stdin: str | None = None,
-    files: Mapping[str, str | bytes] | None = None,
+    files: Mapping[str, str | bytes | Path] | None = None,
     policy: PolicyLike | None = None,
     image: str | None = None,
     name: str | None = None,
@@ -38,9 +42,10 @@ def job(
         program: Python code, a command as a list, or a whole job, which the other arguments are laid over.
         language: of the code, if it is not Python or is to run as a script of its own: a name or alias of the fleet's
             catalogue, such as "cpp" (client.api.list_languages). What needs it is compiled, once for equal code.
-        variables: of the code, as JSON has them. Code with a stdin or a language has none.
+        variables: of the code, which finds them as the values that they are; docs/grading.md lists the types. Code with
+            a stdin or a language has none.
         stdin: what the program reads there. Code that has one runs as a script: its last expression has no value.
-        files: absolute path in the sandbox to text or bytes.
+        files: absolute path in the sandbox to text or bytes, or to the pathlib.Path of a file here, which is read.
         policy: what the program may do; see docs/policy.md. Durations are such as "10s", sizes such as "256Mi".
         image: what the program finds on its disk; default "python".
         name: of the job, at most 256 characters.
@@ -62,22 +67,20 @@ def job(
 
 
 def _base(program: Program, variables: Mapping[str, Any] | None, stdin: str | None) -> dict[str, Any]:
-    if isinstance(program, JobSpec):
-        program = program.to_dict()
-    if isinstance(program, Mapping):
+    if isinstance(program, (Mapping, JobSpec, Tagged)):
         if variables is not None or stdin is not None:
             raise TypeError("variables and stdin are of code: a whole job has them in its program")
-        if "program" not in program:
+        if isinstance(program, Mapping) and "program" not in program:
             raise ValueError(
                 "a job as a mapping needs a program, such as {'program': {'python': {'code': 'print(1)'}}}"
             )
-        return cast("dict[str, Any]", to_json(program))
+        return encode_job(program)
     if isinstance(program, str):
         if stdin is None:
             python: dict[str, Any] = {"code": program}
             if variables is not None:
-                python["variables"] = to_json(variables)
-            return {"program": {"python": python}}
+                python["variables"] = variables
+            return {"program": {"python": encode_python(python)}}
         if variables is not None:
             raise TypeError("code with a stdin runs as a script, which has no variables: write them to stdin")
         command = {"argv": ["python3", SCRIPT], "stdin": stdin}
@@ -108,8 +111,14 @@ def _code(program: Program, language: str, variables: Mapping[str, Any] | None, 
     }
 
 
-def content(path: str, data: str | bytes) -> dict[str, str]:
+def content(path: str, data: str | bytes | Path) -> dict[str, str]:
     """A file of a job."""
     if not path.startswith("/"):
         raise ValueError(f"files: {path!r} must be an absolute path in the sandbox, such as /workspace/in.txt")
-    return {"text": data} if isinstance(data, str) else {"base64": base64.b64encode(data).decode()}
+    if isinstance(data, os.PathLike):
+        data = Path(data).read_bytes()
+    if isinstance(data, str):
+        return {"text": data}
+    if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"files: {path!r} is {type(data).__name__}, and must be str, bytes or a pathlib.Path")
+    return {"base64": base64.b64encode(data).decode()}

@@ -6,6 +6,7 @@ import contextlib
 import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import httpx
@@ -101,7 +102,7 @@ class AsyncClient:
         language: str | None = None,
         variables: Mapping[str, Any] | None = None,
         stdin: str | None = None,
-        files: Mapping[str, str | bytes] | None = None,
+        files: Mapping[str, str | bytes | Path] | None = None,
         policy: PolicyLike | None = None,
         image: str | None = None,
         name: str | None = None,
@@ -137,7 +138,7 @@ class AsyncClient:
         language: str | None = None,
         variables: Mapping[str, Any] | None = None,
         stdin: str | None = None,
-        files: Mapping[str, str | bytes] | None = None,
+        files: Mapping[str, str | bytes | Path] | None = None,
         policy: PolicyLike | None = None,
         image: str | None = None,
         name: str | None = None,

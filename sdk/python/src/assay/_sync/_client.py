@@ -9,6 +9,7 @@ import contextlib
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import httpx
@@ -104,7 +105,7 @@ class Client:
         language: str | None = None,
         variables: Mapping[str, Any] | None = None,
         stdin: str | None = None,
-        files: Mapping[str, str | bytes] | None = None,
+        files: Mapping[str, str | bytes | Path] | None = None,
         policy: PolicyLike | None = None,
         image: str | None = None,
         name: str | None = None,
@@ -140,7 +141,7 @@ class Client:
         language: str | None = None,
         variables: Mapping[str, Any] | None = None,
         stdin: str | None = None,
-        files: Mapping[str, str | bytes] | None = None,
+        files: Mapping[str, str | bytes | Path] | None = None,
         policy: PolicyLike | None = None,
         image: str | None = None,
         name: str | None = None,

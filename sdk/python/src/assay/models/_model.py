@@ -46,12 +46,12 @@ class Model:
 
     def to_dict(self) -> dict[str, Any]:
         """The model as a JSON object, without fields that are None."""
-        out: dict[str, Any] = {}
-        for f in _fields(type(self)):
-            value = getattr(self, f.name)
-            if value is not None:
-                out[f.wire] = to_json(value)
-        return out
+        return {k: to_json(v) for k, v in self.fields().items()}
+
+    def fields(self) -> dict[str, Any]:
+        """The values of its fields by their names in JSON, without those that are None."""
+        found = ((f.wire, getattr(self, f.name)) for f in _fields(type(self)))
+        return {wire: value for wire, value in found if value is not None}
 
 
 @cache

@@ -34,9 +34,11 @@ def encode_python(python: Mapping[str, Any], at: str = "") -> dict[str, Any]:
     out: dict[str, Any] = {k: to_json(v) for k, v in python.items() if k not in ("variables", "context")}
     variables = python.get("variables")
     if variables is not None:
-        out["variables"], _ = encode_all(fields_of(variables), at + "variables")
+        encoded, tagged = encode_all(fields_of(variables), at + "variables")
+        out["variables"] = to_json(variables) if tagged else encoded
     if python.get("context") is not None:
-        out["context"] = encode(python["context"], at + "context")
+        encode(python["context"], at + "context")
+        out["context"] = to_json(python["context"])
     return out
 
 

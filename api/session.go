@@ -12,6 +12,7 @@ type ExecuteRequest struct {
 	Code      string                     `json:"code,omitempty"`      // in the session's own language
 	Command   string                     `json:"command,omitempty"`   // for bash, in a session of any kind
 	Variables map[string]json.RawMessage `json:"variables,omitempty"` // set before a python snippet
+	Tagged    bool                       `json:"tagged,omitempty"`    // variables are in the tagged encoding of values
 	Wall      job.Duration               `json:"wall,omitempty"`      // at most the policy's
 }
 

@@ -258,6 +258,10 @@ class Codec:
                 return self._tagged(tag[1:], v)
         return {k: self.decode(v) for k, v in j.items()}
 
+    def decode_all(self, values):
+        """Values by name."""
+        return {k: self.decode(v) for k, v in values.items()}
+
     def _tagged(self, tag, v):
         if tag in ("tuple", "set", "frozenset"):
             return getattr(builtins, tag)([self.decode(x) for x in v])

@@ -25,7 +25,7 @@ import sys
 # solutions have of it is named here, too.
 from assay_values import (  # fmt: skip
     MAX_VARIABLES, _cut, _cut_middle, _display, _dumps, _faithful, _figures, _fingerprint, _guard, _loads, _repr, _table,
-    _value, _variables,
+    _tagged, _value, _variables,
 )
 
 FILENAME = "<job>"
@@ -71,16 +71,17 @@ def prepare():
         rules = request.get("imports")
         script = request.get("script")
         before = None
-        if given or context is not None:
-            given = dict(given or {})
-            if context is not None:
-                given["context"] = context
-            before = {name: _fingerprint(value) for name, value in given.items()}
-            names.update(given)
         result = {}
         code = 0
         value = failed = None
         try:
+            if given or context is not None:
+                given = dict(given or {})
+                if context is not None:
+                    given["context"] = context
+                given = _arrived(given, request)
+                before = {name: _fingerprint(value) for name, value in given.items()}
+                names.update(given)
             if "serve" in request:
                 _serve(**request["serve"])
             elif script:
@@ -240,6 +241,27 @@ def _rules(asked):
     """The rules for imports that a request has; what knows them is here, or lent."""
     known = sys.modules.get("assay_imports") or _lent("assay_imports", asked["source"])
     return known.Rules(asked)
+
+
+def _arrived(given, request):
+    """Variables as values, by the names that code has for them."""
+    if request.get("tagged"):
+        wire = sys.modules.get("assay_wire") or _lent("assay_wire", request["wire"])
+        given = wire.Codec(None, _unknown_tag).decode_all(given)
+    return {_name(k): v for k, v in given.items()}
+
+
+def _unknown_tag(tag, value):
+    raise ValueError("$%s is not a tag of a value" % _cut(tag, 100))
+
+
+def _name(text):
+    """An identifier as Python writes it in a namespace."""
+    if text.isascii():
+        return text
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", text)
 
 
 def _lent(name, source):

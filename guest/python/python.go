@@ -28,7 +28,7 @@ func Services() map[string]Service {
 		"shared": {"assay_shared", "shared", [][2]string{
 			imports, wire, code, proxy, fault, suite, {"assay_solution", string(Solution)}, {"assay_check", string(Check)}, {"assay_shared", string(Shared)},
 		}},
-		"session": {"_assay_session", "serve", [][2]string{imports, output, shell, {"_assay_session", string(Session)}}},
+		"session": {"_assay_session", "serve", [][2]string{imports, output, shell, wire, {"_assay_session", string(Session)}}},
 	}
 }
 

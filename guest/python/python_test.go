@@ -64,7 +64,7 @@ def serve(fd):
 	for name, want := range map[string]string{
 		"solution": "5 ['assay_code', 'assay_imports', 'assay_solution', 'assay_wire'] []\n",
 		"check":    "5 ['assay_check', 'assay_code', 'assay_fault', 'assay_proxy', 'assay_suite', 'assay_wire'] []\n",
-		"session":  "5 ['_assay_session', 'assay_imports', 'assay_output', 'assay_shell'] []\n",
+		"session":  "5 ['_assay_session', 'assay_imports', 'assay_output', 'assay_shell', 'assay_wire'] []\n",
 	} {
 		s := python.Services()[name]
 		last := s.Sources[len(s.Sources)-1]

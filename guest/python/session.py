@@ -194,8 +194,11 @@ class Session:
         self.captured.begin(m["stdout"], m["stderr"], m.get("kill") or (), exceed)
 
     def do_execute(self, m, answer):
-        for name, value in (m.get("variables") or {}).items():
-            self.names[name] = value
+        given = m.get("variables") or {}
+        if m.get("tagged"):
+            given = {k: untagged(v) for k, v in given.items()}
+        for name, value in given.items():
+            self.names[harness._name(name)] = value
         before = {k: harness._fingerprint(v) for k, v in list(self.names.items())}
         sys.modules["__main__"] = self.module
         value, failed, code = None, None, 0
@@ -270,21 +273,27 @@ class Session:
         except ValueError as e:
             answer["error"] = "the value is not JSON: %s" % e
             return
-        self.names[m["name"]] = value
+        self.names[harness._name(m["name"])] = untagged(value) if m.get("tagged") else value
 
     def do_get(self, m, answer):
-        if m["name"] not in self.names:
+        name = harness._name(m["name"])
+        if name not in self.names:
             answer["error"] = "not found"
             return
-        value = self.names[m["name"]]
+        value = self.names[name]
         answer["value"] = plain(harness._value(value))
-        if "json" in answer["value"]:
+        if "json" in answer["value"] or "tagged" in answer["value"]:
             return
         # What is larger goes beside the frame: a frame has few values.
         budget = [MAX_FILE]
         text = b""
         if harness._faithful(value, 0, budget, MAX_DEEP, True):
             text = harness._dumps(value).encode("ascii")
+        elif budget[0] >= 0:
+            tagged = harness._guard(harness._tagged, value, 1 << 20, 200)
+            if tagged is not None:
+                text = harness._dumps(tagged).encode("ascii")
+                answer["tagged"] = True
         if budget[0] < 0 or len(text) > MAX_FILE:
             answer["size"] = MAX_FILE + 1
         else:
@@ -454,6 +463,13 @@ def regular(info):
         raise IsADirectoryError("it is a directory")
     if not stat.S_ISREG(info.st_mode):
         raise OSError("it is not a regular file")
+
+
+def untagged(value):
+    """A value of JSON with tags."""
+    import assay_wire
+
+    return assay_wire.Codec(None, harness._unknown_tag).decode(value)
 
 
 def no_constant(name):

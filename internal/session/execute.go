@@ -63,7 +63,7 @@ func (s *Service) putExecute(ctx context.Context, c control.SessionCall, e *job.
 
 // executeCall judges what is to be executed in a session of a kind.
 func executeCall(kind job.SessionKind, as job.ID, req api.ExecuteRequest) (control.SessionCall, error) {
-	c := control.SessionCall{Op: control.SessionExecute, Execute: as, Code: req.Code, Variables: req.Variables, Wall: req.Wall}
+	c := control.SessionCall{Op: control.SessionExecute, Execute: as, Code: req.Code, Variables: req.Variables, Tagged: req.Tagged, Wall: req.Wall}
 	switch {
 	case (req.Code == "") == (req.Command == ""):
 		return c, job.Invalid("code", "give either code or command")

@@ -43,7 +43,8 @@ type SessionCall struct {
 	Fork      job.ID                     `json:"fork,omitempty"` // the session that it makes
 	Code      string                     `json:"code,omitempty"`
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
-	Wall      job.Duration               `json:"wall,omitempty"` // 0: the policy's
+	Tagged    bool                       `json:"tagged,omitempty"` // Variables or Data are in the tagged encoding of values
+	Wall      job.Duration               `json:"wall,omitempty"`   // 0: the policy's
 	Name      string                     `json:"name,omitempty"`
 	Names     []string                   `json:"names,omitempty"`
 	Path      string                     `json:"path,omitempty"`
@@ -63,8 +64,9 @@ type SessionReply struct {
 	Execute   *job.Execute            `json:"execute,omitempty"`
 	Value     *job.Value              `json:"value,omitempty"`
 	Variables map[string]job.Variable `json:"variables,omitempty"`
-	Data      []byte                  `json:"-"`              // of a file, or a value's JSON where that is long
-	Size      int64                   `json:"size,omitempty"` // of the whole file, or of a value's JSON, in bytes
+	Data      []byte                  `json:"-"`                // of a file, or a value's JSON where that is long
+	Tagged    bool                    `json:"tagged,omitempty"` // Data is in the tagged encoding of values
+	Size      int64                   `json:"size,omitempty"`   // of the whole file, or of a value's JSON, in bytes
 	Reset     *job.SessionReset       `json:"reset,omitempty"`
 	Pending   []job.HostCall          `json:"pending,omitempty"`
 	Tail      *Tail                   `json:"tail,omitempty"`

@@ -45,6 +45,8 @@ type Python struct {
 	Code      string                     `json:"code"`
 	Variables map[string]json.RawMessage `json:"variables,omitempty"` // set in the namespace before the code runs
 	Context   json.RawMessage            `json:"context,omitempty"`   // the variable "context"
+	// Tagged says that Variables and Context are in the tagged encoding of values, and not in plain JSON.
+	Tagged bool `json:"tagged,omitempty"`
 }
 
 // Command runs argv in the image, or several steps in order.

@@ -86,6 +86,8 @@ type Value struct {
 	Type string          `json:"type"`
 	Repr string          `json:"repr"`           // capped
 	JSON json.RawMessage `json:"json,omitempty"` // where it has a faithful JSON form
+	// Tagged is the value in the tagged encoding, where JSON alone cannot represent it.
+	Tagged json.RawMessage `json:"tagged,omitempty"`
 }
 
 // Variable is a name that a snippet created or changed.

@@ -3,6 +3,8 @@ package job
 import (
 	"encoding/json"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // SessionKind is what is executed in a session.
@@ -157,19 +159,28 @@ func CheckNames(field string, names []string) error {
 	}
 	for _, n := range names {
 		if !PythonName(n) {
-			return Invalid(field, "%.80q is not a name: letters, digits and _, not beginning with a digit", n)
+			return Invalid(field, "%.80q is not a Python name: letters, digits and _, not beginning with a digit", n)
 		}
 	}
 	return nil
 }
 
-// PythonName reports whether s can name a variable.
+// PythonName reports whether s can name a variable: whether it is a Python identifier of at most 200 bytes. Python brings
+// identifiers to the Unicode form NFKC, which is done where the variable is set.
 func PythonName(s string) bool {
+	if s == "" || len(s) > 200 || !utf8.ValidString(s) {
+		return false
+	}
 	for i, c := range s {
-		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
+		if c != '_' && !unicode.In(c, nameStart...) && (i == 0 || !unicode.In(c, nameRest...)) {
 			return false
 		}
 	}
-	return s != "" && len(s) <= 200
+	return true
 }
+
+// The characters of Python identifiers: those that may begin one, and those that may follow besides.
+var (
+	nameStart = []*unicode.RangeTable{unicode.Letter, unicode.Nl, unicode.Other_ID_Start}
+	nameRest  = []*unicode.RangeTable{unicode.Nd, unicode.Mn, unicode.Mc, unicode.Pc, unicode.Other_ID_Continue}
+)

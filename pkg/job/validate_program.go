@@ -238,7 +238,7 @@ func badIdentifier(s string) string {
 		return p
 	}
 	for i, c := range s {
-		if c != '_' && !unicode.IsLetter(c) && (i == 0 || !unicode.IsDigit(c) && !unicode.IsMark(c)) {
+		if c != '_' && !unicode.In(c, nameStart...) && (i == 0 || !unicode.In(c, nameRest...)) {
 			return "must be a python name: letters, digits and _, not starting with a digit"
 		}
 	}

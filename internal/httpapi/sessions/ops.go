@@ -157,7 +157,20 @@ func (h *Handlers) putNamed(w http.ResponseWriter, r *http.Request, name string)
 	if err := h.read(w, r, &value); err != nil {
 		return err
 	}
-	return h.simply(w, r, control.SessionCall{Op: control.SessionSet, Name: name, Data: value})
+	tagged, err := boolean(r, "tagged")
+	if err != nil {
+		return err
+	}
+	return h.simply(w, r, control.SessionCall{Op: control.SessionSet, Name: name, Data: value, Tagged: tagged})
+}
+
+// boolean returns a query parameter that is true or false; false without it.
+func boolean(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
+	if text != "" && text != "true" && text != "false" {
+		return false, job.Invalid(name, "must be true or false")
+	}
+	return text == "true", nil
 }
 
 func (h *Handlers) getVariable(w http.ResponseWriter, r *http.Request) error {
@@ -172,8 +185,12 @@ func (h *Handlers) getVariable(w http.ResponseWriter, r *http.Request) error {
 	if reply.Value == nil {
 		return web.NotFound("the session has no variable %s that can be shown", name)
 	}
-	if len(reply.Data) > 0 && json.Valid(reply.Data) { // the word of the session
-		reply.Value.JSON = reply.Data
+	if len(reply.Data) > 0 && json.Valid(reply.Data) { // the session may send anything
+		if reply.Tagged {
+			reply.Value.Tagged = reply.Data
+		} else {
+			reply.Value.JSON = reply.Data
+		}
 	} else if reply.Size > maxSessionBody {
 		return fmt.Errorf("%w: variable %s has more than %d bytes of JSON; have the session write it to a file, and read that in ranges or export it",
 			job.ErrTooLarge, name, maxSessionBody)

@@ -194,6 +194,9 @@ func (l *live) asks(c control.SessionCall) map[string]any {
 		return m
 	}
 	m["op"], m["code"], m["variables"] = "execute", c.Code, c.Variables
+	if c.Tagged {
+		m["tagged"] = true
+	}
 	if rules := l.policy.Imports; rules.Any() {
 		m["imports"] = rules
 	}
@@ -327,6 +330,9 @@ func clipValue(v *job.Value) *job.Value {
 	out := &job.Value{Type: job.Clip(v.Type, 256), Repr: job.Clip(v.Repr, maxText)}
 	if len(v.JSON) <= 4*maxText {
 		out.JSON = v.JSON
+	}
+	if len(v.Tagged) <= 4*maxText {
+		out.Tagged = v.Tagged
 	}
 	return out
 }

@@ -100,6 +100,7 @@ type message struct {
 	WallMS      float64                 `json:"wall_ms"`
 	Data        []byte                  `json:"data"`
 	Size        int64                   `json:"size"`
+	Tagged      bool                    `json:"tagged"` // Data is in the tagged encoding of values
 	Reset       *job.SessionReset       `json:"reset"`
 	Call        int64                   `json:"call"`
 	Name        string                  `json:"name"`

@@ -15,11 +15,11 @@ func (l *live) do(ctx context.Context, c control.SessionCall) (r control.Session
 	case control.SessionExecute, control.SessionShell:
 		r.Execute = l.execute(ctx, c)
 	case control.SessionSet:
-		_, err = l.request(ctx, map[string]any{"op": "set", "name": c.Name}, c.Data)
+		_, err = l.request(ctx, map[string]any{"op": "set", "name": c.Name, "tagged": c.Tagged}, c.Data)
 	case control.SessionGet:
 		var f *message
 		if f, err = l.request(ctx, map[string]any{"op": "get", "name": c.Name}); err == nil {
-			r.Value, r.Data, r.Size = clipValue(f.Value), f.Data, f.Size
+			r.Value, r.Data, r.Size, r.Tagged = clipValue(f.Value), f.Data, f.Size, f.Tagged
 		}
 	case control.SessionList:
 		var f *message

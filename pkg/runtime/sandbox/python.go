@@ -56,9 +56,19 @@ func rulesFor(p policy.Imports) *importRules {
 type pythonRequest struct {
 	*job.Python
 	Imports *importRules    `json:"imports,omitempty"`
+	Wire    string          `json:"wire,omitempty"` // of tagged variables: the module that decodes them
 	Script  *script         `json:"script,omitempty"`
 	Serve   *python.Service `json:"serve,omitempty"`
 	Preload string          `json:"preload,omitempty"` // the text of what an interpreter that waits becomes instead
+}
+
+// snippetRequest asks for a snippet to be run under the policy's rules for imports.
+func snippetRequest(p *job.Python, rules policy.Imports) *pythonRequest {
+	r := &pythonRequest{Python: p, Imports: rulesFor(rules)}
+	if p.Tagged {
+		r.Wire = string(python.Wire)
+	}
+	return r
 }
 
 // script is what the harness is told of a runtime.Script.

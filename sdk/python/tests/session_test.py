@@ -37,7 +37,8 @@ def test_state_stays(session: assay.Session) -> None:
     assert 0 <= e.duration < 10
     assert session.run("None").value is None
     assert session.run("y = 1").repr == ""
-    assert session.run("{1}").value == "{1}", "what JSON has no form for is its repr"
+    assert session.run("{1}").value == {1}
+    assert session.run("iter").value == "<built-in function iter>", "a value that cannot cross is shown by its repr"
     assert session.run("a = b + 0", variables={"b": 2}).variables["a"].repr == "2"
     assert [x.id for x in client_list(session)][1] == e.id
 
@@ -150,21 +151,21 @@ def test_variables_are_a_mapping(session: assay.Session) -> None:
     assert session.run("context.upper()").value == "TEXT"
     assert session.names()["x"].type == "dict"
     session.run("t = (1, 2)")
-    assert v["t"] == "(1, 2)"
+    assert v["t"] == (1, 2)
 
 
 def test_wrong_names_and_values(session: assay.Session) -> None:
-    for name in ("", "a b", "1x", "a/b", "ü", "../x", None, 7):
+    for name in ("", "a b", "1x", "a/b", "ü-", "../x", None, 7):
         with pytest.raises(ValueError, match="name"):
             session.set(name, 1)  # type: ignore[arg-type]
     with pytest.raises(assay.NotFoundError):
         session.get("nope")
     with pytest.raises(assay.InvalidError, match="variables"):
         session.run("1", variables={"a b": 1})
-    for value in (float("nan"), object(), {1, 2}, b"bytes"):
+    for value in (float, object(), {iter}, range):
         with pytest.raises((TypeError, ValueError)):
             session.set("x", value)
-    with pytest.raises(assay.TooLargeError):
+    with pytest.raises(assay.UnsendableError, match="x: has more than 16 MiB"):
         session.set("x", "x" * (17 << 20))
     session.run("big = 'x' * (17 << 20)")
     with pytest.raises(assay.TooLargeError):

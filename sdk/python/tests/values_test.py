@@ -281,3 +281,94 @@ def test_tagged_json_is_sent_as_it_is(client: assay.Client) -> None:
         ["def f(x):\n    return sorted(x)\n"], {"function": "f", "cases": [{**case, "expected": ["$tuple"]}]}
     )
     assert plain == [1.0]
+
+
+SHOW = "hex(x) if type(x) is int else repr(x)"
+
+
+def shown(value: Any) -> str:
+    return hex(value) if type(value) is int else repr(value)
+
+
+def alike(found: Any, value: Any) -> bool:
+    """Whether a repr is that of a value. Sets may be in another order there."""
+    return sorted(found) == sorted(shown(value))
+
+
+def test_variables_arrive_equal_and_come_back(client: assay.Client) -> None:
+    """As variables of jobs, one job for each value."""
+    for code in (SHOW, "x"):
+        jobs = [{"program": {"python": {"code": code, "variables": {"x": value}}}} for value in VALUES.values()]
+        for name, result in zip(VALUES, client.map(jobs, order="input")):
+            same_value = alike(result.value, VALUES[name]) if code == SHOW else same(result.value, VALUES[name])
+            assert same_value, (name, code, result.raw)
+
+
+def test_context_arrives_equal(client: assay.Client) -> None:
+    job = {"program": {"python": {"code": "context[1][(1, 2)], type(context).__name__", "context": (0, {(1, 2): {3}})}}}
+    assert client.run(job).value == ({3}, "tuple")
+
+
+def test_session_variables_arrive_equal_and_come_back(session: assay.Session) -> None:
+    for name, value in VALUES.items():
+        session.variables["x"] = value
+        assert alike(session.run(SHOW).value, value), name
+        assert same(session.variables["x"], value), name
+        assert same(session.run("y", variables={"y": [value]}).value, [value]), name
+    session.set_context({1: (2,)})
+    assert session.run("context").value == {1: (2,)}
+
+
+def test_long_session_variables_come_back(session: assay.Session) -> None:
+    """Values beyond what fits into the answer of an execution."""
+    value = [(i, {i}) for i in range(30_000)]
+    session.variables["x"] = value
+    assert session.variables["x"] == value
+
+
+def test_values_without_a_tag_come_back_as_repr(session: assay.Session) -> None:
+    session.run("class C(int): pass\nx = []\nx.append(x)\nfor i in range(300): y = (i,) if i == 0 else (y,)")
+    for code, want in (
+        ("C(5)", "5"),
+        ("[x]", "[[[...]]]"),
+        ("{1: {C(5)}}", "{1: {5}}"),
+        ("iter", "<built-in function iter>"),
+    ):
+        assert session.run(code).value == want
+    assert session.run("y").value[:5] == "((((("
+    assert session.variables["x"] == "[[...]]"
+
+
+def test_arrays_of_numpy_come_back(session: assay.Session) -> None:
+    if not session.run("import numpy").ok:
+        with pytest.raises(assay.InvalidError, match="numpy"):
+            session.variables["x"] = numpy.array([1, 2])
+        return
+    session.variables["x"] = numpy.array([[1, 2]], "i2")
+    assert session.run("x.dtype.str, x.shape").value == ("<i2", (1, 2))
+    assert (session.variables["x"] == numpy.array([[1, 2]])).all()
+
+
+def test_names_of_variables_are_identifiers_of_python(session: assay.Session, client: assay.Client) -> None:
+    """Python writes identifiers in the form NFKC: the two spellings of a name are one variable."""
+    for i, name in enumerate(("é", "数", "ﬁ", "Ⅷ", "x\u0301", "e\u0301", "ª", "µ", "a·b", "\U0001d4d0", "℘", "변수")):
+        session.variables[name] = i
+        assert session.run(name).value == i
+        assert session.variables[name] == i
+        assert name in session.variables
+        assert session.run(name, variables={name: -i}).value == -i
+        assert client.run(name, variables={name: i}).value == i
+        del session.variables[name]
+        assert name not in session.variables
+    for name in ("1x", "a b", "a-b", "", "²", "€", "a\u20dd", "a.b", "\u0301"):
+        with pytest.raises(ValueError, match="is not the name of a variable"):
+            session.variables[name] = 1
+        with pytest.raises(assay.InvalidError):
+            session.run("1", variables={name: 1})
+
+
+def test_unknown_tags_are_errors(session: assay.Session, client: assay.Client) -> None:
+    job = assay.Tagged({"program": {"python": {"code": "x", "variables": {"x": {"$none": 1}}, "tagged": True}}})
+    assert "$none is not a tag" in client.run(job).exception.message
+    with pytest.raises(assay.InvalidError, match=r"\$none is not a tag"):
+        session.variables["x"] = assay.Tagged({"$none": 1})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ._decoding import decode
+
 
 class Ended:
     """How something that ran has ended, over the JSON of the API, of which a field is read when it is asked for.
@@ -59,10 +61,23 @@ class Ended:
 
     @property
     def value(self) -> Any:
-        """Value of the code's last expression, where JSON has all of it, else its repr; None if there is none."""
+        """Value of the code's last expression; its repr, if the value is of a type that cannot cross (see
+        docs/grading.md). None if there is none."""
         return shown(self.raw.get("value"))
 
 
 def shown(value: Mapping[str, Any] | None) -> Any:
-    """A value of the API, where JSON has all of it, else its repr; None if there is none."""
+    """A value of the API, or its repr if the value is of a type that cannot cross; None if there is none."""
+    if value is None or "json" in value:
+        return value and value["json"]
+    if "tagged" in value:
+        try:
+            return decode(value["tagged"])
+        except Exception:  # the sandbox may have sent anything, or an array without numpy here
+            pass
+    return value.get("repr")
+
+
+def json_or_repr(value: Mapping[str, Any] | None) -> Any:
+    """A value of the API as plain JSON, or its repr, for frameworks that pass it on as JSON; None if there is none."""
     return None if value is None else value["json"] if "json" in value else value.get("repr")

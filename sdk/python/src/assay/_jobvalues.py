@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ._values import Tagged, encode, encode_all
+from ._values import Encoder, Tagged, encode, encode_all
 from .models._model import Model, to_json
 
 
@@ -30,16 +30,18 @@ def _part(kind: str, value: Any) -> Any:
 
 
 def encode_python(python: Mapping[str, Any], at: str = "") -> dict[str, Any]:
-    """A snippet with its variables. Where these are in plain JSON already, that is what they are."""
+    """A snippet with its variables: in the tagged encoding, if plain JSON cannot represent one of them."""
     out: dict[str, Any] = {k: to_json(v) for k, v in python.items() if k not in ("variables", "context")}
-    variables = python.get("variables")
-    if variables is not None:
-        encoded, tagged = encode_all(fields_of(variables), at + "variables")
-        out["variables"] = to_json(variables) if tagged else encoded
+    if python.get("tagged"):  # by the caller
+        return {**out, **{k: python[k] for k in ("variables", "context") if k in python}}
+    variables, tagged = encode_all(fields_of(python.get("variables") or {}), at + "variables")
+    if python.get("variables") is not None:
+        out["variables"] = variables
     if python.get("context") is not None:
-        encode(python["context"], at + "context")
-        out["context"] = to_json(python["context"])
-    return out
+        encoder = Encoder()
+        out["context"] = encoder.encode(python["context"], at + "context")
+        tagged = tagged or encoder.tagged
+    return {**out, "tagged": True} if tagged else out
 
 
 def encode_tests(tests: Any, at: str) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, cast
 
 from . import models
-from ._calls import pathname
+from ._calls import JSON, Call, encode, pathname, segment
 from ._functions import ANY, Functions, HostFunction
 from ._jobs import PolicyLike
 from ._units import duration, seconds
+from ._values import Encoder
 from .models import to_json
 
 SLACK = 600.0
@@ -24,6 +26,10 @@ FAREWELL = 10.0
 
 LARGEST = 256 << 20
 """Bytes of the answer of an execution: 17 MiB of JSON of each stream, both in order, and what is shown."""
+
+
+MOST_VARIABLE = 16 << 20
+"""Bytes that a variable may be."""
 
 
 def session_spec(
@@ -70,10 +76,17 @@ def wall_of(session: models.Session) -> float:
 
 
 def variable(name: str) -> str:
-    """A name, for a path."""
-    if not (isinstance(name, str) and name.isascii() and name.isidentifier()):  # pyright: ignore[reportUnnecessaryIsInstance]
+    """A name, for a path. Python writes identifiers in the Unicode form NFKC."""
+    if not (isinstance(name, str) and name.isidentifier()):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"name: {name!r:.80} is not the name of a variable")
-    return name
+    return segment(unicodedata.normalize("NFKC", name))
+
+
+def assignment(path: str, name: str, value: Any) -> Call:
+    """The call that sets a variable. UnsendableError if the value is of a type that cannot cross."""
+    encoder = Encoder(room=MOST_VARIABLE)
+    body = encode(encoder.encode(value, name))
+    return Call("PUT", path, {"tagged": "true"} if encoder.tagged else {}, {"Content-Type": JSON}, body)
 
 
 def place(path: str) -> str:

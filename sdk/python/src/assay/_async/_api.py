@@ -1119,9 +1119,20 @@ class AsyncAPI:
         )
         return await self._transport.send(c)
 
-    async def put_context(self, id: str, body: Any) -> None:
-        """Set the variable context."""
-        c = operation("PUT", "/v1/sessions/{id}/context", path={"id": id}, body=body, content="application/json")
+    async def put_context(self, id: str, body: Any, *, tagged: bool | None = None) -> None:
+        """Set the variable context.
+
+        Args:
+            tagged: The value is in the tagged encoding of values (docs/grading.md, Values), and not in plain JSON.
+        """
+        c = operation(
+            "PUT",
+            "/v1/sessions/{id}/context",
+            path={"id": id},
+            query={"tagged": tagged},
+            body=body,
+            content="application/json",
+        )
         await self._transport.send(c)
 
     def session_events(self, id: str) -> AsyncIterator[tuple[str, Any]]:
@@ -1246,12 +1257,17 @@ class AsyncAPI:
         c = operation("GET", "/v1/sessions/{id}/variables/{name}", path={"id": id, "name": name})
         return models.Value.from_dict((await self._transport.send(c)).json())
 
-    async def put_variable(self, id: str, name: str, body: Any) -> None:
-        """Set a variable."""
+    async def put_variable(self, id: str, name: str, body: Any, *, tagged: bool | None = None) -> None:
+        """Set a variable.
+
+        Args:
+            tagged: The value is in the tagged encoding of values (docs/grading.md, Values), and not in plain JSON.
+        """
         c = operation(
             "PUT",
             "/v1/sessions/{id}/variables/{name}",
             path={"id": id, "name": name},
+            query={"tagged": tagged},
             body=body,
             content="application/json",
         )

@@ -1116,9 +1116,20 @@ class API:
         )
         return self._transport.send(c)
 
-    def put_context(self, id: str, body: Any) -> None:
-        """Set the variable context."""
-        c = operation("PUT", "/v1/sessions/{id}/context", path={"id": id}, body=body, content="application/json")
+    def put_context(self, id: str, body: Any, *, tagged: bool | None = None) -> None:
+        """Set the variable context.
+
+        Args:
+            tagged: The value is in the tagged encoding of values (docs/grading.md, Values), and not in plain JSON.
+        """
+        c = operation(
+            "PUT",
+            "/v1/sessions/{id}/context",
+            path={"id": id},
+            query={"tagged": tagged},
+            body=body,
+            content="application/json",
+        )
         self._transport.send(c)
 
     def session_events(self, id: str) -> Iterator[tuple[str, Any]]:
@@ -1241,12 +1252,17 @@ class API:
         c = operation("GET", "/v1/sessions/{id}/variables/{name}", path={"id": id, "name": name})
         return models.Value.from_dict((self._transport.send(c)).json())
 
-    def put_variable(self, id: str, name: str, body: Any) -> None:
-        """Set a variable."""
+    def put_variable(self, id: str, name: str, body: Any, *, tagged: bool | None = None) -> None:
+        """Set a variable.
+
+        Args:
+            tagged: The value is in the tagged encoding of values (docs/grading.md, Values), and not in plain JSON.
+        """
         c = operation(
             "PUT",
             "/v1/sessions/{id}/variables/{name}",
             path={"id": id, "name": name},
+            query={"tagged": tagged},
             body=body,
             content="application/json",
         )

@@ -21,7 +21,8 @@ from .._errors import APIError, AssayError, Timeout
 from .._execution import Execution, Variable, listed
 from .._functions import Functions, HostFunction, answering
 from .._hosting import Host
-from .._sessions import LARGEST, LONGEST, SLACK, place, variable, wall_of
+from .._jobvalues import encode_python
+from .._sessions import LARGEST, LONGEST, SLACK, assignment, place, variable, wall_of
 from .._shell import content, script
 from .._units import Deadline, duration, seconds
 from ..models import to_json
@@ -173,7 +174,7 @@ class Session(Mapped):
 
         Args:
             code: a snippet, or in a shell session a script.
-            variables: set before, as JSON has them.
+            variables: set before, as the values that they are; docs/grading.md lists the types.
             wall: seconds (or a duration, or a timedelta) of this execution, at most the policy's.
             timeout: seconds for all of it, with the executions before it; then it is interrupted. The session lives on.
 
@@ -183,7 +184,7 @@ class Session(Mapped):
             Unreachable: the fleet did not answer: whether the code was executed is not known.
             Timeout: the timeout is over.
         """
-        body = {"code": code} if variables is None else {"code": code, "variables": to_json(variables)}
+        body = encode_python({"code": code, "variables": variables})
         return self._execute(body, wall, Deadline(timeout))
 
     def shell(
@@ -274,8 +275,9 @@ class Session(Mapped):
     # Variables
 
     def get(self, name: str) -> Any:
-        """A variable's value, where JSON has all of it, else its repr. NotFoundError if there is none of the name.
+        """A variable's value; its repr, if the value is of a type that cannot cross (see docs/grading.md).
 
+        NotFoundError if there is none of the name.
         TooLargeError for more than 16 MiB of JSON: have the session write it to a file, and read that.
         """
         return shown((self._value(name)).json())
@@ -288,12 +290,12 @@ class Session(Mapped):
         return self._ask(Call("GET", self._path("/variables/" + variable(name))))
 
     def set(self, name: str, value: Any) -> None:
-        """Sets a variable to what JSON can have, up to 16 MiB. TypeError or ValueError if it cannot."""
-        self._write(f"/variables/{variable(name)}", value)
+        """Sets a variable to a value of up to 16 MiB. UnsendableError, if it is of a type that cannot cross."""
+        self._ask(assignment(self._path(f"/variables/{variable(name)}"), name, value))
 
     def set_context(self, value: Any) -> None:
         """Sets the variable context."""
-        self._write("/context", value)
+        self._ask(assignment(self._path("/context"), "context", value))
 
     def names(self) -> dict[str, Variable]:
         """The variables with their types and what they look like, at most 200, without those that begin with _."""

@@ -19,6 +19,7 @@ from assay import (
     TooLargeError,
     default_client,
 )
+from assay._ended import json_or_repr
 from assay.models import Policy
 
 #: Of an execution, where the policy names none: what a host function takes counts, and language models take long.
@@ -108,7 +109,7 @@ class Interpreter:
         return execution
 
     def get(self, name: str) -> Any:
-        """A variable as JSON, None if there is none. Raises TooLargeError above 16 MiB of it."""
+        """A variable's value, None if there is none. Raises TooLargeError above 16 MiB of it."""
         session = self.start()
         with _Watch(self):
             try:
@@ -120,11 +121,11 @@ class Interpreter:
         """The value of an execution's last expression: as JSON has it, else its repr; None if there is none."""
         kind = (execution.raw.get("value") or {}).get("type")
         if kind not in ("str", "list", "dict") or "json" in execution.raw["value"]:
-            return execution.value
+            return json_or_repr(execution.raw.get("value"))
         try:  # all of it may be JSON, and more than the answer of an execution has
             return self.get("_")
         except TooLargeError:
-            return execution.value
+            return json_or_repr(execution.raw.get("value"))
 
     def set(self, name: str, value: Any) -> None:
         """Sets a variable, up to 16 MiB of JSON."""

@@ -23,6 +23,7 @@ from pydantic import Field
 
 from .. import __version__
 from .._default import default_client
+from .._ended import json_or_repr
 from .._errors import InfraError
 from .._execution import Execution
 from .._jobs import PolicyLike
@@ -171,7 +172,7 @@ def observed(e: Execution) -> CodeObservation:
     code = e.exit_code if e.exit_code is not None else 0 if e.ok else 1
     return CodeObservation(
         stdout=e.stdout, stderr=e.stderr, exit_code=code or (0 if e.ok else 1), outcome=e.outcome, message=e.message,
-        value=e.value, error=e.error.to_dict() if e.error else None, duration=e.duration,
+        value=json_or_repr(e.raw.get("value")), error=e.error.to_dict() if e.error else None, duration=e.duration,
         variables={name: v.repr for name, v in e.variables.items()},
     )  # fmt: skip
 

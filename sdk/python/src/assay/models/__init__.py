@@ -803,12 +803,14 @@ class ExecuteRequest(Model):
     Attributes:
         code: A snippet in the session's own language.
         command: For bash, in a session of any kind; its directory and environment are kept.
+        tagged: Variables are in the tagged encoding of values (docs/grading.md, Values), and not in plain JSON.
         variables: Set before a python snippet.
         wall: At most the policy's.
     """
 
     code: str | None = None
     command: str | None = None
+    tagged: bool | None = None
     variables: dict[str, Any] | None = None
     wall: str | None = None
 
@@ -1883,10 +1885,16 @@ class ProgramCommandStepsItem(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramPython(Model):
-    """A JSON object of the API, ProgramPython."""
+    """A JSON object of the API, ProgramPython.
+
+    Attributes:
+        tagged: Variables and context are in the tagged encoding of values (docs/grading.md, Values), and not in plain
+            JSON.
+    """
 
     code: str
     context: Any = None
+    tagged: bool | None = None
     variables: dict[str, Any] | None = None
     _zeros: ClassVar[dict[str, str]] = {"code": "str"}
 
@@ -2339,10 +2347,15 @@ class ResultTimings(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultValue(Model):
-    """Value of a snippet's last expression."""
+    """Value of a snippet's last expression.
+
+    Attributes:
+        tagged: The value in the tagged encoding (docs/grading.md, Values), where JSON alone cannot represent it.
+    """
 
     json: Any = None
     repr: str
+    tagged: Any = None
     type: str
     _zeros: ClassVar[dict[str, str]] = {"repr": "str", "type": "str"}
 
@@ -2741,10 +2754,12 @@ class Value(Model):
 
     Attributes:
         json: The value itself, where JSON says all of it.
+        tagged: The value in the tagged encoding (docs/grading.md, Values), where JSON alone cannot represent it.
     """
 
     json: Any = None
     repr: str | None = None
+    tagged: Any = None
     type: str | None = None
 
 

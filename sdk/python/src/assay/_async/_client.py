@@ -286,27 +286,27 @@ class AsyncClient:
         """Grades solutions: a list of one reward for each, in their order.
 
         Args:
-            solutions: Python code, one job each.
+            solutions: Python code, one job each. One that no program can be, such as empty text, has the reward 0.0.
             tests: one for all, or one for each, with the fields of the API: see docs/grading.md.
             labels: of each solution; Rewards.pass_at_k, groups and outcomes divide by them.
-            reward: "score": weighted share of tests that passed, 0 to 1; "pass": 1 if all did, else 0; or a function of
-                the result, which is called for solutions that ran, only.
+            reward: "score": weighted share of passed tests, 0 to 1; "pass": 1 if all passed, else 0; or a function of
+                the result, called for solutions that ran.
             case_wall: seconds, or a duration such as "2s": limits each case and stdio case without a wall. At most the
                 policy's wall, which limits all cases of a solution together.
             process: "shared" runs a check in the process of the solution, which could then forge its reward:
                 tests.forgeable of the result marks that. Default "separate". Tests that set a process keep it.
             policy: what a solution may do.
-            attempts: how often a solution is run of which nothing is known yet: an outcome of the fleet's never becomes
-                a reward.
-            on_error: what is done where nothing is known after that, or tests failed by themselves: "raise", or "none"
-                for None in its place. Rewards.infra and Rewards.broken count them.
-            timeout: seconds for all of it. When they are over, it is Timeout, or None for what is not known.
+            attempts: how often a solution without a verdict runs. Failures of the fleet never become rewards.
+            on_error: for a solution without a verdict after that, and for tests that failed by themselves: "raise", or
+                "none" for the reward None. Rewards.infra and Rewards.broken count them.
+            timeout: seconds for all of it. Then it raises Timeout, or missing rewards are None.
             progress, key, name, label_caps, chunk: as of map.
 
         Raises:
-            InfraError: nothing is known about a solution (on_error="raise").
+            InfraError: a solution has no verdict (on_error="raise").
             ProgramError: tests failed by themselves, so no solution could have passed them (on_error="raise").
             Timeout: the timeout is over (on_error="raise").
+            UnsendableError: a value of the tests is of a type that cannot be sent.
             ValueError: there are not as many tests, or labels, as solutions.
         """
         grading = AsyncGrading(

@@ -158,8 +158,9 @@ def test_shared_process_is_marked(client: assay.Client) -> None:
     assert list(rewards) == [1.0]
     result = rewards.results[0]
     assert result is not None
-    assert result.tests is not None
-    assert result.tests.forgeable
+    tests = result.record.tests
+    assert tests is not None
+    assert tests.forgeable
 
 
 def test_case_wall_limits_each_case(client: assay.Client) -> None:

@@ -289,8 +289,7 @@ class AsyncClient:
             solutions: Python code, one job each. One that no program can be, such as empty text, has the reward 0.0.
             tests: one for all, or one for each, with the fields of the API: see docs/grading.md.
             labels: of each solution; Rewards.pass_at_k, groups and outcomes divide by them.
-            reward: "score": weighted share of passed tests, 0 to 1; "pass": 1 if all passed, else 0; or a function of
-                the result, called for solutions that ran.
+            reward: "score": weighted share of passed tests; "pass": 1 if all passed, else 0; or a function of a result.
             case_wall: seconds, or a duration such as "2s": limits each case and stdio case without a wall. At most the
                 policy's wall, which limits all cases of a solution together.
             process: "shared" runs a check in the process of the solution, which could then forge its reward:

@@ -278,57 +278,6 @@ func badPath(p string) string {
 	return ""
 }
 
-// Bounds of artifacts.paths. A worker matches the globs with each file of a job.
-const (
-	maxGlobs     = 32 // patterns with wildcards; other paths are files
-	maxGlobParts = 16 // of such a pattern
-	maxGlobStars = 2  // ** in it, of which consecutive ones count once
-	maxPathParts = 64 // of a path without wildcards
-)
-
-func badGlob(p string) string {
-	if bad := badPath(p); bad != "" {
-		return bad
-	}
-	if _, err := path.Match(p, ""); err != nil {
-		return "is not a glob such as /workspace/out/**/*.png"
-	}
-	parts := slices.CompactFunc(strings.Split(p[1:], "/"), func(a, b string) bool { return a == "**" && b == "**" })
-	most := maxPathParts
-	if isGlob(p) {
-		most = maxGlobParts
-	}
-	stars := 0
-	for _, part := range parts {
-		if part == "**" {
-			stars++
-		}
-	}
-	switch {
-	case len(parts) > most:
-		return fmt.Sprintf("has %d parts; at most %d", len(parts), most)
-	case stars > maxGlobStars:
-		return fmt.Sprintf("has ** %d times; at most %d times", stars, maxGlobStars)
-	}
-	return ""
-}
-
-func isGlob(p string) bool { return strings.ContainsAny(p, `*?[\`) }
-
-// validateGlobs judges how many patterns there are.
-func (p *Policy) validateGlobs() error {
-	n := 0
-	for i, g := range p.Artifacts.Paths {
-		if !isGlob(g) {
-			continue
-		}
-		if n++; n > maxGlobs {
-			return job.Invalid(fmt.Sprintf("policy.artifacts.paths[%d]", i), "%.80q is a pattern too many; at most %d with wildcards: name a directory, such as /workspace/out/**", g, maxGlobs)
-		}
-	}
-	return nil
-}
-
 // requirement is a name with extras and versions, as PEP 508 has them: nothing
 // that would be an option of pip's, an address or a path.
 var requirement = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(\[[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*\])?` +

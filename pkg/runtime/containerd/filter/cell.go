@@ -75,6 +75,8 @@ func Job(forks bool) ([]byte, error) {
 		bpf.LoadAbsolute{Off: dataCall, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: x32, SkipTrue: 1},
 		refuse(unix.ENOSYS),
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: firstNewest, SkipTrue: 1},
+		refuse(unix.ENOSYS),
 	}
 	for _, nr := range denied {
 		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: nr, SkipFalse: 1}, refuse(unix.EPERM))

@@ -56,6 +56,8 @@ func Program() *specs.LinuxSeccomp {
 	} {
 		p.Syscalls = append(p.Syscalls, specs.LinuxSyscall{Names: []string{"prlimit64"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{a}})
 	}
+	missing := uint(unix.ENOSYS)
+	p.Syscalls = append(p.Syscalls, specs.LinuxSyscall{Names: newest, Action: specs.ActErrno, ErrnoRet: &missing})
 	return p
 }
 

@@ -96,9 +96,19 @@ def bring(modules, look):
 
     def seed(self, a=None, *args, **kw):
         unseeded[:] = [r for r in unseeded if r is not self] + ([self] if a is None else [])
-        return usual(self, a, *args, **kw)
+        usual(self, a, *args, **kw)
+        began[id(self)] = random.Random.getstate(self)
 
     usual, random.Random.seed, bootstrap._find_and_load = random.Random.seed, seed, watch
+    began = {id(random._inst): random.getstate()}  # by generator, of those that no package gave a seed
+    urandom, drawn = os.urandom, []
+
+    def recorded(size):
+        data = urandom(size)
+        drawn.append(data)
+        return data
+
+    os.urandom = sys.modules[os.name].urandom = random._urandom = recorded
     took = {}
     try:
         if look:
@@ -107,12 +117,16 @@ def bring(modules, look):
             known.update(list(sys.modules)[before:])
         alone = [apart(name) for name in modules] if len(modules) > 1 else ()
         for place, name in enumerate(modules):
-            before, began = len(sys.modules), time.process_time()
+            before, start = len(sys.modules), time.process_time()
             load(name)
-            took[name] = round((time.process_time() - began) * 1000, 3)
+            took[name] = round((time.process_time() - start) * 1000, 3)
             brings[name] = alone[place] if alone else list(sys.modules)[before:]
     finally:
         random.Random.seed, bootstrap._find_and_load = usual, original
+        os.urandom = sys.modules[os.name].urandom = random._urandom = urandom
+        for module in [m for name, m in list(sys.modules.items()) if name not in known]:
+            for name in [n for n, value in list(getattr(module, "__dict__", {}).items()) if value is recorded]:
+                setattr(module, name, urandom)
         child.harness._flush()
         silent = os.fstat(said).st_size == 0
         for fd, was in zip(STREAMS, streams):
@@ -126,7 +140,39 @@ def bring(modules, look):
             break
         time.sleep(0.01)
     leftovers(opened, there)
+    if any(random.Random.getstate(r) != began[id(r)] for r in [random._inst] + unseeded):
+        raise Unusable("an import drew random numbers")
+    account(drawn)
     return took, unseeded
+
+
+def account(drawn):
+    """Raise Unusable if an import drew random bytes for something that reseeders() does not make anew.
+
+    Such a value, an identifier of the process for example, would be the same in all programs.
+    """
+    explained = {authkey()} | {entropy.to_bytes(16, "big") for _, entropy in generators() if entropy >> 128 == 0}
+    explained |= {data[::-1] for data in explained if data}
+    if any(data not in explained for data in drawn):
+        raise Unusable("an import drew random bytes")
+
+
+def authkey():
+    """The key of this process for connections of multiprocessing; None without that module."""
+    process = sys.modules.get("multiprocessing.process")
+    return process and bytes(process.current_process()._config.get("authkey", b""))
+
+
+def generators():
+    """The bit generators of numpy with the entropy that each began with; 0 if that is unknown."""
+    numpy = sys.modules.get("numpy.random")
+    if numpy is None:
+        return []
+    found = []
+    for bits in [o for o in gc.get_objects() if isinstance(o, numpy.BitGenerator)]:
+        entropy = getattr(getattr(bits, "seed_seq", None) or getattr(bits, "_seed_seq", None), "entropy", None)
+        found.append((bits, entropy if isinstance(entropy, int) else 0))
+    return found
 
 
 def load(name):
@@ -224,19 +270,22 @@ def timers():
 
 
 def reseeders(unseeded):
-    """Functions that give new seeds to the generators that no program may have in common with another.
+    """Functions that renew the random state which programs must not share.
 
-    The module random sees to its own after a fork; the system's and the seed of hashes are nobody's.
-    Generators that a package gave a seed stay as it wanted them.
+    The module random renews its own generator after a fork. The system's generator and the seed of hashes need nothing.
+    Generators that a package gave a seed stay as they are.
     """
     seeds = [r.seed for r in unseeded if r is not random._inst]
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None:
+        config, key = process.current_process()._config, process.AuthenticationString
+        seeds.append(lambda: config.__setitem__("authkey", key(os.urandom(32))))
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         seeds.append(numpy.seed)
         usual = getattr(numpy.mtrand._rand, "_bit_generator", None)
-        for bits in [o for o in gc.get_objects() if isinstance(o, numpy.BitGenerator) and o is not usual]:
-            entropy = getattr(getattr(bits, "seed_seq", None) or getattr(bits, "_seed_seq", None), "entropy", None)
-            if isinstance(entropy, int) and entropy >> 64:  # which is the system's, and no package's choice
+        for bits, entropy in generators():
+            if bits is not usual and entropy >> 64:  # the system's entropy, and no package's choice
                 seeds.append(lambda bits=bits: setattr(bits, "state", type(bits)().state))
     return seeds
 

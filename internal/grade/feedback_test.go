@@ -101,3 +101,15 @@ func TestFeedbackOfLongValues(t *testing.T) {
 		}
 	}
 }
+
+// An output that is longer than what is kept is described by its beginning, and never as one that ends too early.
+func TestFeedbackOfOutputsThatAreTooLong(t *testing.T) {
+	t.Parallel()
+	r := run(t, `{"code": "import sys\nn = int(input())\nsys.stdout.write('1 2\\n' if n == 1 else ' ' * 2000000 if n == 2 else '')\nsys.stdout.write('3\\n' * 1000000)",
+		"stdio": [{"stdin": "1", "stdout": "1 4"}, {"stdin": "2", "stdout": "3"}, {"stdin": "3", "stdout": "3\n3\n"}]}`)
+	for i, want := range []string{`it wrote 2000004 bytes, expected 3; line 1 of the output is "1 2", expected "1 4" (from column 3 on)`, `it wrote 4000000 bytes, expected 1; line 1 of the output is "  `, `; line 3 of the output is "3", expected the end of the output`} {
+		if got := r.Feedback[i]; !strings.Contains(got, want) || strings.Contains(got, "ends before") {
+			t.Errorf("%q does not say %q", got, want)
+		}
+	}
+}

@@ -76,6 +76,12 @@ func (g *grading) runStdioCase(ctx context.Context, s *job.Stdio, limits job.Cas
 	case c.Outcome != job.Succeeded:
 	case out.Over():
 		c.Outcome, c.Message = job.Failed, fmt.Sprintf("it wrote %d bytes, expected %d", out.Total, data.answer.Bytes)
+		if g.Tests.Checker == nil {
+			var first string
+			if first, err = describe(ctx, s, data, out); first != "" {
+				c.Message += "; " + first
+			}
+		}
 	case g.Tests.Checker != nil:
 		err = g.check(ctx, data, out, &c)
 	default:
@@ -262,10 +268,21 @@ func compare(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spoo
 		return err
 	}
 	c.Outcome = job.Failed
-	c.Message, err = output.Describe(
-		func() (io.ReadCloser, error) { return io.NopCloser(out.Open()), nil },
-		func() (io.ReadCloser, error) { return data.answer.open(ctx) }, s)
+	c.Message, err = describe(ctx, s, data, out)
 	return err
+}
+
+// describe says where an output first differs from the expected one. An output that was not kept to its end goes on with "…".
+func describe(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spool) (string, error) {
+	rest := ""
+	if out.Over() {
+		rest = "…"
+	}
+	return output.Describe(
+		func() (io.ReadCloser, error) {
+			return io.NopCloser(io.MultiReader(out.Open(), strings.NewReader(rest))), nil
+		},
+		func() (io.ReadCloser, error) { return data.answer.open(ctx) }, s)
 }
 
 // maxTail is what is kept of what a case wrote to stderr, in bytes.

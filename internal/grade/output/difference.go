@@ -14,7 +14,7 @@ import (
 type Source func() (io.ReadCloser, error)
 
 // Describe says in one line where an output first differs from the expected one, in the terms of the comparison of s. It is
-// for outputs that are not the Same. Blanks and invisible characters are escaped. The error is of reading the outputs.
+// empty if they are the Same. Blanks and invisible characters are escaped. The error is of reading the outputs.
 func Describe(got, want Source, s *job.Stdio) (string, error) {
 	d := &description{got: got, want: want, s: s}
 	switch s.Compare {
@@ -119,6 +119,9 @@ func (d *description) lines() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if at.got.over && at.want.over {
+		return "", nil
+	}
 	further := math.MaxInt // lines from the last word that is the same to the one that differs
 	for _, p := range []struct {
 		over bool
@@ -168,6 +171,9 @@ func (d *description) words() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if at.got.over && at.want.over {
+		return "", nil
+	}
 	line := at.line + at.x.lines
 	at.got.word, at.want.word = at.x.at, at.y.at
 	at.got.none, at.want.none = at.got.over, at.want.over
@@ -192,7 +198,7 @@ func (d *description) words() (string, error) {
 
 // exact describes the difference of outputs whose bytes are compared.
 func (d *description) exact() (string, error) {
-	at := spot{line: 1}
+	at, same := spot{line: 1}, false
 	err := d.with(0, 0, func(got, want *bufio.Reader) error {
 		for offset := int64(0); ; offset++ {
 			a, err := got.ReadByte()
@@ -204,6 +210,7 @@ func (d *description) exact() (string, error) {
 				return failed
 			}
 			if at.got.over, at.want.over = err != nil, failed != nil; a != b || err != nil || failed != nil {
+				same = at.got.over && at.want.over
 				return nil
 			}
 			if a == '\n' {
@@ -212,7 +219,7 @@ func (d *description) exact() (string, error) {
 			}
 		}
 	})
-	if err != nil {
+	if err != nil || same {
 		return "", err
 	}
 	x, y, column, err := d.excerpts(at, func(e end) int64 { return e.line }, nil, nil)

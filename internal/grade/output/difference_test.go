@@ -119,6 +119,13 @@ func TestDescribe(t *testing.T) {
 			}
 		})
 	}
+	for _, how := range []job.Compare{"", "exact", "tokens", "floats", "unordered"} {
+		for _, text := range []string{"", "a\n", "a b\nc", "\n"} {
+			if got := describe(t, text, text, job.Stdio{Compare: how}); got != "" {
+				t.Errorf("%q is said to differ from itself by %s: %s", text, how, got)
+			}
+		}
+	}
 	for _, how := range []job.Compare{"", "tokens", "floats"} {
 		if got := describe(t, "YES b", "yes c", job.Stdio{Compare: how, IgnoreCase: true}); !strings.Contains(got, `b", expected `) || strings.Contains(got, "case") {
 			t.Errorf("case does not count: %s", got)

@@ -40,6 +40,9 @@ func (d *description) unordered() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if surplus == nil && missing == nil {
+		return "", nil
+	}
 	var said []string
 	if surplus != nil {
 		said = append(said, fmt.Sprintf("line %d of the output is %s, which is %s", surplus.number, x, expectedTimes(surplus.times)))

@@ -202,8 +202,7 @@ func ExtraMountpoints(dir, rootfs string, paths []string) (string, error) {
 	if err := makeDirs(points, paths); err != nil {
 		return "", err
 	}
-	opts := "lowerdir=" + overlay.Escape(points) + ":" + overlay.Escape(rootfs)
-	if err := unix.Mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NODEV, opts); err != nil {
+	if err := overlay.Mount(target, []string{overlay.Escape(points), overlay.Escape(rootfs)}); err != nil {
 		return "", fmt.Errorf("add mountpoints: %w", err)
 	}
 	return target, nil

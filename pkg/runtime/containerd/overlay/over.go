@@ -148,7 +148,12 @@ func (o *Overlays) Lay(path, upper, target, stage string, uid int) (err error) {
 	if err := errors.Join(os.Mkdir(upper, 0o700), os.Mkdir(above, 0o755), os.Mkdir(work, 0o700), os.Mkdir(whole, 0o700)); err != nil {
 		return err
 	}
-	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + Escape(above) + ",workdir=" + Escape(work) + ",redirect_dir=on,metacopy=on"
+	scratch, err := openPath(upper) // programs can read the options, which name no directory of the host
+	if err != nil {
+		return err
+	}
+	defer scratch.Close()
+	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + fdPath(scratch) + "/u,workdir=" + fdPath(scratch) + "/k,redirect_dir=on,metacopy=on"
 	if err := unix.Mount("overlay", whole, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return cannotOver(v, err)
 	}

@@ -1,9 +1,11 @@
 package overlay
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -29,15 +31,42 @@ func View(dir string, layers []string) (string, error) {
 		}
 		layers = []string{layers[0], Escape(empty)}
 	}
-	options := "lowerdir=" + strings.Join(layers, ":")
-	if len(options) < os.Getpagesize() {
-		if err := unix.Mount("overlay", dir, "overlay", unix.MS_RDONLY|unix.MS_NODEV, options); err != nil {
-			return "", fmt.Errorf("mount a view of %s: %w", layers[0], err)
-		}
-		return dir, nil
+	if err := Mount(dir, layers); err != nil {
+		return "", fmt.Errorf("mount a view of %s: %w", layers[0], err)
 	}
-	return dir, fmt.Errorf("mount a view of %s: too many layers", layers[0])
+	return dir, nil
 }
+
+// Mount mounts at target an overlay, read-only, of directories as options of overlay have them, the top first. Programs
+// can read the options of their mounts, so these name descriptors of this process and no directory of the host.
+func Mount(target string, layers []string) error {
+	var lower []string
+	for _, l := range layers {
+		d, err := openPath(Unescape(l))
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		lower = append(lower, fdPath(d))
+	}
+	options := "lowerdir=" + strings.Join(lower, ":")
+	if len(options) >= os.Getpagesize() {
+		return errors.New("too many layers")
+	}
+	return unix.Mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NODEV, options)
+}
+
+// openPath opens a directory only to name it.
+func openPath(dir string) (*os.File, error) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return os.NewFile(uintptr(fd), dir), nil
+}
+
+// fdPath is the path of an open directory in this process.
+func fdPath(d *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(d.Fd())) }
 
 // Unmount unmounts those of names that are mounted below dir.
 func Unmount(dir string, names ...string) error {

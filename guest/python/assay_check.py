@@ -15,16 +15,18 @@ import sys
 import threading
 import time
 
+import assay_apart
+import assay_async
 import assay_fault
+import assay_lent
 import assay_suite
 from assay_code import SAMPLE, Errors, compile_code, forget_code, line_in, new_module
-from assay_proxy import ANY, OF_A_CLASS, Candidate, Class, Reference
-from assay_wire import (
-    MAX_TOKENS, MAX_TRACE, Channel, Codec, Gone, NotData, TooLarge, article, crowded, cut, shared_classes,
-    delete_field, field_names, get_field, is_array, is_enum, is_record, set_field, show, type_name,
-)  # fmt: skip
+from assay_graph import Calls, GraphCodec, Table
+from assay_proxy import ANY, OF_A_CLASS, Awaitable, Candidate, Class, Reference
+from assay_wire import MAX_TOKENS, MAX_TRACE, Channel, Codec, Gone, NotData, TooLarge, article, crowded, cut, shared_classes, show, type_name
 
 CHECK = "<check>"
+MAX_COST = 1 << 60  # of a table that is not to be used again
 
 
 class Lost(Exception):
@@ -47,7 +49,8 @@ class Link(Channel):
         try:
             m = Channel.receive(self)
             op = m["op"]
-            fine = op == "call" or op == "return" and "value" in m and type(m.get("changed", {})) is dict or op == "raise" and type(m["exception"]) is dict
+            fine = op == "call" or op == "return" and ("value" in m or "graph" in m) or op == "raise" and type(m["exception"]) is dict
+            fine = fine and type(m.get("changed", [])) is list and type(m.get("graph", {})) is dict
         except (ValueError, TypeError, LookupError, RecursionError, MemoryError):
             raise Lost("protocol")
         if not fine:
@@ -91,6 +94,21 @@ class Link(Channel):
 _read, _write, _now, _getpid = os.read, os.write, time.monotonic, os.getpid
 
 
+class CannotPass(TypeError):
+    """The check passes an object that cannot cross: no solution could pass the test."""
+
+    def __init__(self, name):
+        TypeError.__init__(self, "%s cannot be passed to the solution, which runs in another sandbox: pass plain values, functions, or "
+                           'instances of classes of setup, or use "process": "shared"' % article(name))  # fmt: skip
+
+
+class NeedsOneProcess(Exception):
+    """The check does what cannot reach a solution in another process."""
+
+    def __init__(self, why):
+        Exception.__init__(self, 'this check needs the process of the solution: %s. Set "process": "shared", or change the check' % why)
+
+
 class Check:
     ends = Gone  # an exception that ends the whole check
 
@@ -99,12 +117,15 @@ class Check:
         self.link = None
         self.gone = None  # what the worker said when the link was lost
         self.end = 0.0
-        # Three that decode: what is data alone, what any solution may return, and what one may that is to write a class.
-        self.data = Codec(self._refer, self._only_data)
+        # Three that decode: data, what any solution may return, and what one may that is to write a class.
+        table = Table()
+        self.data = GraphCodec(self._refer, self._only_data, table)
         shared = self.data.shared
-        self.any = Codec(self._refer, lambda tag, v: self._resolve(tag, v, ANY), self.data, shared)
-        self.of_a_class = Codec(self._refer, lambda tag, v: self._resolve(tag, v, OF_A_CLASS), self.data, shared)
+        self.plain = Codec(self._refer, self._only_data, shared=shared)  # of the arguments of exceptions
+        self.any = GraphCodec(self._refer, lambda tag, v: self._resolve(tag, v, ANY), table, self.data, shared)
+        self.of_a_class = GraphCodec(self._refer, lambda tag, v: self._resolve(tag, v, OF_A_CLASS), table, self.data, shared)
         self.codec = self.any
+        self.calls_made = Calls(self.any)
         self.asked_class = self.asked_method = False  # what the function under test is, if it is none
         self.exported = {}
         self.ids = {}
@@ -112,6 +133,7 @@ class Check:
         self.calls = 0
         self.asked = False  # the solution was asked something: from then on, what happens here may be its doing
         self.asked_by_module = self.asked_by_test = False  # the same before the first test, and in this test
+        self.lazy = False  # the check awaits what coroutine functions of the solution return
         self.left = 0  # tests that have not begun
         self.process = _getpid()
         self.said = None  # what the solution said last of an exception
@@ -154,6 +176,7 @@ class Check:
 
     def lose(self, link, why):
         """Tell the worker, which ends the solution's process and says what to make of it."""
+        self.calls_made.table.cost = MAX_COST  # the next process has seen nothing
         if self.link is link:
             self.link = None
             os.close(link.fd)
@@ -166,26 +189,18 @@ class Check:
     def request(self, m, iterating=False):
         m = self.ask(m)
         if m["op"] == "raise":
-            raise Errors.make(m["exception"], self.data, iterating)
+            raise Errors.make(m["exception"], self.plain, iterating)
         return m
 
     def value(self, m, iterating=False):
         got = self.request(m, iterating)
-        return self.decode(got["value"], self.codec, "returned")
+        j = got["graph"] if "graph" in got else got["value"]
+        return self.decoding(lambda: self.codec.decode(j), "returned")
 
     def about(self, m):
         """What an object says about itself."""
         self.self_reported = True
         return self.value(m)
-
-    def decode(self, j, codec, how):
-        """What the solution sent. A test in which that is no data has failed, even if it looks away."""
-        try:
-            return codec.decode(j)
-        except NotData as e:
-            self.refuse("%s %s, which is not data" % (how, e))
-        except (Exception, RecursionError) as e:
-            self.refuse("%s a value that cannot be read: %s" % (how, type_name(type(e))))
 
     def refuse(self, why):
         e = NotData(why)
@@ -198,105 +213,118 @@ class Check:
             self.self_reported = True
         self.said = None
         shown = [show(a, 200) for a in args] + ["%s=%s" % (k, show(v, 200)) for k, v in kwargs.items()]
-        self.last = [ref, shown, None, None, None, None]
+        self.last = last = [ref, shown, None, None, None, None]
         codec = self.codec
-        sent = {"op": "call", "ref": ref, "args": [codec.encode(a) for a in args], "kwargs": {k: codec.encode(v) for k, v in kwargs.items()}}
-        last = self.last
         if self.asked_method and ref == 1:  # the class that has the method: the check makes an instance
             codec = self.of_a_class
         try:
-            got = self.request_changing(sent, args, kwargs)
-            value = self.decode(got["value"], codec, "returned")
+            m = {"op": "call", "ref": ref}
+            if self.lazy:
+                m["lazy"] = True
+            if self.share.used:
+                m["share"] = self.share.changes()
+            value = self.exchange_call(m, args, kwargs, codec)
         except BaseException as e:
             last[4:] = e, self.said
             raise
         last[3] = show(value, 500)
         self.last = last  # a callback may have called as well
+        if isinstance(value, Awaitable):
+            object.__setattr__(value, "_assay_last", last)
         return value
 
-    def request_changing(self, m, args, kwargs):
-        m = self.ask(m)
-        for key, j in (m.get("changed") or {}).items():
-            old = args[int(key)] if key.isdigit() and int(key) < len(args) else kwargs.get(key)
-            self.merge(old, self.decode(j, self.codec, "made of an argument"))
+    async def awaited(self, coroutine):
+        """What a coroutine of the solution comes to, as the value of the call that returned it."""
+        last = getattr(coroutine, "_assay_last", None)
+        try:
+            value = await self.perform(coroutine._assay_ref, "await")
+        except BaseException as e:
+            if last is not None:
+                last[4:], self.last = (e, getattr(e, "_assay_said", None)), last
+            raise
+        if last is not None:
+            last[3], self.last = show(value, 500), last
+        return value
+
+    def perform(self, ref, what, *args):
+        """A coroutine that does something asynchronous with an object of the solution."""
+        return assay_async.perform(self, ref, what, *args)
+
+    def ended(self, m):
+        """The tasks of the solution that have ended: number, value and exception."""
+        out = []
+        for n, said, packed in self.value(m):
+            if said is None:
+                out.append((n, packed, None))
+                continue
+            e = Errors.make(said, self.plain, iterating="async")
+            try:
+                e._assay_said = said
+            except AttributeError:
+                pass
+            out.append((n, None, e))
+        return out
+
+    def exchange_call(self, m, args, kwargs, codec):
+        calls = self.calls_made
+        m.update(calls.call(args, kwargs, fresh=True))
+        try:
+            m = self.ask(m)
+            values = self.decoding(lambda: calls.answered(m, codec), "returned")
+        finally:
+            calls.close()
         if m["op"] == "raise":
             self.said = m["exception"]
-            raise Errors.make(self.said, self.data)
-        return m
+            raise Errors.make(self.said, self.plain)
+        return values[0]
 
-    def merge(self, old, new):
-        """Bring old up to new in place, so that who holds a part of it sees it."""
-        kind, merge = type(old), self.merge
-        if kind is not type(new):
-            return False
-        if kind is list:
-            for i, v in enumerate(new):
-                if i < len(old) and merge(old[i], v):
-                    new[i] = old[i]
-            old[:] = new
-        elif kind is dict:
-            for k, v in new.items():
-                if k in old and merge(old[k], v):
-                    new[k] = old[k]
-            old.clear()
-            old.update(new)
-        elif kind is set:
-            old.clear()
-            old.update(new)
-        elif kind is bytearray:
-            old[:] = new
-        elif kind is tuple:
-            if len(old) != len(new):
-                return False
-            return all([merge(a, b) or (type(a) is type(b) and a == b) for a, b in zip(old, new)])
-        elif self.data.shared.get(kind.__name__) is kind and is_record(kind) and not is_enum(kind) and not issubclass(kind, tuple):
-            names = field_names(new, kind)
-            for k in field_names(old, kind):
-                now = get_field(old, kind, k)
-                if k not in names and self.crosses(now):
-                    delete_field(old, kind, k)
-                elif k in names and merge(now, get_field(new, kind, k)):
-                    names.remove(k)
-            for k in names:
-                set_field(old, kind, k, get_field(new, kind, k))
-        elif is_array(kind) and old.shape == new.shape and old.dtype == new.dtype:
-            old[...] = new
-        else:
-            return False
-        return True
-
-    def crosses(self, value):
-        """Whether a field of this value is sent back: a function of the check's is not."""
-        return not callable(value) and not hasattr(type(value), "__next__")
+    def decoding(self, decode, how):
+        """Decode what the solution sent. A test in which that is no data has failed, even if it looks away."""
+        try:
+            return decode()
+        except NotData as e:
+            why = "%s %s, which is not data" % ("made of an argument" if hasattr(e, "of_argument") else how, e)
+        except (Exception, RecursionError) as e:
+            why = "%s a value that cannot be read: %s" % (how, type_name(type(e)))
+        self.calls_made.table.cost = MAX_COST  # both ends may number objects differently from here on
+        self.refuse(why)
 
     def callback(self, m):
-        """Answer a call of something that the check gave away."""
+        """Answer a call of an object that the check passed."""
+        calls, called = self.calls_made, False
         try:
             f = self.exported[m["ref"]]
-            args = self.decode(m["args"], self.codec, "passed to a function of the check")
-            kwargs = self.decode(m["kwargs"], self.codec, "passed to a function of the check")
-            return {"op": "return", "value": self.codec.encode(f(*args, **kwargs))}
+            if "do" in m:
+                f = assay_lent.method(f, m["do"])
+            args, kwargs = self.decoding(lambda: calls.called(m), "passed to a function of the check")
+            called = True
+            value = f(*args, **kwargs)
+            if hasattr(value, "__await__") and not isinstance(value, Reference):
+                    value = assay_async.finish(value)
+            return dict(calls.answer(value), op="return")
         except Gone:
             raise
         except BaseException as e:
             # The solution may swallow what it is told here: an assertion of the check's has failed none the less.
             if isinstance(e, AssertionError) and not getattr(e, "_assay_told", False):
                 self.fault = self.fault or e
-            kind = type(e)
-            return {"op": "raise", "exception": {
-                "type": type_name(kind), "module": kind.__module__, "mro": [type_name(k) for k in kind.__mro__],
-                "message": cut(str(e), 500), "args": []}}  # fmt: skip
+            answer = calls.answer() if called else {}
+            return dict(answer, op="raise", exception=assay_lent.error(e))
+        finally:
+            if called:
+                calls.close()
 
     def _refer(self, value):
         if isinstance(value, Reference):
             return {"$back": value._assay_ref}
-        kind = "iterator" if hasattr(type(value), "__next__") else "function"
+        if isinstance(value, BaseException):
+            return {"$error": assay_lent.error(value)}
+        kind = assay_lent.kind(value)
+        if kind is None:
+            self.fault = self.fault or CannotPass(type_name(type(value)))
+            raise self.fault
         if kind == "iterator":
-            value = _Next(value)
-        elif not callable(value):
-            raise TypeError(
-                "a %s cannot be passed to the solution: use plain values, functions, or classes of setup" % type_name(type(value))
-            )
+            value = assay_lent.Next(value)
         ref = self.ids.get(id(value))
         if ref is None:
             ref = self.ids[id(value)] = len(self.exported) + 1
@@ -310,7 +338,7 @@ class Check:
         if tag == "back":
             return self.exported[v]
         if tag == "error":
-            return Errors.make(v, self.data, returned=True)
+            return Errors.make(v, self.plain, returned=True)
         if tag == "ref":
             ref, kind, name = v
             if type(ref) is not int or type(name) is not str:
@@ -342,16 +370,22 @@ class Check:
         except BaseException as e:
             return self.report("check", 0, e, "setup")
         self.setup = m.get("setup") or ""
+        if "await" in self.code or "async" in self.code:
+            self.lazy = assay_async.expected(self.code)
         first, _, rest = m["function"].partition(".")
         first = first.partition("(")[0]
         self.asked_class, self.asked_method = m.get("class", False), bool(rest)
         if self.asked_class:
-            self.codec = self.of_a_class
+            self.codec = self.calls_made.codec = self.of_a_class
         names["candidate"] = (Class if self.asked_class else Candidate)(self, 0, m["function"])
         names[first] = Class(self, 1, first) if rest else names["candidate"]
         self.functions = m.get("functions") or []
         for i, name in enumerate(self.functions):
             names[name] = Candidate(self, -1 - i, name)
+        why = assay_apart.needs_one_process(self.code, ["candidate", first, *self.functions])
+        if why:
+            return self.report("check", 0, NeedsOneProcess(why))
+        self.share = assay_apart.Shared(self.code)
         self.run_tests(names)
 
     def run_tests(self, names):
@@ -411,6 +445,7 @@ class Check:
         """Forget the last test."""
         self.last = self.fault = None
         self.self_reported = self.asked_by_test = False
+        self.calls_made.table.reset()
 
     def skip(self, reason):
         """Return the exception and the reason of a test that wants to be skipped.
@@ -463,7 +498,7 @@ class Check:
 
     def own(self, e):
         """Whether a test has failed by itself, whatever the solution is."""
-        if not self.asked:
+        if not self.asked or isinstance(e, CannotPass):
             return assay_fault.untouched(e)
         return self.fault is None and assay_fault.unavoidable(e, {CHECK: self.code, "<setup>": self.setup})
 
@@ -489,19 +524,6 @@ def _sanitized(said):
     out = {"type": cut(said.get("type"), 200), "message": cut(said.get("message")), "traceback": cut(said.get("traceback"), MAX_TRACE)}
     out["line"] = line if type(line) is int and 0 < line < 1 << 31 else 0
     return out
-
-
-class _Next:
-    """An iterator of the check, as something to call."""
-
-    def __init__(self, it):
-        self.it = it
-
-    def __call__(self):
-        try:
-            return [next(self.it)]
-        except StopIteration:
-            return []
 
 
 def check(fd):

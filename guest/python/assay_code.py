@@ -102,7 +102,7 @@ class Errors:
     made = {}
     # Only what a solution might raise on purpose: a class that a test runner
     # gives a meaning of its own, such as unittest.SkipTest, must not be among them.
-    modules = "json json.decoder decimal struct binascii re queue configparser csv statistics zlib copy fractions".split()
+    modules = "json json.decoder decimal struct binascii re queue configparser csv statistics zlib copy fractions asyncio.exceptions asyncio.queues".split()
     # What ends a loop or the interpreter in silence ends it as an error here.
     silent = (StopIteration, StopAsyncIteration, GeneratorExit)
 
@@ -110,7 +110,10 @@ class Errors:
     def make(cls, said, codec, iterating=False, returned=False):
         name, message = str(said.get("type"))[:200], str(said.get("message"))[:MAX_TEXT]
         kind = cls.find(name, said, codec)
-        if issubclass(kind, cls.silent) and not returned and not (iterating and kind is StopIteration):
+        ends = {True: StopIteration, "async": StopAsyncIteration}.get(iterating)
+        if name == "CancelledError" and said.get("module") == "asyncio.exceptions" and iterating == "async":
+            kind = sys.modules["asyncio"].CancelledError
+        if issubclass(kind, cls.silent) and not returned and kind is not ends:
             kind, message = RuntimeError, "the solution raised " + name
         elif kind is SystemExit:
             kind = cls.derive("SystemExit", SystemExit)

@@ -13,6 +13,8 @@ object, codec encodes values.
 Standard library only, for Python 3.8 and later.
 """
 
+import collections.abc
+
 
 class Reference:
     """Something that the solution keeps. It is itself, and equals nothing else."""
@@ -58,11 +60,14 @@ class Function(Reference):
 
 
 class Candidate(Function):
-    """The function under test: whoever writes one of its attributes means it."""
+    # The function under test: a check that names one of its attributes means it.
 
     __slots__ = ()
+    __doc__ = property(lambda self: self._assay_side.about({"op": "get", "ref": self._assay_ref, "name": "__doc__"}))
 
     def __getattr__(self, name):
+        if name == "__signature__":
+            return _signature(self)
         return _attribute(self, name)
 
     def __setattr__(self, name, value):
@@ -99,6 +104,66 @@ class Iterator(Reference):
 
     def close(self):
         self._assay_side.value({"op": "close", "ref": self._assay_ref})
+
+
+class Awaitable(Reference):
+    """A coroutine, or anything else to await. It begins when it is awaited."""
+
+    __slots__ = ("_assay_coroutine", "_assay_last")
+
+    def __await__(self):
+        return self._assay_begun().__await__()
+
+    def _assay_begun(self):
+        try:
+            return self._assay_coroutine
+        except AttributeError:
+            coroutine = self._assay_side.awaited(self)
+            object.__setattr__(self, "_assay_coroutine", coroutine)
+            return coroutine
+
+    def send(self, value):
+        return self._assay_begun().send(value)
+
+    def throw(self, *args):
+        return self._assay_begun().throw(*args)
+
+    def close(self):
+        return self._assay_begun().close()
+
+
+collections.abc.Coroutine.register(Awaitable)  # so that asyncio.run takes one
+
+
+class AsyncIterator(Reference):
+    """An asynchronous generator, or any other asynchronous iterator."""
+
+    __slots__ = ()
+
+    def __aiter__(self):
+        return self
+
+    def __anext__(self):
+        return self._assay_side.perform(self._assay_ref, "anext")
+
+    def asend(self, value):
+        return self._assay_side.perform(self._assay_ref, "asend", value)
+
+    def aclose(self):
+        return self._assay_side.perform(self._assay_ref, "aclose")
+
+
+class AsyncManager(Reference):
+    """What an async with statement takes. It ends no exception of the check's."""
+
+    __slots__ = ()
+
+    def __aenter__(self):
+        return self._assay_side.perform(self._assay_ref, "aenter")
+
+    async def __aexit__(self, kind, e, tb):
+        await self._assay_side.perform(self._assay_ref, "aexit")
+        return False
 
 
 class Record(Reference):
@@ -155,6 +220,19 @@ class Object(Reference):
         _ask(self, "exit")
         return False
 
+    def __aenter__(self):
+        return _perform(self, "aenter")
+
+    async def __aexit__(self, kind, e, tb):
+        await _perform(self, "aexit")
+        return False
+
+    def __aiter__(self):
+        return _ask(self, "aiter")
+
+    def __anext__(self):
+        return _perform(self, "anext")
+
     def __copy__(self):
         return _ask(self, "copy")
 
@@ -190,9 +268,24 @@ def _attribute(proxy, name):
     return proxy._assay_side.about({"op": "get", "ref": proxy._assay_ref, "name": name})
 
 
+def _signature(proxy):
+    import inspect
+
+    parameters = []
+    for name, kind, has, value in _ask(proxy, "signature"):
+        parameters.append(inspect.Parameter(name, inspect._ParameterKind(kind), default=value if has else inspect.Parameter.empty))
+    return inspect.Signature(parameters)
+
+
 def _set(proxy, name, value):
     side = proxy._assay_side
     side.about({"op": "set", "ref": proxy._assay_ref, "name": name, "value": side.codec.encode(value)})
+
+
+def _perform(proxy, what):
+    side = proxy._assay_side
+    side.self_reported = True
+    return side.perform(proxy._assay_ref, what)
 
 
 def _next(proxy):
@@ -234,5 +327,8 @@ def _define():
 _define()
 
 # What any solution may return, and what else one that is to write a class may.
-ANY = {"function": Function, "manager": Manager, "iterator": Iterator}
+ANY = {
+    "function": Function, "manager": Manager, "iterator": Iterator,
+    "awaitable": Awaitable, "async iterator": AsyncIterator, "async manager": AsyncManager,
+}  # fmt: skip
 OF_A_CLASS = dict(ANY, **{"object": Object, "class": Class, "iterable": Iterable, "record": Record})

@@ -15,7 +15,9 @@ import os
 import sys
 import time
 
+import assay_apart
 from assay_code import SAMPLE, Errors, compile_code, flush, forget_code, line_in, new_module, without_mark
+from assay_graph import Calls, GraphCodec, Table
 from assay_imports import Rules
 from assay_wire import MAX_TRACE, Channel, Codec, Gone, TooLarge, article, cut, shared_classes, show, type_name
 
@@ -29,10 +31,14 @@ _getpid, _signal_of, _set_signal, _SIGCHLD, _SIG_DFL = os.getpid, _signal.getsig
 class Solution:
     def __init__(self, fd):
         self.channel = Channel(fd)
-        self.codec = Codec(self._refer, self._resolve, leave=(_Callback,))
+        self.codec = Codec(self._refer, self._resolve, leave=(_Callback, _CoroutineCallback, _Object, _Callable))
         self.data = Codec(self._other, self._resolve, shared=self.codec.shared)
+        self.graph = GraphCodec(self._refer, self._resolve, Table(), shared=self.codec.shared, leave=(_Callback, _CoroutineCallback, _Object, _Callable), trusting=True)
+        self.calls = Calls(self.graph)
         self.objects = {}
         self.ids = {}
+        self.lent = {}  # objects of the check, by number
+        self.loop, self.tasks = None, []  # of coroutines that the check awaits
         self.by_reference = self.asked_class = False
         self.code = ""
         self.names = None  # of the module that the solution becomes, once there is one
@@ -222,47 +228,88 @@ class Solution:
         if op == "get":
             value = getattr(target, m["name"])
         elif op == "send":
-            value = target.send(*self.codec.decode(m["args"]))
+            value = target.send(*self.graph.decode(m["args"]))
         elif op == "close":
             value = target.close()
         elif op == "set":
-            value = setattr(target, m["name"], self.codec.decode(m["value"]))
+            value = setattr(target, m["name"], self.graph.decode(m["value"]))
         elif op == "next":
             value = next(target)
+        elif op in ("spawn", "drive", "cancel"):
+            value = getattr(self, op)(target, m)
         elif op == "is":
             value = isinstance(self.objects[m["other"]], target)
         elif op == "special":
-            value = SPECIAL[m["name"]](target, *self.codec.decode(m["args"]))
+            value = SPECIAL[m["name"]](target, *self.graph.decode(m["args"]))
         else:
             raise ValueError("unknown op")
-        return {"op": "return", "value": self.codec.encode(value)}
+        j = self.graph.encode(value)
+        return {"op": "return", "graph" if type(j) is dict and "$graph" in j else "value": j}
 
     def call(self, target, m):
-        args, kwargs = self.codec.decode(m["args"]), self.codec.decode(m["kwargs"])
+        calls = self.calls
+        args, kwargs = calls.called(m)
         try:
-            answer = {"op": "return", "value": self.codec.encode(_finish(target(*args, **kwargs)))}
-        except Gone:
-            raise
-        except BaseException as e:
-            answer = {"op": "raise", "exception": self.exception(e)}
-        changed = {}
-        for key, before, now in [(str(i), m["args"][i], v) for i, v in enumerate(args)] + [
-            (k, m["kwargs"][k], v) for k, v in kwargs.items()
-        ]:
-            if type(before) in (list, dict):
-                after = self.codec.encode(now)
-                if json.dumps(after) != json.dumps(before):
-                    changed[key] = after
-        if changed:
-            answer["changed"] = changed
-        return answer
+            try:
+                if m.get("share"):
+                    assay_apart.receive(m["share"])
+                value = target(*args, **kwargs)
+                return dict(calls.answer(value if m.get("lazy") else self.finish(value)), op="return")
+            except Gone:
+                raise
+            except BaseException as e:
+                return dict(calls.answer(), op="raise", exception=self.exception(e))
+        finally:
+            calls.close()
+
+    # Coroutines
+
+    def finish(self, value):
+        """What a function came to: a coroutine is run to its end here."""
+        if type(value) is _Coroutine and self.loop is not None:
+            return self.loop.run_until_complete(value)
+        return _finish(value)
+
+    def spawn(self, target, m):
+        """Begin a task, and return its number."""
+        import asyncio
+
+        if self.loop is None:
+            self.loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self.loop)
+        args = self.graph.decode(m["args"])
+        self.tasks.append(self.loop.create_task(_perform(target, m["name"], args)))
+        return len(self.tasks) - 1
+
+    def drive(self, _, m):
+        """Run the loop until one of some tasks has ended, or for some seconds. Return those that have."""
+        import asyncio
+
+        tasks = {n: self.tasks[n] for n in m["tasks"]}
+        if not any(t.done() for t in tasks.values()):
+            self.loop.run_until_complete(asyncio.wait(tasks.values(), timeout=m["seconds"], return_when=asyncio.FIRST_COMPLETED))
+        ended = []
+        for n, task in tasks.items():
+            if not task.done():
+                continue
+            self.tasks[n] = None
+            try:
+                ended.append([n, None, task.result()])
+            except BaseException as e:
+                ended.append([n, self.exception(e), None])
+        return ended
+
+    def cancel(self, _, m):
+        task = self.tasks[m["task"]]
+        if task is not None:
+            task.cancel()
 
     def _other(self, value):
         return {"$other": [type_name(type(value)), show(value)]}
 
     def _refer(self, value):
-        if isinstance(value, _Callback):
-            return {"$back": value.ref}
+        if isinstance(value, (_Callback, _Object)):
+            return {"$back": object.__getattribute__(value, "ref")}
         if not self.by_reference:
             return self._other(value)
         kind = self.kind(value)
@@ -290,6 +337,12 @@ class Solution:
             return "error"
         if hasattr(kind, "__next__"):
             return "iterator"
+        if hasattr(kind, "__anext__"):
+            return "async iterator"
+        if hasattr(kind, "__await__"):
+            return "awaitable"
+        if hasattr(kind, "__aenter__") and hasattr(kind, "__aexit__"):
+            return "async manager"
         if hasattr(kind, "__enter__") and hasattr(kind, "__exit__"):
             return "manager"
         if callable(value):
@@ -298,11 +351,17 @@ class Solution:
 
     def _resolve(self, tag, v):
         if tag == "ref":
-            callback = _Callback(self, v[0])
+            if v[1] in ("object", "callable"):
+                if v[0] not in self.lent:
+                    self.lent[v[0]] = (_Callable if v[1] == "callable" else _Object)(self, v[0])
+                return self.lent[v[0]]
+            callback = (_CoroutineCallback if v[1] == "coroutine function" else _Callback)(self, v[0])
             return _iterate(callback) if v[1] == "iterator" else callback
+        if tag == "error":
+            return Errors.make(v, self.data, returned=True)
         if tag == "back":
             return self.objects[v]
-        raise ValueError("unknown tag $" + tag)
+        raise ValueError("a value of the tests cannot be read here")
 
     def exception(self, e):
         kind = type(e)
@@ -354,19 +413,103 @@ class _Callback:
         self.__dict__.update(side=side, ref=ref)
 
     def __call__(self, *args, **kwargs):
-        codec, channel = self.side.codec, self.side.channel
-        if _getpid() != self.side.process:
-            raise RuntimeError("a function of the tests can only be called from the process that they called")
-        channel.send({"op": "call", "ref": self.ref, "args": codec.encode(list(args)), "kwargs": {k: codec.encode(v) for k, v in kwargs.items()}})
+        return _ask(self.side, {"op": "call", "ref": self.ref}, args, kwargs)
+
+
+class _CoroutineCallback(_Callback):
+    """A coroutine function of the check: it is run to its end over there."""
+
+    async def __call__(self, *args, **kwargs):
+        return _ask(self.side, {"op": "call", "ref": self.ref}, args, kwargs)
+
+
+async def _perform(target, what, args):
+    """Do something asynchronous with an object."""
+    kind = type(target)
+    if what == "await":
+        return await target
+    if what == "anext":
+        return await kind.__anext__(target)
+    if what == "aenter":
+        return await kind.__aenter__(target)
+    if what == "aexit":
+        return await kind.__aexit__(target, None, None, None)
+    return await getattr(target, what)(*args)  # asend or aclose
+
+
+def _ask(side, m, args, kwargs):
+    """Call something of the check."""
+    if _getpid() != side.process:
+        raise RuntimeError("a function of the tests can only be called from the process that they called")
+    calls = side.calls
+    m.update(calls.call(args, kwargs))
+    try:
+        side.channel.send(m)
         while True:
-            m = channel.receive()
+            m = side.channel.receive()
             if m is None:
                 raise Gone()
-            if m["op"] == "return":
-                return codec.decode(m["value"])
-            if m["op"] == "raise":
-                raise Errors.make(m["exception"], codec)
-            self.side.handle(m)
+            if m["op"] in ("return", "raise"):
+                break
+            side.handle(m)
+        values = calls.answered(m)
+    finally:
+        calls.close()
+    if m["op"] == "raise":
+        raise Errors.make(m["exception"], side.data)
+    return values[0]
+
+
+class _Object:
+    """An object of the check: see assay_lent for what it answers."""
+
+    def __init__(self, side, ref):
+        object.__setattr__(self, "side", side)
+        object.__setattr__(self, "ref", ref)
+
+    def __getattribute__(self, name):
+        if name[:2] == "__":
+            return object.__getattribute__(self, name)
+        return _do(self, "get", name)
+
+    def __setattr__(self, name, value):
+        _do(self, "set", name, value)
+
+    def __iter__(self):
+        return _do(self, "iter")
+
+    def __next__(self):
+        found = _do(self, "next")
+        if not found:
+            raise StopIteration
+        return found[0]
+
+    def __exit__(self, kind, e, tb):
+        return _do(self, "exit", e)
+
+    def __hash__(self):
+        return hash(object.__getattribute__(self, "ref"))
+
+
+class _Callable(_Object):
+    """An object of the check that can be called."""
+
+    def __call__(self, *args, **kwargs):
+        get = object.__getattribute__
+        return _ask(get(self, "side"), {"op": "call", "ref": get(self, "ref")}, args, kwargs)
+
+
+def _do(value, name, *args):
+    get = object.__getattribute__
+    return _ask(get(value, "side"), {"op": "call", "ref": get(value, "ref"), "do": name}, args, {})
+
+
+def _define():
+    for name in "len bool str repr getitem setitem delitem contains enter eq lt add".split():
+        setattr(_Object, "__%s__" % name, lambda self, *args, name=name: _do(self, name, *args))
+
+
+_define()
 
 
 def _plain(kind, name):
@@ -409,13 +552,25 @@ def _copy(x, deep=False):
     return copy.deepcopy(x) if deep else copy.copy(x)
 
 
+def _signature(f):
+    """The parameters of a function: name, kind, whether there is a default, and its text or value."""
+    import inspect
+
+    out = []
+    for p in inspect.signature(f).parameters.values():
+        has = p.default is not p.empty
+        value = p.default if type(p.default) in (int, float, str, bool, type(None), list, tuple, dict) else show(p.default)
+        out.append([p.name, int(p.kind), has, value if has else None])
+    return out
+
+
 SPECIAL = {
     "len": len, "iter": iter, "bool": bool, "str": str, "repr": repr, "int": int, "float": float, "abs": abs,
     "round": round, "neg": lambda x: -x, "pos": lambda x: +x, "invert": lambda x: ~x, "index": lambda x: x.__index__(),
     "getitem": lambda x, k: x[k], "setitem": lambda x, k, v: x.__setitem__(k, v), "delitem": lambda x, k: x.__delitem__(k),
     "copy": _copy, "deepcopy": lambda x: _copy(x, True),
     "enter": lambda x: type(x).__enter__(x), "exit": lambda x: type(x).__exit__(x, None, None, None),
-    "reversed": reversed, "dir": dir,
+    "signature": lambda f: _signature(f), "reversed": reversed, "dir": dir, "aiter": lambda x: type(x).__aiter__(x),
     "eq": lambda x, y: bool(x == y), "lt": lambda x, y: bool(x < y), "le": lambda x, y: bool(x <= y),
     "gt": lambda x, y: bool(x > y), "ge": lambda x, y: bool(x >= y),
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "matmul": lambda x, y: x @ y,
@@ -471,7 +626,7 @@ def warm_up():
     load = {"op": "load", "code": SAMPLE, "setup": SAMPLE, "function": "f", "by_reference": True, "link": link.fileno()}
     Channel(worker.fileno()).send(load)
     for args in [[1, 2], 1], [[1.5, {"$tuple": ["a"]}], {"b": None}]:
-        Channel(check.fileno()).send({"op": "call", "ref": 0, "args": args, "kwargs": {}})
+        Channel(check.fileno()).send({"op": "call", "ref": 0, "at": 0, "args": args, "kwargs": {}})
     check.shutdown(_socket.SHUT_WR)
     solution(ours.fileno())
     for end in worker, ours, check, link:

@@ -144,9 +144,13 @@ class Codec:
         self.shared = {} if shared is None else shared  # classes of the setup, by name: instances cross by value
 
     def encode(self, value):
+        self.begin()
+        return self._encode(value, 0, set())
+
+    def begin(self):
+        """Reset the limits of a message."""
         self.left = MAX_NODES
         self.room = MAX_FRAME - (64 << 10)
-        return self._encode(value, 0, set())
 
     def _encode(self, value, depth, inside):
         kind = type(value)
@@ -165,11 +169,17 @@ class Codec:
             return value if value - value == 0 else {"$float": repr(value)}
         if kind is str:
             return self._text(value)
-        if kind is bytes or kind is bytearray:
-            self._spend(len(value) * 4 // 3)
-            return {"$" + kind.__name__: base64.b64encode(value).decode()}
+        if kind is bytes:
+            return self._bytes(value)
         if kind is complex:
             return {"$complex": [self._encode(v, depth, inside) for v in (value.real, value.imag)]}
+        return self._compound(value, kind, depth, inside)
+
+    def _bytes(self, value):
+        self._spend(len(value) * 4 // 3)
+        return {"$" + type(value).__name__: base64.b64encode(value).decode()}
+
+    def _compound(self, value, kind, depth, inside):
         if id(value) in inside:
             return {"$other": [kind.__name__, "a %s that contains itself" % kind.__name__]}
         if depth > MAX_DEPTH:
@@ -187,6 +197,8 @@ class Codec:
             return {"$" + kind.__name__: [self._encode(v, depth, inside) for v in value]}
         if kind is dict:
             return self._dict(value, depth, inside)
+        if kind is bytearray:
+            return self._bytes(value)
         module, name = getattr(kind, "__module__", ""), kind.__name__
         if self.shared.get(name) is kind and is_record(kind):
             return {"$obj": [name, self._fields(value, kind, depth, inside)]}
@@ -247,16 +259,19 @@ class Codec:
         return {"$dict": [[self._encode(k, depth, inside), self._encode(v, depth, inside)] for k, v in items]}
 
     def decode(self, j):
+        return self._decode(j)
+
+    def _decode(self, j):
         kind = type(j)
         if kind is list:
-            return [self.decode(v) for v in j]
+            return [self._decode(v) for v in j]
         if kind is not dict:
             return j
         if len(j) == 1:
             ((tag, v),) = j.items()
             if tag[:1] == "$":
                 return self._tagged(tag[1:], v)
-        return {k: self.decode(v) for k, v in j.items()}
+        return {k: self._decode(v) for k, v in j.items()}
 
     def decode_all(self, values):
         """Values by name."""
@@ -264,23 +279,23 @@ class Codec:
 
     def _tagged(self, tag, v):
         if tag in ("tuple", "set", "frozenset"):
-            return getattr(builtins, tag)([self.decode(x) for x in v])
+            return getattr(builtins, tag)([self._decode(x) for x in v])
         if tag == "dict":
-            return {self.decode(k): self.decode(x) for k, x in v}
+            return {self._decode(k): self._decode(x) for k, x in v}
         if tag == "int":
             return int(v, 0)
         if tag == "float":
             return float(v)
         if tag == "complex":
-            return complex(*[float(self.decode(x)) for x in v])
+            return complex(*[float(self._decode(x)) for x in v])
         if tag == "str":
             return base64.b64decode(v).decode("utf-8", "surrogatepass")
         if tag in ("bytes", "bytearray"):
             return getattr(builtins, tag)(base64.b64decode(v))
         if tag == "std" and type(v[0]) is str and v[0] in STANDARD:
-            return self._standard(v[0], [self.inner.decode(x) for x in v[1]])
+            return self._standard(v[0], [self.inner._decode(x) for x in v[1]])
         if tag == "view" and v[0] in VIEWS:
-            return _view(v[0], [self.decode(x) for x in v[1]])
+            return _view(v[0], [self._decode(x) for x in v[1]])
         if tag == "ndarray":
             return _array(*v)
         if tag == "obj":
@@ -306,7 +321,7 @@ class Codec:
             raise ValueError("a class that does not cross")
         if is_enum(kind):
             return kind.__members__[fields]
-        fields = [(k, self.inner.decode(x)) for k, x in fields]
+        fields = [(k, self.inner._decode(x)) for k, x in fields]
         if issubclass(kind, tuple):
             if tuple(k for k, _ in fields) != kind._fields:
                 raise ValueError("not the fields of its class")

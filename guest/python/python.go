@@ -21,12 +21,15 @@ func Services() map[string]Service {
 	code := [2]string{"assay_code", string(Code)}
 	wire, proxy, fault := [2]string{"assay_wire", string(Wire)}, [2]string{"assay_proxy", string(Proxy)}, [2]string{"assay_fault", string(Fault)}
 	suite, imports := [2]string{"assay_suite", string(Suite)}, [2]string{"assay_imports", string(Imports)}
+	graph, lent := [2]string{"assay_graph", string(Graph)}, [2]string{"assay_lent", string(Lent)}
+	apart := [2]string{"assay_apart", string(Apart)}
+	async := [2]string{"assay_async", string(Async)}
 	output, shell := [2]string{"assay_output", string(Output)}, [2]string{"assay_shell", string(Shell)}
 	return map[string]Service{
-		"solution": {"assay_solution", "solution", [][2]string{imports, wire, code, {"assay_solution", string(Solution)}}},
-		"check":    {"assay_check", "check", [][2]string{wire, code, proxy, fault, suite, {"assay_check", string(Check)}}},
+		"solution": {"assay_solution", "solution", [][2]string{imports, wire, code, graph, apart, {"assay_solution", string(Solution)}}},
+		"check":    {"assay_check", "check", [][2]string{wire, code, graph, apart, lent, proxy, fault, suite, async, {"assay_check", string(Check)}}},
 		"shared": {"assay_shared", "shared", [][2]string{
-			imports, wire, code, proxy, fault, suite, {"assay_solution", string(Solution)}, {"assay_check", string(Check)}, {"assay_shared", string(Shared)},
+			imports, wire, code, graph, apart, lent, proxy, fault, suite, async, {"assay_solution", string(Solution)}, {"assay_check", string(Check)}, {"assay_shared", string(Shared)},
 		}},
 		"session": {"_assay_session", "serve", [][2]string{imports, output, shell, wire, {"_assay_session", string(Session)}}},
 	}
@@ -78,6 +81,26 @@ var Solution []byte
 //
 //go:embed assay_check.py
 var Check []byte
+
+// Graph keeps the identity of objects between both ends: the module assay_graph.
+//
+//go:embed assay_graph.py
+var Graph []byte
+
+// Lent is what a solution may do with objects of the check: the module assay_lent.
+//
+//go:embed assay_lent.py
+var Lent []byte
+
+// Async runs coroutines of a solution in the loop of its check: the module assay_async.
+//
+//go:embed assay_async.py
+var Async []byte
+
+// Apart finds what in a check needs the solution's process: the module assay_apart.
+//
+//go:embed assay_apart.py
+var Apart []byte
 
 // Shared is a check and its solution in one process: the module assay_shared.
 //

@@ -28,6 +28,7 @@ const (
 var larger = map[string]string{
 	"pkg/job/decode.go":                       "one table: how each field is decoded, and what is said where that fails",
 	"guest/python/assay_check.py":             "the program of a check's sandbox, in one file as it is embedded",
+	"guest/python/assay_graph.py":             "both directions of one encoding, side by side",
 	"guest/python/assay_solution.py":          "the program of a solution's sandbox, in one file as it is embedded",
 	"guest/python/assay_wire.py":              "both ends of one encoding, side by side",
 	"guest/python/harness.py":                 "the program of a snippet's sandbox, in one file as it is embedded",

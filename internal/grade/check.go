@@ -288,6 +288,8 @@ func checkMessage(function string, v *verdict, stage string) string {
 	switch {
 	case stage == "setup":
 		return "setup of the tests raised " + e.String()
+	case v.Own && (v.Type == "NeedsOneProcess" || v.Type == "CannotPass"):
+		return v.Message
 	case v.Refused != "":
 		return function + v.Call + " " + oneLine(v.Refused)
 	case v.BySolution:

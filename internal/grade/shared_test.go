@@ -61,7 +61,7 @@ func TestSharedProcess(t *testing.T) {
 	t.Run("it hangs", func(t *testing.T) {
 		t.Parallel()
 		r := runTests(t, &job.Tests{Code: "def f(x):\n    while x == 2: pass\n    return x\n", Function: "f", Process: job.Shared,
-			Check: "def test_a(): assert f(1) == 1\ndef test_b(): f(2)\ndef test_c(): f(3)\n"}, func(p *policy.Policy) { p.Wall = job.Duration(2 * time.Second) })
+			Check: "def test_a(): assert f(1) == 1\ndef test_b(): f(2)\ndef test_c(): f(3)\n"}, func(p *policy.Policy) { p.Wall = job.Duration(8 * time.Second) })
 		if r.Tests.Passed != 1 || r.Tests.Total != 3 || r.Tests.Cases[1].Outcome != job.TimedOut {
 			t.Errorf("%+v", r.Tests)
 		}

@@ -11,12 +11,15 @@ Standard library only, for Python 3.8 and later.
 
 import os
 
+MARK = "ASSAY_SCRIPT"  # a variable that all processes of a script inherit
+ROUNDS = 20  # how often processes are looked for that were started while others were killed
+SIGKILL, SIGSTOP = 9, 19
 MAX_STATE = 8 << 20  # what is more is not kept
 
 # Those that bash makes itself. The rest of BASH_ is its own, too.
 OWN = (
     "BASH*|COMP_*|COPROC|DIRSTACK|EPOCH*|EUID|FUNCNAME|GROUPS|HISTCMD|HOSTNAME|HOSTTYPE|LINENO|MACHTYPE|OLDPWD|OPTARG|OPTIND|OSTYPE|"
-    "PIPESTATUS|PPID|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_|_assay_name"
+    "ASSAY_SCRIPT|PIPESTATUS|PPID|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_|_assay_name"
 )
 
 # What bash reads first: the script itself begins at its own first line, as messages count them.
@@ -32,6 +35,7 @@ declare -f; shopt -p; alias -p; echo _assay_options; } >&%(state)d; pwd >&%(plac
 class Shell:
     def __init__(self):
         self.directory, self.environment = None, None
+        self.scripts = 0
         self.state = b""
 
     def start(self, command):
@@ -44,6 +48,8 @@ class Shell:
             with open(os.dup(fds["begin"]), "wb") as f:
                 f.write((BEGIN % dict(fds, own=OWN)).encode() + self.state)
             env = dict(os.environ if self.environment is None else self.environment)
+            self.scripts += 1
+            env[MARK] = str(self.scripts)
             env["BASH_ENV"] = "/proc/self/fd/%d" % fds["begin"]
             p = subprocess.Popen(
                 ["bash", "-c", command], env=env, cwd=self.directory, pass_fds=tuple(fds.values()), stdin=subprocess.DEVNULL, start_new_session=True
@@ -54,6 +60,20 @@ class Shell:
         finally:
             os.close(fds["begin"])
         return p, files
+
+    def kill(self, p):
+        """Kill a script and all that it started, whatever session or parent they have by now."""
+        mark = ("%s=%d" % (MARK, self.scripts)).encode()
+        for _ in range(ROUNDS):
+            found = _marked(mark, p.pid)
+            for number in SIGSTOP, SIGKILL:  # first, so that none starts another meanwhile
+                for pid in found:
+                    try:
+                        os.kill(pid, number)
+                    except OSError:
+                        pass
+            if not found:
+                break
 
     def end(self, files, whole=True):
         """Take over what a script has left in its files, if it came to its end."""
@@ -69,8 +89,36 @@ class Shell:
         self.directory = os.fsdecode(directory)
         pairs = [e.partition(b"=") for e in rest.split(b"\0") if b"=" in e]
         self.environment = {os.fsdecode(k): os.fsdecode(v) for k, _, v in pairs}
+        self.environment.pop(MARK, None)
         if state is not None:
             self.state = state
+
+
+def _marked(mark, leader):
+    """The leader, the processes that have the mark, and all their descendants, as far as they live."""
+    own, found, children, dead = os.getpid(), [], {}, set()
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        pid, environment = int(name), b""
+        try:
+            with open("/proc/%s/stat" % name) as f:
+                state, parent = f.read().rpartition(")")[2].split()[:2]
+        except (OSError, ValueError):
+            continue
+        try:
+            with open("/proc/%s/environ" % name, "rb") as f:
+                environment = f.read()
+        except OSError:
+            pass  # of another program's user, or over
+        children.setdefault(int(parent), []).append(pid)
+        if state in "ZX":
+            dead.add(pid)
+        elif pid != own and (pid == leader or mark in environment.split(b"\0")):
+            found.append(pid)
+    for pid in found:
+        found.extend(child for child in children.get(pid, ()) if child != own and child not in found)
+    return [pid for pid in found if pid not in dead]
 
 
 def _read(fd):

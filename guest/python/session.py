@@ -261,7 +261,7 @@ class Session:
             with self.guard:
                 self.running = None
             if "interrupted" in answer and p is not None:
-                harness._guard(os.killpg, p.pid, 9)
+                harness._guard(self.shell.kill, p)
                 harness._guard(p.wait)
             self.shell.end(files, "code" in answer)
         answer["wall_ms"] = (time.perf_counter() - began) * 1000

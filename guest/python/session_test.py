@@ -100,6 +100,45 @@ class Live:
         return value["json"] if "json" in value else value["repr"]
 
 
+class Shell(unittest.TestCase):
+    """A script that is interrupted leaves no process, and scripts before it keep theirs."""
+
+    def sleeping(self, kill=()):
+        """The first digits of the sleeps of this test that live."""
+        found = set()
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/cmdline" % name) as f:
+                    argv = f.read().split("\0")
+            except OSError:
+                continue
+            if argv[0] == "sleep" and argv[1].endswith(".%d" % os.getpid()):
+                found.add(argv[1][:4])
+                if argv[1][:4] in kill:
+                    os.kill(int(name), 9)
+        return found
+
+    def test_interrupt_kills_all(self):
+        shell = {"stdout": LIMIT, "stderr": LIMIT}
+        daemon = "import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); os.execvp('sleep', ['sleep', '3118.N'])"
+        for started in (
+            "sleep 3111.N & sleep 3112.N",
+            "setsid sleep 3113.N & sleep 3114.N",
+            "(setsid bash -c 'sleep 3115.N & sleep 3116.N' &) ; sleep 3117.N",
+            'python3 -c "%s"; sleep 3119.N' % daemon,
+            "(nohup setsid sleep 3120.N >/dev/null 2>&1 </dev/null &); exec sleep 3121.N",
+            "trap '' TERM INT; setsid env -i sleep 3122.N & sleep 3123.N",
+        ):
+            with self.subTest(started), Live() as s:
+                command = "setsid sleep 3199.N >/dev/null 2>&1 & x=5; export y=6".replace("N", str(os.getpid()))
+                self.assertEqual(s.ask("shell", command=command, **shell)["code"], 0)
+                answer = s.ask("shell", command=started.replace("N", str(os.getpid())), interrupt=0.7, **shell)
+                self.assertTrue(answer.get("interrupted"), answer)
+                self.assertEqual(self.sleeping(kill=["3199"]), {"3199"})
+                answer = s.ask("shell", command="echo $x$y", **shell)
+                self.assertEqual("".join(t for name, t in answer["output"] + answer["tail"]), "56\n", answer)
+
+
 class Forks(unittest.TestCase):
     """A process that a snippet forks never answers for its session."""
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .process import Process, kill_tree
+from .process import MARK, Process
 
 INLINE = 16 << 10
 """Most bytes of a file, or of a stream, that an answer has itself: the value of an execution has 64 KiB of JSON."""
@@ -113,12 +113,12 @@ class Keeper:
                 os.lseek(given, 0, os.SEEK_SET)
             popen = subprocess.Popen(
                 op["argv"], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-                cwd=directory(op["cwd"]), env={**os.environ, **op["env"]}, start_new_session=True,
+                cwd=directory(op["cwd"]), env={**os.environ, **op["env"], MARK: op["id"]}, start_new_session=True,
             )  # fmt: skip
         finally:
             if given is not None:
                 os.close(given)
-        self.processes[op["id"]] = Process(popen, op["most"], op["keeps"], op["timeout"])
+        self.processes[op["id"]] = Process(popen, op["most"], op["keeps"], op["timeout"], op["id"])
 
     def do_wait(self, op: dict[str, Any]) -> dict[str, Any]:
         """Waits until one of ids has ended, or one of readable has written something or has ended.
@@ -220,7 +220,7 @@ class Keeper:
                 if len(self.unwanted) > 1000:
                     self.unwanted.popitem(last=False)
             elif p.code is None:
-                kill_tree(p.popen.pid)
+                p.kill()
         poke(self.wake)
         return {}
 

@@ -9,6 +9,12 @@ import time
 from typing import Any
 
 PIECE = 64 << 10
+MARK = "ASSAY_EXECUTION"
+"""Variable that all processes of one execution inherit, also those that leave its session and its tree."""
+
+ROUNDS = 20
+"""How often processes are looked for that were started while others were killed."""
+
 LAST_WORDS = 0.25
 """Seconds for which output is waited for after a process has ended, while others still have its pipes."""
 
@@ -57,10 +63,14 @@ class Output:
 class Process:
     """A process and its pipes."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], most: int, keeps: bool, timeout: float | None) -> None:
+    def __init__(
+        self, popen: subprocess.Popen[bytes], most: int, keeps: bool, timeout: float | None, mark: str
+    ) -> None:
         assert popen.stdout
         assert popen.stderr
         self.popen = popen
+        self.mark = f"{MARK}={mark}".encode()
+        self.pipes = {pipe_of(popen.stdout.fileno()), pipe_of(popen.stderr.fileno())}
         self.out, self.err = Output(popen.stdout.fileno(), most, keeps), Output(popen.stderr.fileno(), most, keeps)
         self.began = time.monotonic()
         self.deadline = None if timeout is None else self.began + timeout
@@ -84,9 +94,9 @@ class Process:
         if self.code is None:
             if self.deadline is not None and now >= self.deadline:
                 self.timed_out, self.deadline = True, None
-                kill_tree(self.popen.pid)
+                self.kill()
             elif (self.out.cut or self.err.cut) and not self.forgotten:
-                kill_tree(self.popen.pid)
+                self.kill()
         elif not self.ended:
             if self.pidfd is not None:
                 os.close(self.pidfd)
@@ -97,6 +107,68 @@ class Process:
             self.ended = not (self.out.wanted or self.err.wanted) or now - self.exited >= LAST_WORDS
             if self.ended:
                 self.close_stdin()
+
+    def kill(self) -> None:
+        """Kills the process and all that it started, whatever session or parent they have by now."""
+        leader = self.popen.pid if self.code is None else None
+        if leader is not None:
+            signal_group(leader, signal.SIGSTOP)  # so that it starts no more of them
+        for _ in range(ROUNDS):
+            found = self.started(leader)
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in found:
+                    try:
+                        os.kill(pid, number)
+                    except OSError:
+                        pass
+            if not found:
+                break
+        if leader is not None:
+            signal_group(leader, signal.SIGKILL)
+
+    def started(self, leader: int | None) -> list[int]:
+        """The living processes of this execution: the leader, those with its mark or pipes, and their descendants."""
+        own = {os.getpid()}
+        children: dict[int, list[int]] = {}
+        dead: set[int] = set()
+        found: list[int] = []
+        for name in os.listdir("/proc"):
+            if not name.isdigit():
+                continue
+            try:
+                with open(f"/proc/{name}/stat") as f:
+                    state, parent = f.read().rpartition(")")[2].split()[:2]
+            except (OSError, ValueError):
+                continue
+            pid = int(name)
+            children.setdefault(int(parent), []).append(pid)
+            if state in "ZX":
+                dead.add(pid)
+            elif pid not in own and (pid == leader or self.marked(name)):
+                found.append(pid)
+        seen = set(found)
+        for pid in found:
+            for child in children.get(pid, ()):
+                if child not in seen and child not in own:
+                    seen.add(child)
+                    found.append(child)
+        return [pid for pid in found if pid not in dead]
+
+    def marked(self, pid: str) -> bool:
+        """Whether a process has the mark of this execution, or writes to its pipes."""
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                if self.mark in f.read().split(b"\0"):
+                    return True
+        except OSError:
+            pass
+        for fd in ("1", "2"):
+            try:
+                if os.readlink(f"/proc/{pid}/fd/{fd}") in self.pipes:
+                    return True
+            except OSError:
+                pass
+        return False
 
     def feed(self) -> None:
         """Writes to its stdin what is queued."""
@@ -149,15 +221,9 @@ def open_pidfd(pid: int) -> int | None:
         return None
 
 
-def kill_tree(pid: int) -> None:
-    """Kills the group of a process that has not been waited for, and all its descendants."""
-    signal_group(pid, signal.SIGSTOP)  # so that it starts no more of them
-    for p in descendants(pid):
-        try:
-            os.kill(p, signal.SIGKILL)
-        except OSError:
-            pass
-    signal_group(pid, signal.SIGKILL)
+def pipe_of(fd: int) -> str:
+    """How /proc names the pipe of a descriptor."""
+    return f"pipe:[{os.fstat(fd).st_ino}]"
 
 
 def signal_group(pid: int, number: int) -> None:
@@ -165,19 +231,3 @@ def signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
     except OSError:
         pass
-
-
-def descendants(pid: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat") as f:
-                    parent = int(f.read().rpartition(")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(name))
-    found = [pid]
-    for p in found:
-        found.extend(children.get(p, ()))
-    return found

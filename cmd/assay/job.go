@@ -155,8 +155,8 @@ func (a *app) printStreams(api *client.Client, id job.ID, step int, stdout, stde
 // printOutput prints what a result has of an output, or what is kept beside it.
 func (a *app) printOutput(api *client.Client, id job.ID, stream string, step int, o job.Output, to io.Writer) error {
 	if o.Stored == nil {
-		fmt.Fprint(to, o.Text)
-		return nil
+		_, err := to.Write(o.Exact())
+		return err
 	}
 	body, err := api.Output(a.ctx, id, stream, step)
 	if err != nil {

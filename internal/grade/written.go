@@ -32,10 +32,10 @@ func (w *written) add(r *runtime.Report) {
 func (s *stream) add(o job.Output) {
 	before := s.kept.Total()
 	if o.Spill != nil {
-		_, _ = io.Copy(s.kept, o.Spill.Open()) // neither side fails
+		_, _ = io.Copy(s.kept, o.Spill.Exact()) // neither side fails
 		_ = o.Spill.Close()
 	} else {
-		_, _ = s.kept.Write([]byte(o.Text))
+		_, _ = s.kept.Write(o.Exact())
 	}
 	s.bytes += o.Bytes
 	if o.Truncated {

@@ -15,9 +15,9 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// getOutput serves all of what was kept of one output of a finished job, or ranges of it,
-// be it in the result or beside it. It is text of a stranger's: a browser must not take it
-// for anything else.
+// getOutput serves the exact bytes that were kept of one output of a finished job, or ranges of
+// them, from the result or the object store. A program wrote them, so the headers keep
+// a browser from running them.
 func (s *Server) getOutput(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
@@ -34,12 +34,15 @@ func (s *Server) getOutput(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
+	if o.Binary {
+		h.Set("Content-Type", "application/octet-stream")
+	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	slow := web.Patient(w)
 	defer slow.Done()
 	if o.Stored == nil {
-		http.ServeContent(slow, r, "", time.Time{}, bytes.NewReader([]byte(o.Text)))
+		http.ServeContent(slow, r, "", time.Time{}, bytes.NewReader(o.Exact()))
 		return nil
 	}
 	body, err := s.files.OpenOutput(r.Context(), web.Tenant(r), id, stream, int(step), o.Stored)

@@ -102,6 +102,26 @@ func TestOutputsAreReadByRange(t *testing.T) {
 	f.want(http.StatusNotFound, nil, "GET", "/v1/jobs/"+string(job.NewID())+"/output/stdout", "")
 }
 
+// An output that is not text is served as its bytes, also from the object store.
+func TestBinaryOutputs(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	const bytes = "\x00a\xf0\xff\r\n\xed\xa0\x80"
+	id := f.outputs(func(_ store.Claimed, put func(string, int, string) *job.StoredOutput, r *job.Result) {
+		r.Stdout = job.Output{Text: strings.ToValidUTF8(bytes, "\ufffd"), Bytes: int64(len(bytes)), Binary: true, Base64: []byte(bytes)}
+		r.Stderr = job.Output{Text: "\ufffd", Bytes: int64(len(bytes)), Binary: true, Stored: put("stderr", object.WholeOutput, bytes)}
+	})
+	for _, stream := range []string{"stdout", "stderr"} {
+		resp, body := f.do("GET", "/v1/jobs/"+string(id)+"/output/"+stream, "")
+		if resp.StatusCode != http.StatusOK || body != bytes || resp.Header.Get("Content-Type") != "application/octet-stream" || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d, %q, %v", stream, resp.StatusCode, body, resp.Header)
+		}
+		if resp, body := f.do("GET", "/v1/jobs/"+string(id)+"/output/"+stream, "", "Range", "bytes=2-3"); resp.StatusCode != http.StatusPartialContent || body != bytes[2:4] {
+			t.Errorf("%s: %d, %q", stream, resp.StatusCode, body)
+		}
+	}
+}
+
 // A worker that lies about where an output is, or what, gets nobody to read anything else.
 func TestOutputsOfAForgedRecord(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -57,7 +58,7 @@ func outputsSize(res *job.Result) (n int) {
 			n += 6 * int(min(o.Bytes, int64(policy.MaxOutput))) // no byte takes more
 			continue
 		}
-		n += job.EncodedSize(o.Text)
+		n += job.EncodedSize(o.Text) + base64.StdEncoding.EncodedLen(len(o.Base64))
 	}
 	for _, c := range res.Output {
 		n += job.EncodedSize(c.Text)

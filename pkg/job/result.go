@@ -58,6 +58,10 @@ type Output struct {
 	Text      string `json:"text"`
 	Bytes     int64  `json:"bytes"` // written by the program, kept or not
 	Truncated bool   `json:"truncated"`
+	// Binary says that the kept bytes are not UTF-8. Base64, or the stored output, has them as they are.
+	Binary bool `json:"binary,omitempty"`
+	// Base64 has the kept bytes of a binary output that is not stored, with the marker if it was cut.
+	Base64 []byte `json:"base64,omitempty"`
 	// Stored is where all of what was kept is, if that is more than MaxInline. Text then
 	// holds the head and the tail of it.
 	Stored *StoredOutput `json:"stored,omitempty"`
@@ -70,8 +74,18 @@ type Output struct {
 type Spill interface {
 	// Open reads the output from its beginning, as Output.Text has it. It may be called again.
 	Open() io.Reader
+	// Exact reads the bytes of the output as they are.
+	Exact() io.Reader
 	// Close removes the file.
 	Close() error
+}
+
+// Exact returns the bytes that a result has of the output: all that was kept, unless it is stored.
+func (o *Output) Exact() []byte {
+	if o.Base64 != nil {
+		return o.Base64
+	}
+	return []byte(o.Text)
 }
 
 // StoredOutput is an output that is kept beside its result.

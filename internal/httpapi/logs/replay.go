@@ -1,12 +1,12 @@
 package logs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
@@ -73,8 +73,9 @@ func (v *viewer) replay(ctx context.Context, lease job.Lease) error {
 
 // rest tells what the viewer has not seen of one output.
 func (v *viewer) rest(ctx context.Context, stream string, step int, at *int64, o job.Output) error {
-	var text io.ReadSeeker = strings.NewReader(o.Text)
-	size := int64(len(o.Text))
+	exact := o.Exact()
+	var text io.ReadSeeker = bytes.NewReader(exact)
+	size := int64(len(exact))
 	if o.Stored != nil {
 		body, err := v.Files.OpenOutput(ctx, v.tenant, v.id, stream, step, o.Stored)
 		if err != nil {

@@ -1,9 +1,12 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +60,7 @@ func (s *Store) Outputs(ctx context.Context, o Owner, res *job.Result) (out Outp
 
 // output stores one output, unless it is small.
 func (s *Store) output(ctx context.Context, o Owner, text *job.Output, stream string, step, edge int, out *Outputs) error {
-	if text.Spill == nil && (6*len(text.Text) < int(job.MaxInline) || job.EncodedSize(text.Text) <= int(job.MaxInline)) { // no byte takes more than 6
+	if text.Spill == nil && fitsInline(text) {
 		return nil
 	}
 	began := time.Now()
@@ -78,16 +81,22 @@ func (s *Store) output(ctx context.Context, o Owner, text *job.Output, stream st
 	}
 	out.N, out.Bytes, out.Took = out.N+1, out.Bytes+info.Bytes, out.Took+time.Since(began)
 	text.Stored = &job.StoredOutput{Bytes: info.Bytes, SHA256: info.SHA256, Object: key}
-	text.Text, text.Spill = ends.text(edge), nil
+	text.Text, text.Spill, text.Base64 = ends.text(edge), nil, nil
 	return nil
 }
 
-// open reads the whole of an output.
+// fitsInline reports whether a result has room for an output.
+func fitsInline(o *job.Output) bool {
+	exact := base64.StdEncoding.EncodedLen(len(o.Base64))
+	return 6*len(o.Text)+exact < int(job.MaxInline) || job.EncodedSize(o.Text)+exact <= int(job.MaxInline) // no byte takes more than 6
+}
+
+// open reads the bytes of a whole output.
 func open(o *job.Output) io.Reader {
 	if o.Spill != nil {
-		return o.Spill.Open()
+		return o.Spill.Exact()
 	}
-	return strings.NewReader(o.Text)
+	return bytes.NewReader(o.Exact())
 }
 
 // edges keeps the first and the last Edge bytes of a text that passes.
@@ -114,12 +123,14 @@ func (e *edges) Write(p []byte) (int, error) {
 
 // text returns the two ends of the text, with a marker between.
 func (e *edges) text(edge int) string {
-	head, tail := string(e.head), string(e.tail)
-	if int64(len(head)+len(tail)) == e.total {
-		return job.Edges(head+tail, edge, elsewhere)
+	if int64(len(e.head)+len(e.tail)) == e.total {
+		return job.Edges(valid(slices.Concat(e.head, e.tail)), edge, elsewhere)
 	}
-	return job.EdgesOf(head, tail, e.total, edge, elsewhere)
+	return job.EdgesOf(valid(e.head), valid(e.tail), e.total, edge, elsewhere)
 }
+
+// valid replaces what is not UTF-8. Bytes of a rune that the end of an edge cuts are for job.EdgesOf to drop.
+func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
 // elsewhere says where the rest of a stored output is.
 const elsewhere = "in the stored output only"

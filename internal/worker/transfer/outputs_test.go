@@ -1,9 +1,11 @@
 package transfer
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 	"testing/synctest"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -26,6 +28,8 @@ func TestWhichOutputsAreStored(t *testing.T) {
 		"too large":         {job.Result{Stdout: large}, 1, true},
 		"large as JSON":     {job.Result{Stderr: output(strings.Repeat("\x01", most/4))}, 1, true},
 		"both and steps":    {job.Result{Stdout: large, Stderr: large, Steps: []job.StepResult{{Stdout: large}, {Stderr: large}}}, 4, true},
+		"binary":            {job.Result{Stdout: job.Output{Text: "\ufffd", Bytes: 1, Binary: true, Base64: []byte("\xff")}}, 0, true},
+		"large as base64":   {job.Result{Stdout: job.Output{Text: "\ufffd", Binary: true, Base64: bytes.Repeat([]byte("\xff"), most)}}, 1, true},
 		"chunks":            {job.Result{Output: []job.Chunk{{Text: strings.Repeat("x", most)}}}, 0, false},
 	} {
 		if c.res.Output == nil {
@@ -43,6 +47,9 @@ func TestWhichOutputsAreStored(t *testing.T) {
 		for _, o := range all {
 			if o.Stored != nil {
 				stored++
+			}
+			if o.Stored != nil && (o.Base64 != nil || o.Binary && o.Stored.Bytes != int64(most) || !utf8.ValidString(o.Text)) {
+				t.Errorf("%s: %d bytes of base64 beside %d bytes that are stored", name, len(o.Base64), o.Stored.Bytes)
 			}
 			if n := job.EncodedSize(o.Text); n > most {
 				t.Errorf("%s: %d bytes inline", name, n)

@@ -174,7 +174,7 @@ func (b *Buffer) From(offset int64, most int) (at int64, data []byte) {
 	return offset, b.bytes(cut(tail, from, min(n, from+most)))
 }
 
-// Output returns the kept bytes as text; bytes that are not UTF-8 are replaced. A cut stream has a
+// Output returns the kept bytes as text; bytes that are not UTF-8 are replaced, and Output.Base64 or Output.Spill has them. A cut stream has a
 // marker line between head and tail. If part of the stream is in a file, the text is its two ends, and
 // Output.Spill reads all of it. The Buffer must not be used afterwards.
 func (b *Buffer) Output() job.Output {
@@ -189,14 +189,17 @@ func (b *Buffer) Output() job.Output {
 		w.head, w.tail = append(head, tail...), nil
 	}
 	if b.kept.file == nil || b.kept.failed {
-		out.Text = w.text()
+		exact := w.bytes()
+		if out.Text = valid(exact); out.Text != string(exact) {
+			out.Binary, out.Base64 = true, exact
+		}
 		return out
 	}
 	all := append(slices.Clone(w.head), w.tail...)
 	ends := &whole{of: b, head: cut(all, 0, b.kept.most/2), tail: cut(all, size(all)-b.kept.most/2, size(all)), cut: w.cut}
 	ends.cut += int64(size(all) - size(ends.head) - size(ends.tail))
 	ends.trim()
-	out.Text, out.Spill = ends.text(), w
+	out.Text, out.Spill, out.Binary = valid(ends.bytes()), w, w.isBinary()
 	return out
 }
 

@@ -29,7 +29,7 @@ func TestOutput(t *testing.T) {
 		{"cut", 10, "0123456789a", job.Output{Text: "01234\n… 1 bytes cut …\n6789a", Bytes: 11, Truncated: true}},
 		{"odd limit", 3, "abcdef", job.Output{Text: "ab\n… 3 bytes cut …\nf", Bytes: 6, Truncated: true}},
 		{"nothing kept", 0, "abc", job.Output{Text: "\n… 3 bytes cut …\n", Bytes: 3, Truncated: true}},
-		{"not UTF-8", 10, "a\xffb", job.Output{Text: "a\uFFFDb", Bytes: 3}},
+		{"not UTF-8", 10, "a\xffb", job.Output{Text: "a\uFFFDb", Bytes: 3, Binary: true, Base64: []byte("a\xffb")}},
 		{"runes are not cut in two", 8, "ééééééé", job.Output{Text: "éé\n… 6 bytes cut …\néé", Bytes: 14, Truncated: true}},
 		{"runes at an odd place", 8, "xéééééé", job.Output{Text: "xé\n… 6 bytes cut …\néé", Bytes: 13, Truncated: true}},
 	} {

@@ -34,12 +34,48 @@ func (w *whole) trim() {
 // marker stands in the text where the stream was cut.
 func (w *whole) marker() string { return fmt.Sprintf("\n… %d bytes cut …\n", w.cut) }
 
-// text returns all of it; it is in memory.
-func (w *whole) text() string {
+// bytes returns all of it; it is in memory.
+func (w *whole) bytes() []byte {
 	if w.cut == 0 {
-		return valid(w.of.bytes(slices.Concat(w.head, w.tail)))
+		return w.of.bytes(slices.Concat(w.head, w.tail))
 	}
-	return valid(w.of.bytes(w.head)) + w.marker() + valid(w.of.bytes(w.tail))
+	return slices.Concat(w.of.bytes(w.head), []byte(w.marker()), w.of.bytes(w.tail))
+}
+
+// isBinary reports whether any of it is not UTF-8. It reads all of it.
+func (w *whole) isBinary() bool {
+	for _, spans := range [][]span{w.head, w.tail} {
+		if !isText(&spanReader{w.of, slices.Clone(spans)}) {
+			return true
+		}
+	}
+	return false
+}
+
+// isText reports whether r yields valid UTF-8.
+func isText(r io.Reader) bool {
+	buf := make([]byte, textChunk)
+	rest := 0
+	for {
+		n, err := r.Read(buf[rest:])
+		data := buf[:rest+n]
+		if err != nil {
+			return err == io.EOF && utf8.Valid(data)
+		}
+		whole := len(trimEnd(data))
+		if !utf8.Valid(data[:whole]) {
+			return false
+		}
+		rest = copy(buf, data[whole:])
+	}
+}
+
+// Exact implements job.Spill.
+func (w *whole) Exact() io.Reader {
+	if w.cut == 0 {
+		return &spanReader{w.of, slices.Concat(w.head, w.tail)}
+	}
+	return io.MultiReader(&spanReader{w.of, slices.Clone(w.head)}, strings.NewReader(w.marker()), &spanReader{w.of, slices.Clone(w.tail)})
 }
 
 func valid(b []byte) string { return strings.ToValidUTF8(string(b), string(utf8.RuneError)) }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,10 +61,26 @@ class Ended:
         return self.part("stderr").get("text", "")
 
     @property
+    def stdout_bytes(self) -> bytes:
+        """The bytes of stdout, also where they are not UTF-8; of a long output, its head and its tail as text."""
+        return exact(self.part("stdout"))
+
+    @property
+    def stderr_bytes(self) -> bytes:
+        """The bytes of stderr; as stdout_bytes."""
+        return exact(self.part("stderr"))
+
+    @property
     def value(self) -> Any:
         """Value of the code's last expression; its repr, if the value is of a type that cannot cross (see
         docs/grading.md). None if there is none."""
         return shown(self.raw.get("value"))
+
+
+def exact(output: Mapping[str, Any]) -> bytes:
+    """The bytes of an output of the API."""
+    data = output.get("base64")
+    return output.get("text", "").encode("utf-8", "replace") if data is None else base64.b64decode(data)
 
 
 def shown(value: Mapping[str, Any] | None) -> Any:

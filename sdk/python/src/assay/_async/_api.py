@@ -844,8 +844,9 @@ class AsyncAPI:
     ) -> Answer:
         """What a finished job wrote to a stream.
 
-        All of what its policy kept, whether it is in the result or, above 256 KiB of JSON, beside it (`stored`); or
-        the ranges of bytes that are asked for.
+        All bytes that its policy kept, as the program wrote them, from the result or, above 256 KiB of JSON, from the
+        object store (`stored`); or the requested ranges. Of a `binary` output the media type is application/octet-
+        stream.
 
         Args:
             step: Number of a step, from 0; without it, the program as a whole.

@@ -1495,12 +1495,17 @@ class Output(Model):
     """A JSON object of the API, Output.
 
     Attributes:
+        base64: The bytes of a binary output that is not stored.
+        binary: The bytes are not UTF-8, so text has U+FFFD in place of some. GET /v1/jobs/{id}/output/{stream}
+            returns them as they are.
         bytes: Written by the program, kept or not.
         stored: Where all of an output is that takes more than 256 KiB of JSON: `GET /v1/jobs/{id}/output/{stream}`.
             Its text has the head and the tail.
         text: Valid UTF-8; when it was cut, head and tail with a marker between.
     """
 
+    base64: str | None = None
+    binary: bool | None = None
     bytes: int
     stored: StoredOutput | None = None
     text: str

@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/assay-run/assay/pkg/job"
+import (
+	"fmt"
+
+	"github.com/assay-run/assay/pkg/job"
+)
 
 // Limits of the stack of a program's main thread.
 const (
@@ -15,6 +19,20 @@ const (
 	// gvisorStack is the most that the kernel of gVisor maps.
 	gvisorStack = 128 * job.MiB
 )
+
+// stackRange refuses a stack that no program can start with or that its memory cannot hold.
+// Apply lowers memory only after this check, so a ceiling never turns a default into an error.
+func stackRange(p *Policy) *job.FieldError {
+	switch {
+	case p.Stack == 0:
+		return nil
+	case p.Stack < MinStack || p.Stack > MaxStack:
+		return &job.FieldError{Field: "stack", Problem: fmt.Sprintf("must be %v to %v, not %v", MinStack, MaxStack, p.Stack)}
+	case p.Stack > p.Memory:
+		return &job.FieldError{Field: "stack", Problem: fmt.Sprintf("%v is above policy.memory, %v: raise that, or lower this", p.Stack, p.Memory)}
+	}
+	return nil
+}
 
 // stackFor returns the stack limit that a program of this kind begins with on h.
 func (p *Policy) stackFor(h Host, u Use) job.Size {

@@ -65,20 +65,6 @@ func between[T cmp.Ordered](field string, low, high T, get func(*Policy) T) func
 	}
 }
 
-// stackRange refuses a stack that no program can start with or that its memory cannot hold.
-// Apply lowers memory only after this check, so a ceiling never turns a default into an error.
-func stackRange(p *Policy) *job.FieldError {
-	switch {
-	case p.Stack == 0:
-		return nil
-	case p.Stack < MinStack || p.Stack > MaxStack:
-		return &job.FieldError{Field: "stack", Problem: fmt.Sprintf("must be %v to %v, not %v", MinStack, MaxStack, p.Stack)}
-	case p.Stack > p.Memory:
-		return &job.FieldError{Field: "stack", Problem: fmt.Sprintf("%v is above policy.memory, %v: raise that, or lower this", p.Stack, p.Memory)}
-	}
-	return nil
-}
-
 func oneOf[T ~string](field string, choices []T, get func(*Policy) T) func(*Policy) *job.FieldError {
 	return func(p *Policy) *job.FieldError {
 		if v := get(p); !slices.Contains(choices, v) {

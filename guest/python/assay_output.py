@@ -13,6 +13,7 @@ import threading
 MOST = 22 << 20  # bytes of JSON of both streams in an answer, whose frame is at most 24 MiB
 STREAMS = (1, "stdout"), (2, "stderr")
 _getpid = os.getpid
+_IOBase = io.IOBase.__base__  # which is no abstract class, and so quick to look for
 
 
 class Raw(io.FileIO):
@@ -73,7 +74,7 @@ def usable(stream):
     if stream is None:
         return False
     try:
-        return not (isinstance(stream, io.IOBase) and stream.closed)
+        return not (isinstance(stream, _IOBase) and stream.closed)
     except ValueError:  # it is detached
         return False
 

@@ -14,17 +14,18 @@ MAX_VALUE = 64 << 10  # bytes of a value's repr or JSON
 MAX_REPR = 2 << 10  # bytes of a variable's repr
 MAX_VARIABLES = 200
 MAX_DEPTH = 40  # of containers in a repr or JSON
-MAX_ROWS = 100  # of a data frame, and columns
-MAX_FIGURES = 20
 
 
-def _value(value):
-    out = {"type": _type(value), "repr": _repr(value, MAX_VALUE)}
+
+def _value(value, looker):
+    """Type, repr and JSON of a value. The looker may fill in the repr later."""
+    out = {"type": _type(value), "repr": ""}
+    looker.repr(value, MAX_VALUE, out)
     text = _guard(_json, value)
     if text is not None and len(text) <= MAX_VALUE:
         out["json"] = _Raw(value)
     elif text is None:
-        tagged = _guard(_tagged, value)
+        tagged = _guard(looker.in_place, lambda: _tagged(value))
         if tagged is not None and len(_dumps(tagged)) <= MAX_VALUE:
             out["tagged"] = tagged
     return out
@@ -179,36 +180,47 @@ def _encodable(text):
     return True
 
 
-def _variables(names, before):
-    """The names that the snippet created or changed."""
+def _variables(names, before, looker):
+    """The names that the snippet created or changed. The looker may fill in their reprs later."""
     out = {}
-    for name, value in sorted((k, v) for k, v in list(names.items()) if isinstance(k, str) and not k.startswith("_")):
-        if isinstance(value, type(sys)):
+    for name, value in sorted(((k, v) for k, v in list(names.items()) if type(k) is str and k[:1] != "_"), key=_first):
+        if issubclass(type(value), type(sys)):
             continue
         if name in before and before[name] == _fingerprint(value):
             continue
         if len(out) >= MAX_VARIABLES:
             break
-        out[_cut(name, 200)] = {"type": _type(value), "repr": _repr(value, MAX_REPR)}
+        shown = out[_cut(name, 200)] = {"type": _type(value), "repr": ""}
+        looker.repr(value, MAX_REPR, shown)
     return out
 
 
+def _first(pair):
+    return pair[0]
+
+
 def _fingerprint(value):
-    """Tells a changed variable from the one that was given."""
-    return (id(value), type(value).__name__, _repr(value, 1 << 20) if type(value) in (list, dict) else None)
+    """Tells a changed variable from the one that was given. It calls no method of the snippet's."""
+    kind = type(value)
+    return (id(value), _qualname(kind), _repr(value, 1 << 20, _identity) if kind is list or kind is dict else None)
 
 
 def _type(value):
-    name = _guard(lambda: type(value).__qualname__)
+    name = _qualname(type(value))
     return _cut(name, 256) if isinstance(name, str) else "?"
 
 
-def _repr(value, limit):
-    """repr(value) of about limit bytes; it never raises."""
+_qualname = type.__dict__["__qualname__"].__get__  # not what a metaclass of the snippet's says
+
+
+def _repr(value, limit, leaf=repr):
+    """repr(value) of about limit bytes; it raises nothing but _Unknown and _Late."""
     out = []
     try:
-        whole = _write_repr(value, out, limit, 0, set())
+        whole = _write_repr(value, out, limit, 0, set(), leaf)
         text = "".join(out)
+    except (_Unknown, _Late):
+        raise
     except BaseException as e:
         return "<repr failed: %s>" % _type(e)
     if not whole or len(text) > limit:
@@ -216,8 +228,8 @@ def _repr(value, limit):
     return _cut(text, limit)
 
 
-def _write_repr(value, out, budget, depth, open_ids):
-    """Append repr(value) to out until budget is used up.
+def _write_repr(value, out, budget, depth, open_ids, leaf):
+    """Append repr(value) to out until budget is used up. leaf is repr for whatever is no container.
 
     Returns whether all of it fitted. Containers are walked here, so that a list
     of a million items costs no more than what is shown of it.
@@ -237,7 +249,7 @@ def _write_repr(value, out, budget, depth, open_ids):
         if id(value) in open_ids:
             out.append({list: "[...]", dict: "{...}"}.get(kind, "(...)"))
             return True
-        text = repr(value)
+        text = leaf(value)
         if not isinstance(text, str):
             raise TypeError("repr")
         out.append(text)
@@ -253,12 +265,12 @@ def _write_repr(value, out, budget, depth, open_ids):
             out.append(", ")
         first = False
         if kind is dict:
-            whole = _write_repr(item[0], out, budget - used, depth + 1, open_ids)
+            whole = _write_repr(item[0], out, budget - used, depth + 1, open_ids, leaf)
             if whole:
                 out.append(": ")
-                whole = _write_repr(item[1], out, budget - used, depth + 1, open_ids)
+                whole = _write_repr(item[1], out, budget - used, depth + 1, open_ids, leaf)
         else:
-            whole = _write_repr(item, out, budget - used, depth + 1, open_ids)
+            whole = _write_repr(item, out, budget - used, depth + 1, open_ids, leaf)
         used += sum(len(x) for x in out[start:])
         if not whole or used > budget:
             whole = False
@@ -269,48 +281,46 @@ def _write_repr(value, out, budget, depth, open_ids):
     return whole
 
 
-# Display
+# Values whose methods are the snippet's: see assay_look.py
 
 
-def _display(value):
-    """What there is to look at: a data frame as a table, and figures that are open.
-
-    Figures are written to the working directory: artifacts, if the policy wants them.
-    """
-    out = _table(value)
-    figures = _figures()
-    if figures:
-        for i, data in enumerate(figures):
-            path = os.path.abspath("figure-%d.png" % (i + 1))
-            with open(path, "wb") as f:
-                f.write(data)
-            out.append({"media_type": "image/png", "path": path})
-    return out
+class _Unknown(BaseException):
+    """A repr may be of any kind."""
 
 
-def _table(value):
-    """The head of a data frame, if value is one."""
-    if not (hasattr(type(value), "to_records") and hasattr(value, "columns")):
-        return []
-    columns = [_cut(str(c), 200) for c in list(value.columns)[:MAX_ROWS]]
-    rows = [[_cut(str(v), 200) for v in row[:MAX_ROWS]] for row in value.head(MAX_ROWS).values.tolist()]
-    return [{"media_type": "application/vnd.assay.table+json", "table": {"columns": columns, "rows": rows, "total": len(value)}}]
+class _Late(BaseException):
+    """The time for a look is up."""
 
 
-def _figures():
-    """The figures that are open, as PNG; then they are not any more."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None:
-        return []
-    import io
+# Types whose repr calls no other; of containers only empty ones are leaves.
+_SIMPLE = frozenset(
+    [type(None), bool, int, float, complex, str, bytes, bytearray, range, type, list, tuple, set, frozenset, dict]
+    + [type(lambda: None), type(len), type(...), type(NotImplemented)]
+)
 
-    out = []
-    for number in pyplot.get_fignums()[:MAX_FIGURES]:
-        f = io.BytesIO()
-        pyplot.figure(number).savefig(f, format="png")
-        out.append(f.getvalue())
-    pyplot.close("all")
-    return out
+
+_HARMLESS = object.__repr__, type.__repr__
+
+
+def _slot(kind, name):
+    """What a class or its bases define for name, without a call of its metaclass."""
+    for base in type.__dict__["__mro__"].__get__(kind):
+        found = type.__dict__["__dict__"].__get__(base).get(name)
+        if found is not None:
+            return found
+    return None
+
+
+def _plain_leaf(value):
+    """repr(value) where that calls nothing of the snippet's; else it raises _Unknown."""
+    kind = type(value)
+    if kind in _SIMPLE or _slot(kind, "__repr__") in _HARMLESS:
+        return repr(value)
+    raise _Unknown
+
+
+def _identity(value):
+    return repr(value) if type(value) in _SIMPLE else object.__repr__(value)
 
 
 # Text

@@ -24,8 +24,11 @@ import sys
 # The worker has the text of it in this place: see python.go. All that sessions and graded
 # solutions have of it is named here, too.
 from assay_values import (  # fmt: skip
-    MAX_VARIABLES, _cut, _cut_middle, _display, _dumps, _faithful, _figures, _fingerprint, _guard, _loads, _repr, _table,
-    _tagged, _value, _variables,
+    MAX_VARIABLES, _cut, _cut_middle, _dumps, _faithful, _fingerprint, _guard, _loads, _repr,
+    _tagged, _type, _value, _variables,
+)
+from assay_look import (  # fmt: skip
+    _display, _figures, _is_plain_error, _Looker, _table,
 )
 
 FILENAME = "<job>"
@@ -58,7 +61,7 @@ def prepare():
     usual = set(names)
     if hasattr(sys.stdout, "reconfigure"):
         # What was printed before a kill must not sit in a buffer.
-        sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+        sys.stdout.reconfigure(line_buffering=True, errors=sys.stdout.errors if _encoded() else "backslashreplace")
     _keep_order()
     order, modules = _order, sys.modules
     lines = _remember_lines()
@@ -71,6 +74,7 @@ def prepare():
         rules = request.get("imports")
         script = request.get("script")
         before = None
+        looker = _Looker(request.get("wall"))
         result = {}
         code = 0
         value = failed = None
@@ -97,22 +101,25 @@ def prepare():
             failed = e
             code = 130 if isinstance(e, KeyboardInterrupt) else 1
         if failed is not None:
-            result["exception"] = _exception(failed)
+            result["exception"] = _exception(failed, looker if getpid() == pid else None)
             if sys.excepthook is sys.__excepthook__:
                 _print_error(result["exception"]["traceback"])
             else:
                 code = _call_hook(failed, result["exception"]["traceback"], code)
             failed = None
-        elif value is not None:
-            result["value"] = _guard(_value, value)
-        if script:
-            pass  # it is judged by its streams and its exit code
+        elif value is not None and getpid() == pid:
+            result["value"] = _guard(_value, value, looker)
+        if script or getpid() != pid:
+            pass  # a script is judged by its streams and its exit code, and a child that the snippet forked by its parent
         elif before is not None or names.keys() != usual:
-            result["variables"] = _guard(_variables, names, before or {}) or {}
-        if value is not None or "matplotlib.pyplot" in modules and not script:
-            shown = _guard(_display, value)
+            result["variables"] = _guard(_variables, names, before or {}, looker) or {}
+        if (value is not None or "matplotlib.pyplot" in modules and not script) and getpid() == pid:
+            shown = _guard(_display, value, looker)
             if shown:
                 result["display"] = shown
+        if looker.later:
+            _flush()
+            looker.finish()
         if len(order) > 1:
             result["order"] = order
         value = None
@@ -137,36 +144,123 @@ def _new_main():
     return module
 
 
-def _execute(code, names, lines, rules=None):
+def _execute(code, names, lines, rules=None, filename=FILENAME, loop=None):
     """Run code in names; the value of a last expression, else None.
 
-    Raises _Violation, before anything runs, if code breaks the rules.
+    Code may await at its top level. Then the event loop that loop returns runs it, or a new one. Raises
+    _Violation, before anything runs, if code breaks the rules.
     """
     if code[:1] == "\ufeff":  # which is no part of a file's text
         code = code[1:]
-    lines.extend(code.splitlines(True))
-    parts = None if rules else _parts(code)
-    if parts:
-        head, last = parts
-        if head:
-            exec(head, names)
-        return eval(last, names)
-    tree = compile(code, FILENAME, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
-    if rules:
-        broken = rules.broken(tree)
-        if broken:
-            raise _Violation(broken)
-        names["__builtins__"] = rules.builtins()
+    text = code.splitlines(True)
+    # It ends lines at a form feed, too, which python does not.
+    lines.extend(text if len(text) == code.count("\n") + (code[-1:] not in ("\n", "")) else _lines(code))
+    parts = None if rules else _parts(code, filename)
+    if not parts:
+        tree = compile(code, filename, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+        if rules:
+            broken = rules.broken(tree)
+            if broken:
+                raise _Violation(broken)
+            names["__builtins__"] = rules.builtins()
+        parts = _halves(tree, filename, code)
+    head, last = parts
+    if ((head.co_flags if head else 0) | (last.co_flags if last else 0)) & CO_COROUTINE:
+        return _await(head, last, names, loop)
+    if head:
+        exec(head, names)
+    return eval(last, names) if last else None
+
+
+CO_COROUTINE = 0x80  # flag of code that awaits
+
+
+def _lines(code):
+    """The lines of code as python counts them."""
+    lines = code.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [line + "\n" for line in lines[:-1]] + lines[-1:]
+
+
+def _halves(tree, filename, code):
+    """The code of tree, and of its last expression if it has one."""
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
         last = _ast.Expression(tree.body.pop().value)
-    flags = 0
-    if tree.body:
-        exec(compile(tree, FILENAME, "exec", dont_inherit=True), names)
-        flags = _future_flags(tree)
-    if last is None:
-        return None
-    return eval(compile(last, FILENAME, "eval", flags=flags, dont_inherit=True), names)
+    future = _future_flags(tree)
+    error = None
+    for flags in 0, getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0):
+        try:
+            head = compile(tree, filename, "exec", flags, dont_inherit=True)
+            return head, last and compile(last, filename, "eval", flags | future, dont_inherit=True)
+        except SyntaxError as e:
+            error = error or e
+            if "await" not in code and "async" not in code:
+                break
+    raise error
+
+
+# Event loops
+
+
+def _await(head, last, names, loop):
+    """Run code that awaits, and return the value of the expression last."""
+    import asyncio
+
+    async def snippet():
+        value = None
+        for code in head, last:
+            if code:
+                value = eval(code, names)
+                if code.co_flags & CO_COROUTINE:
+                    value = await value
+        return value
+
+    run = asyncio.run
+    asyncio.run = nested = _nestable(run)
+    try:
+        if loop is None:
+            return run(snippet())
+        return _run_on(loop(), snippet())
+    finally:
+        if asyncio.run is nested:
+            asyncio.run = run
+
+
+def _run_on(loop, coroutine):
+    """Run a coroutine on a loop that goes on to be used. What interrupts it cancels it."""
+    task = loop.create_task(coroutine)
+    try:
+        return loop.run_until_complete(task)
+    except BaseException:
+        if not task.done() and not loop.is_closed() and not loop.is_running():
+            task.cancel()
+            _guard(lambda: loop.run_until_complete(sys.modules["asyncio"].wait([task], timeout=0.5)))
+        raise
+
+
+def _nestable(run):
+    """asyncio.run as a script has it, also for code that a loop of ours runs: that loop waits."""
+    import asyncio
+
+    def nestable(main, **options):
+        loop = asyncio._get_running_loop()
+        if loop is None:
+            return run(main, **options)
+        task = asyncio.current_task(loop)
+        if task is None or getattr(task.get_coro(), "cr_code", None) is not ours:
+            return run(main, **options)
+        asyncio.tasks._leave_task(loop, task)
+        asyncio._set_running_loop(None)
+        try:
+            return run(main, **options)
+        finally:
+            asyncio._set_running_loop(loop)
+            asyncio.tasks._enter_task(loop, task)
+
+    ours = next(c for c in _await.__code__.co_consts if getattr(c, "co_name", "") == "snippet")
+    nestable.__name__ = nestable.__qualname__ = "run"
+    nestable.__doc__ = run.__doc__
+    return nestable
 
 
 def _run_script(code, names, path, args=()):
@@ -175,7 +269,9 @@ def _run_script(code, names, path, args=()):
 
     # Those of a snippet note who wrote when, and write each line at once: a script's output is one text in the end.
     for name, errors, by_line in (("stdout", "strict", False), ("stderr", "backslashreplace", True)):
-        stream = io.TextIOWrapper(getattr(sys, name).detach(), encoding="utf-8", errors=errors, line_buffering=by_line)
+        given = getattr(sys, name)
+        encoding, errors = (given.encoding, given.errors) if _encoded() else ("utf-8", errors)
+        stream = io.TextIOWrapper(given.detach(), encoding=encoding, errors=errors, line_buffering=by_line)
         stream.mode = "w"
         setattr(sys, name, stream)
         setattr(sys, "__%s__" % name, stream)
@@ -196,7 +292,7 @@ _STATEMENTS = (
 _CONTINUED = " \t\r\n\f#)]}"
 
 
-def _parts(code):
+def _parts(code, filename):
     """What comes before a last expression, compiled, None if nothing does, and that expression, compiled.
 
     None if code has no such expression, or if that takes a tree to know. Most
@@ -217,8 +313,8 @@ def _parts(code):
     if text[:at].rstrip("\r\n").endswith("\\") or "__future__" in text:
         return None
     try:
-        last = compile("\n" * text.count("\n", 0, at) + tail, FILENAME, "eval", dont_inherit=True)
-        return compile(text[:at], FILENAME, "exec", dont_inherit=True) if at else None, last
+        last = compile("\n" * text.count("\n", 0, at) + tail, filename, "eval", dont_inherit=True)
+        return compile(text[:at], filename, "exec", dont_inherit=True) if at else None, last
     except Exception:
         return None  # whatever it is, the tree will tell
 
@@ -272,16 +368,13 @@ def _lent(name, source):
     return made
 
 
-def _remember_lines():
-    """Let tracebacks show the snippet's lines, whoever makes them.
-
-    Returns the list that they are to be put into.
-    """
+def _remember_lines(filename=FILENAME):
+    """Enter a source into linecache, for tracebacks. Returns the list that its lines are to be put into."""
     lines = []
     # Without a modification time the entry is never looked up on disk.
-    entry = (0, None, lines, FILENAME)
+    entry = (0, None, lines, filename)
     if "linecache" in sys.modules:
-        sys.modules["linecache"].cache[FILENAME] = entry
+        sys.modules["linecache"].cache[filename] = entry
     else:
         sys.meta_path.insert(0, _Linecache(entry))
     return lines
@@ -304,7 +397,7 @@ class _Linecache:
 
         def exec_module(module):
             load(module)
-            module.cache[FILENAME] = self.entry
+            module.cache[self.entry[3]] = self.entry
 
         spec.loader.exec_module = exec_module
         return spec
@@ -341,12 +434,19 @@ def _exit_code(e):
 # Exceptions
 
 
-def _exception(e):
-    """Type, message, line and traceback of e, with the user's frames only."""
+def _exception(e, looker=None):
+    """Type, message, line, source and traceback of e, with the user's frames only.
+
+    A looker runs the exception's own methods within its time.
+    """
+    if looker is not None and not _guard(_is_plain_error, e):
+        _flush()
+        found = looker.now(lambda: _exception(e))
+        return found if type(found) is dict else _exception_unseen(e, found)
     kind = type(e)
-    name = _guard(lambda: kind.__qualname__) or "Exception"
+    name = _type(e) or "Exception"
     module = _guard(lambda: kind.__module__)
-    if module not in (None, "builtins", "__main__"):
+    if type(module) is str and module not in ("builtins", "__main__"):
         name = "%s.%s" % (module, name)
     message = _guard(str, e)
     if message is None:
@@ -354,37 +454,74 @@ def _exception(e):
     text = _guard(_traceback, e)
     if text is None:
         text = "%s: %s\n" % (name, message)
-    return {
+    line, source = _guard(_line, e) or (0, None)
+    out = {
         "type": _cut(name, 256),
         "message": _cut(message, MAX_MESSAGE),
-        "line": _guard(_line, e) or 0,
+        "line": line,
         "traceback": _cut_middle(text, MAX_TRACEBACK),
     }
+    if source and source != FILENAME:
+        out["source"] = source
+    return out
+
+
+_ours = {__file__, "<assay_imports>"}  # files of ours that a traceback may pass
+
+
+def _exception_unseen(e, problem):
+    """What _exception returns, without a call of the exception's own methods."""
+    import traceback
+
+    message = "<str() of the exception %s>" % problem
+    lines = _guard(lambda: traceback.format_tb(_user_frames(e.__traceback__))) or ()
+    line, source = _guard(_line, e) or (0, None)
+    text = "Traceback (most recent call last):\n%s%s: %s\n" % ("".join(lines), _type(e), message)
+    out = {"type": _type(e), "message": message, "line": line, "traceback": _cut_middle(text, MAX_TRACEBACK)}
+    if source and source != FILENAME:
+        out["source"] = source
+    return out
 
 
 def _user_frames(tb):
-    """tb without the harness's own frames at its start, and those of its rules at its end."""
-    while tb is not None and tb.tb_frame.f_code.co_filename == __file__:
+    """tb without our frames, and without those of the loop that runs the snippet."""
+    while tb is not None:
+        file = tb.tb_frame.f_code.co_filename
+        if file not in _ours and not (file.rpartition("/")[0].endswith("/asyncio") and _leads_to_source(tb)):
+            break
         tb = tb.tb_next
     at = tb
     while at is not None and at.tb_next is not None:
-        if at.tb_next.tb_frame.f_code.co_filename == "<assay_imports>":
-            at.tb_next = None
-        at = at.tb_next
+        if at.tb_next.tb_frame.f_code.co_filename in _ours:
+            at.tb_next = at.tb_next.tb_next if _leads_to_source(at.tb_next) else None
+        else:
+            at = at.tb_next
     return tb
 
 
+def _leads_to_source(tb):
+    """Whether one of the next frames is of a snippet."""
+    while tb is not None and not _is_source(tb.tb_frame.f_code.co_filename):
+        tb = tb.tb_next
+    return tb is not None
+
+
+def _is_source(filename):
+    """Whether a file name is of a snippet."""
+    return filename == FILENAME or filename[:9] == "<snippet "
+
+
 def _line(e):
-    """The last line of the snippet that the exception passed, 0 if none."""
-    if isinstance(e, SyntaxError) and e.filename == FILENAME:
-        return e.lineno or 0
-    line = 0
+    """The last line of a snippet that the exception passed, and the name of that snippet; 0 if none."""
+    if isinstance(e, SyntaxError) and type(e.filename) is str and _is_source(e.filename):
+        return e.lineno or 0, e.filename
+    line, source = 0, None
     tb = e.__traceback__
     while tb is not None:
-        if tb.tb_frame.f_code.co_filename == FILENAME:
-            line = tb.tb_lineno
+        if _is_source(tb.tb_frame.f_code.co_filename):
+            line, source = tb.tb_lineno, tb.tb_frame.f_code.co_filename
         tb = tb.tb_next
-    return line
+    return line, source
 
 
 def _traceback(e):
@@ -392,18 +529,24 @@ def _traceback(e):
 
     seen = set()
     stack = [e]
-    while stack:  # causes and contexts too, each once
+    while stack:  # causes, contexts and the exceptions of groups too, each once
         x = stack.pop()
         if x is None or id(x) in seen or len(seen) > 100:
             continue
         seen.add(id(x))
         x.__traceback__ = _user_frames(x.__traceback__)
-        stack += [x.__cause__, x.__context__]
-    if isinstance(e, SyntaxError) and e.filename == FILENAME and e.__traceback__ is not None:
+        stack += [x.__cause__, x.__context__, *_members(x)]
+    if isinstance(e, SyntaxError) and type(e.filename) is str and _is_source(e.filename) and e.__traceback__ is not None:
         # Raised by the parser on behalf of the snippet: ast's own frame is noise.
-        if e.__traceback__.tb_frame.f_code.co_filename != FILENAME:
+        if not _is_source(e.__traceback__.tb_frame.f_code.co_filename):
             e.__traceback__ = None
     return "".join(traceback.format_exception(type(e), e, e.__traceback__))
+
+
+def _members(e):
+    """The exceptions of a group."""
+    group = getattr(builtins, "BaseExceptionGroup", None)
+    return e.exceptions if group and isinstance(e, group) else ()
 
 
 # Output
@@ -430,6 +573,11 @@ def _keep_order():
             setattr(sys, "__%s__" % name, stream)
 
 
+def _encoded():
+    """Whether the program's environment chooses how its streams are encoded."""
+    return "PYTHONIOENCODING" in os.environ
+
+
 def _noted(base, number, stream):
     write = base.write
 
@@ -443,7 +591,8 @@ def _noted(base, number, stream):
                 _order.append([number, size])
             return n
 
-    noted = TextIOWrapper(stream.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    errors = stream.errors
+    noted = TextIOWrapper(stream.detach(), encoding="utf-8", errors=errors, line_buffering=True)
     noted.mode = "w"
     return noted
 
@@ -475,7 +624,11 @@ def _end_child(failed, code):
     try:
         if failed is not None:
             code = 130 if isinstance(failed, KeyboardInterrupt) else 1
-            _print_error(_exception(failed)["traceback"])
+            text = _exception(failed)["traceback"]
+            if sys.excepthook is sys.__excepthook__:
+                _print_error(text)
+            else:
+                code = _call_hook(failed, text, code)
         _finish()
     finally:
         os._exit(code)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -17,10 +18,10 @@ with open(os.path.join(HERE, "assay_imports.py")) as f:
     RULES = f.read()
 
 
-def run(code, variables=None, context=None, timeout=20, imports=None, script=None, stdin=""):
+def run(code, variables=None, context=None, timeout=20, imports=None, script=None, stdin="", wall=None, env=None):
     """Run a snippet as the worker does; returns (exit code, stdout, stderr, result)."""
     imports = imports and dict(imports, source=RULES)
-    request = {"code": textwrap.dedent(code), "variables": variables or {}, "context": context, "imports": imports}
+    request = {"code": textwrap.dedent(code), "variables": variables or {}, "context": context, "imports": imports, "wall": wall}
     if script:
         request = {"code": code, "script": script}
     request = json.dumps(request).encode()
@@ -35,7 +36,7 @@ def run(code, variables=None, context=None, timeout=20, imports=None, script=Non
         os.closerange(100, 102)
 
     p = subprocess.Popen(
-        [sys.executable, "-B", HARNESS], preexec_fn=child, pass_fds=(3, 4),
+        [sys.executable, "-B", HARNESS], preexec_fn=child, pass_fds=(3, 4), env={**os.environ, **(env or {})},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )
     os.close(request_r)
@@ -53,7 +54,54 @@ def run(code, variables=None, context=None, timeout=20, imports=None, script=Non
     out, err = p.communicate(stdin.encode(), timeout=timeout)
     reader.join(timeout)
     data = got[0]
-    return p.returncode, out.decode(), err.decode(), json.loads(data) if data else None
+    return p.returncode, out.decode("utf-8", "surrogateescape"), err.decode(), json.loads(data) if data else None
+
+
+class Ends(unittest.TestCase):
+    def test_a_repr_does_not_make_a_program_late(self):
+        for body in "import time; time.sleep(60)", "while True: pass", "import os; os._exit(3)", "raise SystemExit(3)":
+            for end in "C()", "raise E()", "raise ValueError(c)":
+                with self.subTest(body + ": " + end):
+                    code = "class C:\n    def __repr__(self):\n        {0}\nclass E(Exception):\n    def __str__(self):\n        {0}\nprint('made')\nc = [C()]\na = 1\n{1}"
+                    began = time.monotonic()
+                    exit_code, out, err, result = run(code.format(body, end), wall=1)
+                    self.assertLess(time.monotonic() - began, 5)
+                    self.assertEqual((exit_code, out), (0 if end == "C()" else 1, "made\n"))
+                    self.assertEqual((result["variables"]["a"]["repr"], result["variables"]["c"]["repr"][:6]), ("1", "<repr "))
+                    if end == "C()":
+                        self.assertEqual(result["value"]["repr"][:6], "<repr ")
+                    else:
+                        self.assertIn(', in <module>\n    ' + end, err)
+
+    def test_awaits_at_the_top_level(self):
+        for code, want in {
+            "import asyncio\nawait asyncio.sleep(0)\nprint('a')": None, "import asyncio\nawait asyncio.sleep(0, 5)": 5,
+            "import asyncio\nasync def f(): return 6\nasyncio.run(f()) + await f()": 12,
+        }.items():  # fmt: skip
+            exit_code, _, err, result = run(code)
+            self.assertEqual((exit_code, err, (result.get("value") or {}).get("json")), (0, "", want), code)
+        exit_code, _, err, result = run("import asyncio\n\nawait asyncio.sleep(0)\n1 / 0")
+        self.assertEqual(err.splitlines()[:3], ["Traceback (most recent call last):", '  File "<job>", line 4, in <module>', "    1 / 0"])
+        self.assertEqual(result["exception"]["line"], 4)
+
+    def test_exit_codes(self):
+        for code in "10**30", "-10**30", "300", "-1", "True", "2**63", "-2**63", "'text'", "''", "'a\\n'", "[1]", "1.5":
+            with self.subTest(code):
+                plain = subprocess.run([sys.executable, "-c", "raise SystemExit(%s)" % code], capture_output=True, text=True)
+                exit_code, _, err, _ = run("raise SystemExit(%s)" % code)
+                self.assertEqual((exit_code, err), (plain.returncode, plain.stderr.partition("Exception ignored on")[0]))
+
+
+class Encoding(unittest.TestCase):
+    def test_is_that_of_the_environment(self):
+        for asked in "latin-1", "ascii:replace", "utf-8:strict", ":ignore", "utf-16-le", "ascii:xmlcharrefreplace":
+            for code in "print('\\xe9')", "print('\\ud800')", "import sys\nprint(sys.stdout.encoding, sys.stdout.errors, sys.stdin.encoding)":
+                for script in None, {"path": "/main.py"}:
+                    with self.subTest(asked + " " + code, script=script):
+                        env = {"PYTHONIOENCODING": asked, "PYTHONUTF8": "1"}
+                        plain = subprocess.run([sys.executable, "-c", code], capture_output=True, env={**os.environ, **env})
+                        exit_code, out, _, _ = run(code, env=env, script=script)
+                        self.assertEqual((exit_code, out), (plain.returncode, plain.stdout.decode("utf-8", "surrogateescape")))
 
 
 class Excepthook(unittest.TestCase):
@@ -154,7 +202,7 @@ class Value(unittest.TestCase):
             "import os\nos.sep", "print(\n1,\n2)\n5; 6", "match = 1\nmatch", "lambda: 3\n(lambda: 3)()", "x = 2\n\n(x\n/ 0\n)",
         ):  # fmt: skip
             got = []
-            for way in parts, lambda code: None:
+            for way in parts, lambda code, filename: None:
                 harness._parts = way
                 names = {"__name__": "__main__"}
                 try:
@@ -166,7 +214,7 @@ class Value(unittest.TestCase):
                 got.append((value, sorted(names)))
             harness._parts = parts
             self.assertEqual(got[0], got[1], code)
-            short += parts(code) is not None
+            short += parts(code, "<job>") is not None
         self.assertGreater(short, 15)
 
     def test_no_expression(self):

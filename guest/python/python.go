@@ -35,8 +35,8 @@ func Services() map[string]Service {
 	}
 }
 
-// Harness runs one snippet: harness.py, with assay_values.py in the place of its import, for a
-// fresh interpreter is given one file.
+// Harness runs one snippet: harness.py, with assay_values.py and assay_look.py in the place of
+// their imports, because a fresh interpreter gets one file.
 var Harness = joinHarness()
 
 //go:embed harness.py
@@ -45,15 +45,19 @@ var harness string
 //go:embed assay_values.py
 var values string
 
-// joinHarness leaves out what only two files need: each interpreter compiles all that it is given.
+//go:embed assay_look.py
+var look string
+
+// joinHarness leaves out what only separate files need: each interpreter compiles the whole text.
 func joinHarness() []byte {
 	before, rest, begun := strings.Cut(harness, "# The worker has the text of it in this place")
 	_, after, ended := strings.Cut(rest, "\n)\n\n")
 	_, part, imported := strings.Cut(values, "\nimport sys\n\n")
-	if !begun || !ended || !imported {
-		panic("python: harness.py and assay_values.py do not fit together")
+	_, looks, divided := strings.Cut(look, "\n)\n\n")
+	if !begun || !ended || !imported || !divided {
+		panic("python: harness.py, assay_values.py and assay_look.py do not fit together")
 	}
-	return []byte(before + part + after)
+	return []byte(before + part + "\n\n" + looks + after)
 }
 
 // Imports knows the rules for what code imports: the module assay_imports. A snippet under

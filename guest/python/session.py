@@ -16,8 +16,10 @@ import _socket
 import _thread
 import base64
 import collections
+import functools
 import importlib
 import json
+import linecache  # noqa: F401, for tracebacks
 import os
 import signal
 import stat
@@ -34,6 +36,7 @@ from assay_shell import Shell
 MAX_PICTURE = 4 << 20
 MAX_FILE = 16 << 20
 MAX_ARGS = 4 << 20
+MAX_SOURCES = 4 << 20  # characters of snippets whose lines tracebacks can show
 MAX_DEEP = 200  # of a variable that is read, in lists and dicts
 
 
@@ -46,17 +49,27 @@ class Session:
 
     def __init__(self, fd):
         self.fd = fd
-        self.captured, self.copying = None, False
+        self.captured, self.copying, self.serving = None, False, False
         self.connect()
         self.called = 0
+        self.sources, self.loop = Sources(), None
         self.functions, self.first = {}, ()  # of the host; those that the session was made with
         self.capture()
         self.shell = Shell()
         self.main = threading.get_ident()
         self.fresh()
 
+    def event_loop(self):
+        """The loop for code that awaits. Its tasks live on between executions, and run while one awaits."""
+        if self.loop is None or self.loop.is_closed():
+            import asyncio
+
+            self.loop = asyncio.new_event_loop()
+        return self.loop
+
     def connect(self):
         """Begin on a stream that has no frames of another process."""
+        self.loop = None  # which would share its descriptors
         self.pid = os.getpid()
         self.stream = _socket.socket(fileno=os.dup(self.fd))
         self.stream.setblocking(True)
@@ -76,6 +89,7 @@ class Session:
 
     def fresh(self):
         self.module = harness._new_main()
+        self.module.__file__ = self.sources.name
         self.names = self.module.__dict__
         self.names.update(HELPERS)
         self.names.update(self.functions)
@@ -83,6 +97,7 @@ class Session:
     def serve(self):
         signal.signal(signal.SIGINT, self.on_interrupt)
         os.register_at_fork(after_in_child=self.disconnect)
+        self.serving = True
         self.start_reader()
         self.send({"op": "ready"})
         while True:
@@ -204,13 +219,21 @@ class Session:
         value, failed, code = None, None, 0
         self.captured.restore()
         self.begin(m)
+        lines = self.sources.begin(m["code"])
+        answer["source"] = self.module.__file__ = self.sources.name
+        if self.serving:
+            find_classes(self.sources)
+        self.names.pop("__warningregistry__", None)  # a warning of another snippet is another warning
+        looker = harness._Looker(m.get("wall"))
         signal.signal(signal.SIGINT, self.on_interrupt)  # a snippet may have changed it
         began = time.perf_counter()
         try:
             with self.guard:
                 self.running = m["id"]
             rules = m.get("imports")
-            value = harness._execute(m["code"], self.names, harness._remember_lines(), rules and harness._rules(rules))
+            value = harness._execute(
+                m["code"], self.names, lines, rules and harness._rules(rules), self.sources.name, self.event_loop
+            )
             harness._flush()
             self.settle()
         except harness._Violation as e:
@@ -224,19 +247,19 @@ class Session:
         self.settle()
         answer["wall_ms"] = (time.perf_counter() - began) * 1000
         if failed is not None:
-            failed.__traceback__ = own(failed.__traceback__)
-            answer["exception"] = harness._exception(failed)
+            answer["exception"] = harness._exception(failed, looker)
             Session.failed = answer["exception"]["traceback"]
             answer["interrupted"] = isinstance(failed, KeyboardInterrupt)
             harness._print_error(answer["exception"]["traceback"])
             failed = None
         elif value is not None:
-            answer["value"] = plain(harness._guard(harness._value, value))
+            answer["value"] = plain(harness._guard(harness._value, value, looker))
             self.names["_"] = value
         answer["code"] = code
-        answer["display"] = harness._guard(display, value) or []
-        answer["variables"] = harness._guard(harness._variables, self.names, before) or {}
+        answer["display"] = harness._guard(display, value, looker) or []
+        answer["variables"] = harness._guard(harness._variables, self.names, before, looker) or {}
         value = None
+        looker.finish()
         harness._flush_c()
         self.captured.end(answer)
 
@@ -268,12 +291,19 @@ class Session:
         self.captured.end(answer)
 
     def do_set(self, m, answer):
+        name = harness._name(m["name"])
+        if not name.isidentifier():
+            answer["error"] = "it is not the name of a variable"
+            return
+        if name == "__builtins__":
+            answer["error"] = "no code runs without __builtins__; set another name"
+            return
         try:
             value = json.loads((m["load"] or b"").decode(), parse_constant=no_constant)
         except ValueError as e:
             answer["error"] = "the value is not JSON: %s" % e
             return
-        self.names[harness._name(m["name"])] = untagged(value) if m.get("tagged") else value
+        self.names[name] = untagged(value) if m.get("tagged") else value
 
     def do_get(self, m, answer):
         name = harness._name(m["name"])
@@ -281,7 +311,9 @@ class Session:
             answer["error"] = "not found"
             return
         value = self.names[name]
-        answer["value"] = plain(harness._value(value))
+        looker = harness._Looker(None)
+        answer["value"] = plain(harness._value(value, looker))
+        looker.finish()
         if "json" in answer["value"] or "tagged" in answer["value"]:
             return
         # What is larger goes beside the frame: a frame has few values.
@@ -300,7 +332,9 @@ class Session:
             answer["data"] = base64.b64encode(text).decode()
 
     def do_list(self, m, answer):
-        answer["variables"] = harness._variables(self.visible(), {})
+        looker = harness._Looker(None)
+        answer["variables"] = harness._variables(self.visible(), {}, looker)
+        looker.finish()
 
     def visible(self):
         """The names that are neither host functions nor helpers."""
@@ -476,18 +510,56 @@ def no_constant(name):
     raise ValueError("it has no %s" % name)
 
 
-def own(tb):
-    """The frames of tb that are the user's: not ours before them, nor after."""
-    ours = (__file__, harness.__file__, assay_imports.__file__)
-    first = tb
-    while first is not None and first.tb_frame.f_code.co_filename in ours:
-        first = first.tb_next
-    at = first
-    while at is not None and at.tb_next is not None:
-        if at.tb_next.tb_frame.f_code.co_filename in ours:
-            at.tb_next = None
-        at = at.tb_next
-    return first
+harness._ours.update((__file__, harness.__file__, assay_imports.__file__, Captured.begin.__code__.co_filename))
+
+
+class Sources:
+    """The texts of the last snippets under names of their own, for tracebacks and inspect. Older ones have none any more."""
+
+    def __init__(self):
+        self.number, self.name, self.size = 0, harness.FILENAME, 0
+        self.entries = collections.OrderedDict()  # the lines and the size of each, by its name
+
+    def begin(self, code):
+        """Take up the next snippet. Returns the list that its lines are to be put into."""
+        linecache = sys.modules["linecache"]
+        if self.entries and self.name not in linecache.cache:  # a snippet emptied it
+            for name, (lines, _) in self.entries.items():
+                linecache.cache[name] = 0, None, lines, name
+        self.number += 1
+        self.name = "<snippet %d>" % self.number
+        lines = harness._remember_lines(self.name)
+        self.entries[self.name] = lines, len(code)
+        self.size += len(code)
+        while self.size > MAX_SOURCES and len(self.entries) > 1:
+            name, (_, size) = self.entries.popitem(last=False)
+            self.size -= size
+            linecache.cache.pop(name, None)
+        return lines
+
+    def find(self, kind):
+        """The name of the last snippet that defines a class, None if there is none."""
+        import re
+
+        defines = re.compile(r"\s*class\s+%s\b" % re.escape(kind.__name__)).match
+        return next((name for name in reversed(self.entries) if any(map(defines, self.entries[name][0]))), None)
+
+
+def find_classes(sources):
+    """Have inspect, once it is imported, find the source of classes that snippets define. Python only looks in the last snippet."""
+    inspect = sys.modules.get("inspect")
+    if inspect is None or hasattr(inspect.getfile, "__wrapped__"):
+        return
+    getfile = inspect.getfile
+
+    def find(object):
+        if isinstance(object, type) and object.__module__ == "__main__":
+            found = sources.find(object)
+            if found:
+                return found
+        return getfile(object)
+
+    inspect.getfile = functools.update_wrapper(find, getfile)
 
 
 def plain(value):
@@ -497,9 +569,9 @@ def plain(value):
     return value
 
 
-def display(value):
+def display(value, looker):
     """Figures that are open, and a data frame that is the value."""
-    out = harness._table(value)
+    out = harness._table(value, looker)
     for data in harness._figures():
         if len(data) <= MAX_PICTURE:
             out.append({"media_type": "image/png", "base64": base64.b64encode(data).decode()})
@@ -524,6 +596,7 @@ def warm_up():
             os.close(kept)
         for stream in worker, ours, session and session.stream, session and session.captured:
             stream and stream.close()
+        linecache.cache.pop("<snippet 1>", None)
         sys.modules["__main__"] = main
         sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = streams
         signal.signal(signal.SIGINT, handler)

@@ -410,6 +410,23 @@ class Exits(unittest.TestCase):
             self.assertEqual(s.value("1"), 1)
 
 
+class Variables(unittest.TestCase):
+    def test_names_are_read_as_code_reads_them(self):
+        for name in "數", "é", "e\u0301", "\ufb01x", "\U0001d400", "ª", "µ", "名前_1", "Ω":
+            with self.subTest(name), Live() as s:
+                self.assertNotIn("error", s.ask("set", b"5", name=name))
+                self.assertEqual(s.value(name + " + 1"), 6)
+                s.run(name + " = 7")
+                self.assertEqual(s.ask("get", name=name)["value"]["json"], 7)
+                self.assertEqual(s.value(name, variables={name: 8}), 8)
+                self.assertEqual(len(s.ask("list")["variables"]), 1)
+
+    def test_builtins_stay(self):
+        with Live() as s:
+            self.assertIn("error", s.ask("set", b"1", name="__builtins__"))
+            self.assertEqual(s.value("len('ab')"), 2)
+
+
 class Files(unittest.TestCase):
     def test_put(self):
         with Live() as s:
@@ -423,6 +440,281 @@ class Files(unittest.TestCase):
                     self.assertNotIn("error", s.ask("put", path.encode(), path=path))
                     self.assertEqual(base64.b64decode(s.ask("file", path=path)["data"]), path.encode())
             self.assertEqual(s.value("open('target').read()"), "link")
+
+
+class Sources(unittest.TestCase):
+    """Tracebacks, warnings and inspect show the lines of the right snippet."""
+
+    def test_each_snippet_has_its_lines(self):
+        late = "1\n2\n3\n4\n5\n'WRONG LINE'\n"
+        cases = {
+            "function": ("def f(x):\n    return x.nope", "f(1)", "return x.nope"),
+            "lambda": ("f = lambda x: x.nope", "f(1)", "f = lambda x: x.nope"),
+            "generator": ("def g():\n    yield 1\n    1 / 0\ni = g(); next(i)", "next(i)", "1 / 0"),
+            "decorator": ("def d(f):\n    def inner(): return f().nope\n    return inner", "@d\ndef h(): return 1\nh()", "def inner(): return f().nope"),
+            "cause": ("def f():\n    try: {}['key']\n    except KeyError as e: raise ValueError('v') from e", "f()", "try: {}['key']"),
+            "exec": ("def f():\n    exec('1 / 0')", "f()", "exec('1 / 0')"),
+            "thread": (
+                "import threading\ndef f():\n    raise ValueError('v')", "t = threading.Thread(target=f); t.start(); t.join()", '"<snippet 1>", line 5',
+            ),
+            "format_exc": ("import traceback\ndef f():\n    try: 1 / 0\n    except Exception: print(traceback.format_exc())", "f()", "try: 1 / 0"),
+            "dataclass": ("import dataclasses\n@dataclasses.dataclass\nclass C:\n    x: int\n    def f(self): 1 / 0", "C(1).f()", "def f(self): 1 / 0"),
+            "method": ("class C:\n    def f(self):\n        return self.nope", "C().f()", "return self.nope"),
+            "warning": ("import warnings\ndef f():\n    warnings.warn('w')", "f()", "warnings.warn('w')"),
+            "await": ("async def f():\n    1 / 0", "await f()", "1 / 0"),
+            "asyncio.run": ("import asyncio\nasync def f():\n    1 / 0", "asyncio.run(f())", "1 / 0"),
+        }  # fmt: skip
+        if sys.version_info >= (3, 11):
+            group = "def f():\n    es = []\n    try: 1 / 0\n    except Exception as e: es.append(e)\n    raise ExceptionGroup('g', es)"
+            cases["group"] = (group, "f()", "try: 1 / 0")
+        for name, (define, call, line) in cases.items():
+            with self.subTest(name), Live() as s:
+                s.run("# one\n# two\n" + define)
+                answer = s.run(late + call)
+                shown = answer["stderr"] + answer["stdout"]
+                self.assertIn(line, shown)
+                self.assertNotIn("WRONG LINE", shown)
+                self.assertNotIn("harness", shown)
+                self.assertNotIn("<job>", shown)
+
+    def test_line_and_source_of_an_exception(self):
+        with Live() as s:
+            s.run("\n\ndef f(x):\n    return x.nope")
+            answer = s.run("1\nf(1)")
+            x = answer["exception"]
+            self.assertEqual((answer["source"], x["line"], x["source"]), ("<snippet 2>", 4, "<snippet 1>"))
+            self.assertTrue(x["traceback"].startswith('Traceback (most recent call last):\n  File "<snippet 2>", line 2, in <module>\n    f(1)\n'), x)
+            x = s.run("1\n2\nx = = 4")["exception"]
+            self.assertEqual((x["line"], x["source"]), (3, "<snippet 3>"))
+            self.assertTrue(x["traceback"].startswith('  File "<snippet 3>", line 3\n    x = = 4\n'), x)
+            x = s.run("import asyncio\nawait asyncio.sleep(0)\n1 / 0")["exception"]
+            self.assertTrue(x["traceback"].startswith('Traceback (most recent call last):\n  File "<snippet 4>", line 3, in <module>\n    1 / 0\n'), x)
+
+    def test_lines_are_counted_as_python_does(self):
+        for text in "a = 1\x0c\nb = 2\n1 / 0", "a = '\u2028'\n\n1 / 0", "a = 1\r\nb = 2\r\n1 / 0", "a = 1\rb = 2\r1 / 0", "a = '\x1d'\n\n1 / 0\n":
+            with self.subTest(text), Live() as s:
+                x = s.ask("execute", code=text, stdout=LIMIT, stderr=LIMIT)["exception"]
+                self.assertEqual(x["line"], 3)
+                self.assertIn("\n    1 / 0\n", x["traceback"])
+
+    def test_getsource(self):
+        with Live() as s:
+            s.run(
+                "# comment\ndef f(x):\n    return x\n\nclass C:\n    def m(self):\n        pass\n\nimport dataclasses\n"
+                "@dataclasses.dataclass\nclass D:\n    x: int = 1\n"
+            )
+            s.run("import inspect, pickle\ndef g(): return 2")
+            for name, want in {
+                "f": "def f(x):\n    return x\n", "C.m": "    def m(self):\n        pass\n", "C": "class C:\n    def m(self):\n        pass\n", "g": "def g(): return 2",
+            }.items():  # fmt: skip
+                self.assertEqual(s.value("inspect.getsource(%s)" % name).rstrip(), want.rstrip())
+            self.assertIn("class D:", s.value("inspect.getsource(D)"))
+            self.assertEqual(s.value("pickle.loads(pickle.dumps(f)) is f"), True)
+            s.run("def f(x):\n    return 'new'")
+            self.assertEqual(s.value("inspect.getsource(f)").rstrip(), "def f(x):\n    return 'new'")
+            s.run("import linecache; linecache.clearcache()")
+            self.assertEqual(s.value("inspect.getsource(g)").rstrip(), "def g(): return 2")
+
+    def test_old_sources_are_forgotten(self):
+        with Live() as s:
+            s.run("def f():\n    1 / 0")
+            for i in range(6):
+                s.run("x = %d\n#%s" % (i, "x" * (1 << 20)))
+            x = s.run("f()")["exception"]
+            self.assertEqual((x["type"], x["line"], x["source"]), ("ZeroDivisionError", 2, "<snippet 1>"))
+            self.assertLess(s.value("import linecache; sum(len(l) for e in linecache.cache.values() if len(e) > 1 for l in e[2])"), 8 << 20)
+
+    def test_warnings_of_snippets_are_apart(self):
+        with Live() as s:
+            for _ in 1, 2:
+                self.assertIn("UserWarning: w\n", s.run("import warnings; warnings.warn('w')")["stderr"])
+
+
+class Looking(unittest.TestCase):
+    """A look at a value costs neither the session nor the output of the execution."""
+
+    def test_reprs_that_do_harm(self):
+        bodies = {
+            "sleep": "import time; time.sleep(60)", "loop": "while True: pass",
+            "swallow": "while True:\n            try:\n                while True: pass\n            except BaseException: pass",
+            "lock": "import threading; l = threading.Lock(); l.acquire(); l.acquire()", "c": "import ctypes; ctypes.PyDLL(None).sleep(60)",
+            "_exit": "import os; os._exit(3)", "exit": "raise SystemExit(3)", "kill": "import os; os.kill(os.getpid(), 9)",
+            "memory": "x = bytearray(2 << 30); return str(len(x))", "flood": "while True: print('x' * 1000)", "recursion": "return repr(self)",
+            "fork": "import os; os.fork(); return 'C'", "change": "global keep; keep = 6; return 'C'", "raise": "1 / 0", "interrupt": "raise KeyboardInterrupt",
+            "not text": "return 5", "segfault": "import ctypes; ctypes.string_at(0)", "close": "import os; os.closerange(0, 256); return 'C'",
+            "empty": "return ''", "marker": "return 'timed out'",
+        }  # fmt: skip
+        want = {"fork": "C", "change": "C", "empty": "", "marker": "timed out"}
+        for name, body in bodies.items():
+            with self.subTest(name), Live() as s:
+                s.run("keep = 5\nclass C:\n    def __repr__(self):\n        {0}\nclass E(Exception):\n    def __str__(self):\n        {0}".format(body))
+                for code in "C()", "c = [1, C()]", "raise ValueError(C())", "raise E()":
+                    began = time.time()
+                    answer = s.run("a = [1]\nprint('made')\n" + code)
+                    self.assertLess(time.time() - began, 8)
+                    self.assertEqual(answer["stdout"], "made\n")
+                    self.assertEqual(answer["variables"]["a"]["repr"], "[1]")
+                    if code == "C()":
+                        shown = answer["value"]["repr"]
+                        self.assertEqual(shown, want[name]) if name in want else self.assertTrue(shown.startswith("<repr "), shown)
+                    if code[0] == "r":
+                        self.assertIn(", in <module>\n    " + code, answer["exception"]["traceback"])
+                        self.assertEqual(answer["exception"]["line"], 3)
+                self.assertEqual(s.value("keep"), 5)
+                self.assertEqual(s.run("print('after')")["stdout"], "after\n")
+
+    def test_others_are_shown(self):
+        with Live() as s:
+            answer = s.run("""
+                import time
+                class Good:
+                    def __repr__(self): return 'good'
+                class Bad:
+                    def __repr__(self): time.sleep(60)
+                a, b, c, d, e = Good(), Bad(), Good(), Bad(), [Good(), 1]
+                Bad()
+            """)
+            shown = {k: v["repr"] for k, v in answer["variables"].items()}
+            self.assertEqual((shown["a"], shown["c"], shown["e"]), ("good", "good", "[good, 1]"))
+            self.assertEqual((shown["b"], shown["d"], answer["value"]["repr"]), ("<repr timed out>",) * 3)
+
+    def test_no_more_than_half_of_the_time_that_is_left(self):
+        with Live() as s:
+            began = time.time()
+            s.run("import time\nclass C:\n    def __repr__(self): time.sleep(60)\nc = [C() for _ in range(3)]; d = C(); e = C()", wall=0.4)
+            self.assertLess(time.time() - began, 0.6)
+
+    def test_no_trace(self):
+        """No handler, process or call of the snippet's shows a look."""
+        with Live() as s:
+            s.run("""
+                import os, signal
+                n, seen = [0], []
+                class C:
+                    def __repr__(self):
+                        n[0] += 1
+                        print('shown')
+                        return 'C'
+                signal.signal(signal.SIGCHLD, lambda *_: seen.append('child'))
+                signal.signal(signal.SIGALRM, lambda *_: seen.append('alarm'))
+                signal.alarm(100)
+                c = [C()]
+            """)
+            answer = s.run("c.append(C()); print('x')")
+            self.assertEqual((answer["stdout"], answer["variables"]["c"]["repr"]), ("x\n", "[C, C]"))
+            self.assertEqual(s.value("[n, seen, signal.alarm(0) > 0]"), [[0], [], True])
+            self.assertEqual(s.run("os.waitpid(-1, 0)")["exception"]["type"], "ChildProcessError")
+
+    def test_variables_and_their_values(self):
+        with Live() as s:
+            s.run("""
+                import time
+                class C:
+                    def __repr__(self): time.sleep(60)
+                c, d = C(), 1
+            """)
+            self.assertEqual(s.ask("get", name="c")["value"]["repr"], "<repr timed out>")
+            listed = s.ask("list")["variables"]
+            self.assertEqual((listed["c"]["repr"], listed["d"]["repr"]), ("<repr timed out>", "1"))
+
+    def test_plain_values_take_no_process(self):
+        with Live() as s:
+            s.run("import os\nforks = []\nos.register_at_fork(before=lambda: forks.append(1))")
+            s.run("""
+                class P: pass
+                def f(): pass
+                x = [1, 'a', (2.5, None), {'k': {1}}, P(), P, f, len, b'', range(3)]
+                raise ValueError('plain', 1)
+            """)
+            s.run("class E(Exception): pass\nraise E('x') from KeyError('y')")
+            self.assertEqual(s.value("forks"), [])
+
+    def test_without_processes(self):
+        with Live() as s:
+            s.run("""
+                import os, time
+                class C:
+                    def __repr__(self): return 'C'
+                class D:
+                    def __repr__(self): time.sleep(60)
+                def fork(): raise OSError
+                os.fork = fork
+            """)
+            self.assertEqual(s.run("C()")["value"]["repr"], "C")
+            self.assertEqual(s.run("D()")["value"]["repr"], "<repr timed out>")
+
+
+class Await(unittest.TestCase):
+    """A snippet may await at its top level, on a loop that the session keeps."""
+
+    def test_forms(self):
+        define = """
+            import asyncio
+            class M:
+                async def __aenter__(self): return 3
+                async def __aexit__(self, *_): pass
+            async def g():
+                for i in 1, 2:
+                    await asyncio.sleep(0)
+                    yield i
+            async def f(x):
+                await asyncio.sleep(0)
+                return x
+        """
+        for code, want in {
+            "await f(1)": 1, "x = await f(2)\nx": 2, "async with M() as m: pass\nm": 3, "r = []\nasync for i in g(): r.append(i)\nr": [1, 2],
+            "[i async for i in g()]": [1, 2], "asyncio.run(f(4))": 4, "x = await f(1)\nasyncio.run(f(x + 4))": 5, "asyncio.run(f(1)) + await f(5)": 6,
+            "await asyncio.gather(f(1), f(2))": [1, 2], "await asyncio.wait_for(f(7), 5)": 7, "(await f(1), await f(2))[1]": 2,
+            "from __future__ import annotations\nawait f(8)": 8, "def h(): return asyncio.run(f(9))\nawait f(1)\nh()": 9,
+            "l = asyncio.new_event_loop()\nl.run_until_complete(f(10))": 10,
+        }.items():  # fmt: skip
+            with self.subTest(code), Live() as s:
+                s.run(define)
+                self.assertEqual(s.value(code), want)
+                self.assertEqual(s.value("await f('after')"), "after")
+
+    def test_tasks_live_across_snippets(self):
+        with Live() as s:
+            s.run("""
+                import asyncio
+                q = asyncio.Queue()
+                async def work():
+                    while True:
+                        await q.put(await asyncio.sleep(0, 'x'))
+                t = asyncio.create_task(work())
+                await asyncio.sleep(0)
+            """)
+            self.assertEqual(s.run("asyncio.run(asyncio.sleep(0))").get("exception"), None)
+            self.assertEqual(s.value("await q.get()"), "x")
+
+    def test_interrupt(self):
+        for code in (
+            "await asyncio.sleep(60)", "while True: pass\nawait x", "while True: await asyncio.sleep(0)",
+            "try: await asyncio.sleep(60)\nexcept asyncio.CancelledError: await asyncio.sleep(60)", "asyncio.run(asyncio.sleep(60))\nawait x",
+        ):  # fmt: skip
+            with self.subTest(code), Live() as s:
+                s.run("import asyncio\nkeep = 1")
+                began = time.time()
+                answer = s.run(code, interrupt=0.3)
+                self.assertTrue(answer["interrupted"], answer)
+                self.assertLess(time.time() - began, 5)
+                self.assertEqual(s.value("await asyncio.sleep(0, keep)"), 1)
+
+    def test_exit_and_fork(self):
+        with Live() as s:
+            self.assertEqual(s.run("import asyncio\nawait asyncio.sleep(0)\nraise SystemExit(3)")["code"], 3)
+            answer = s.run("import os\npid = os.fork()\nawait asyncio.sleep(0)\nif pid: os.wait()\nprint('child' if pid == 0 else 'parent')")
+            self.assertEqual(answer["stdout"], "child\nparent\n", answer)
+            self.assertEqual(s.value("await asyncio.sleep(0, 1)"), 1)
+
+    def test_errors_stay_python_s(self):
+        with Live() as s:
+            for code, message in {
+                "def f(): await x": "'await' outside async function", "await": "invalid syntax",
+                "async def f(): pass\nreturn await f()": "'return' outside function",
+            }.items():  # fmt: skip
+                x = s.run(code)["exception"]
+                self.assertEqual((x["type"], message in x["message"]), ("SyntaxError", True), x)
 
 
 if __name__ == "__main__":

@@ -110,11 +110,13 @@ type Variable struct {
 	Repr string `json:"repr"` // capped
 }
 
-// ExceptionInfo is an uncaught exception. Line numbers are the user's own.
+// ExceptionInfo is an uncaught exception. Line numbers are the user's own. In a session,
+// Source is the name of the snippet that Line is in.
 type ExceptionInfo struct {
 	Type      string `json:"type"`
 	Message   string `json:"message"`
 	Line      int    `json:"line,omitempty"`
+	Source    string `json:"source,omitempty"`
 	Traceback string `json:"traceback"`
 }
 

@@ -67,6 +67,7 @@ type Execute struct {
 	Stderr    Output              `json:"stderr"`
 	Output    []Chunk             `json:"output,omitempty"` // both streams in the order in which they were written
 	Value     *Value              `json:"value"`
+	Source    string              `json:"source,omitempty"` // the name of the snippet in tracebacks
 	Exception *ExceptionInfo      `json:"exception,omitempty"`
 	Variables map[string]Variable `json:"variables,omitempty"` // new and changed
 	Display   []Display           `json:"display,omitempty"`

@@ -30,7 +30,7 @@ func TestSessionWalls(t *testing.T) {
 func whoMakesACopy(t *testing.T, f *fleet) {
 	const watch = `
 import ctypes, os, signal, socket, sys, time
-c = ctypes.CDLL(None, use_errno=True)
+_c = ctypes.CDLL(None, use_errno=True) # its name hides it: to show it, the session would fork a process of its own
 def watch(stop):
     got, mine = set(), {os.getpid()}
     mine.update(int(n) for n in os.listdir("/proc/2/task"))  # those of the session itself
@@ -55,10 +55,10 @@ def watch(stop):
                 except OSError as e:
                     pass
             os.close(fd)
-        if c.ptrace(16, pid, 0, 0) == 0:
+        if _c.ptrace(16, pid, 0, 0) == 0:
             say("ptrace")
             os.waitpid(pid, 0x40000000)
-            c.ptrace(17, pid, 0, 0)
+            _c.ptrace(17, pid, 0, 0)
     last = open("/proc/sys/kernel/ns_last_pid")
     end = time.monotonic() + 40
     while time.monotonic() < end and not os.path.exists("/tmp/end"):

@@ -10,7 +10,7 @@
 // Frames are those of package frame, each an object with
 // the key op. Every request has an id, which its one answer repeats.
 //
-//	to the session    execute {id, code, variables, tagged, stdout, stderr, kill, imports}   shell {id, command, stdout, stderr, kill}
+//	to the session    execute {id, code, variables, tagged, wall, stdout, stderr, kill, imports}   shell {id, command, stdout, stderr, kill}
 //	                  look {id}: at what was written meanwhile; has no answer of its own
 //	                  set {id, name, tagged, load}  get {id, name}  list {id}  reset {id}  inject {id, names, first: the session is made with these}
 //	                  put {id, path, load}  file {id, path, offset, length}

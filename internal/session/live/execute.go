@@ -184,8 +184,8 @@ func (l *live) wall(asked job.Duration) time.Duration {
 	return l.policy.Wall.D()
 }
 
-// asks is what the session is asked for by an execution.
-func (l *live) asks(c control.SessionCall) map[string]any {
+// asks returns the frame of an execution.
+func (l *live) asks(c control.SessionCall, wall time.Duration) map[string]any {
 	m := map[string]any{
 		"stdout": int64(l.policy.Stdout.Limit), "stderr": int64(l.policy.Stderr.Limit), "kill": killed(&l.policy),
 	}
@@ -193,7 +193,7 @@ func (l *live) asks(c control.SessionCall) map[string]any {
 		m["op"], m["command"] = "shell", c.Code
 		return m
 	}
-	m["op"], m["code"], m["variables"] = "execute", c.Code, c.Variables
+	m["op"], m["code"], m["variables"], m["wall"] = "execute", c.Code, c.Variables, wall.Seconds()
 	if c.Tagged {
 		m["tagged"] = true
 	}
@@ -215,7 +215,7 @@ func (l *live) execute(ctx context.Context, c control.SessionCall) *job.Execute 
 	l.mu.Unlock()
 	l.begins()
 	began, wall := time.Now(), l.wall(c.Wall)
-	f, by, err := l.exchange(l.asks(c), nil, wall, true)
+	f, by, err := l.exchange(l.asks(c, wall), nil, wall, true)
 	usage, now, before := l.ends()
 	usage.WallMS, usage.WaitedMS = job.Milliseconds(time.Since(began)), job.Milliseconds(l.waitedFor())
 	e.Usage = usage
@@ -270,15 +270,19 @@ func (l *live) judge(e *job.Execute, f *message, by limit, wall time.Duration, c
 	}
 }
 
-// maxText bounds a repr, a message or a traceback, in bytes.
-const maxText = 64 << 10
+const (
+	// maxText bounds a repr, a message or a traceback, in bytes.
+	maxText = 64 << 10
+	// maxSource bounds the name of a snippet.
+	maxSource = 64
+)
 
 // fill takes over what the session says about an execution, cut to what it may be.
 func (l *live) fill(e *job.Execute, f *message) {
-	e.ExitCode, e.WallMS = f.Code, f.WallMS
+	e.ExitCode, e.WallMS, e.Source = f.Code, f.WallMS, job.Clip(f.Source, maxSource)
 	e.Value = clipValue(f.Value)
 	if x := f.Exception; x != nil {
-		e.Exception = &job.ExceptionInfo{Type: job.Clip(x.Type, 256), Message: job.Clip(x.Message, maxText), Line: x.Line, Traceback: job.Clip(x.Traceback, maxText)}
+		e.Exception = &job.ExceptionInfo{Type: job.Clip(x.Type, 256), Message: job.Clip(x.Message, maxText), Line: x.Line, Source: job.Clip(x.Source, maxSource), Traceback: job.Clip(x.Traceback, maxText)}
 	}
 	e.Variables = clipVariables(f.Variables)
 	if len(f.Display) > maxShown {

@@ -92,6 +92,7 @@ type message struct {
 	Interrupted bool                    `json:"interrupted"`
 	Violation   string                  `json:"violation"` // of the rules for imports; then nothing ran
 	Stream      string                  `json:"stream"`
+	Source      string                  `json:"source"`
 	Code        *int                    `json:"code"`
 	Output      [][2]string             `json:"output"`
 	Tail        [][2]string             `json:"tail"`

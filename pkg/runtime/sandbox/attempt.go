@@ -106,7 +106,7 @@ func (a *Attempt) runProgram(ctx context.Context) error {
 	case a.Service != "":
 		return a.runService(ctx)
 	case a.Program.Python != nil:
-		return a.runPython(ctx, snippetRequest(a.Program.Python, a.policy.Imports))
+		return a.runPython(ctx, snippetRequest(a.Program.Python, a.policy))
 	case a.Program.Command != nil:
 		if note := a.Image.Note; note != "" {
 			a.report.Feedback = append(a.report.Feedback, note)

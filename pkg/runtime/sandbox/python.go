@@ -55,6 +55,7 @@ func rulesFor(p policy.Imports) *importRules {
 // pythonRequest is what the harness is asked for: to run a snippet, or to serve.
 type pythonRequest struct {
 	*job.Python
+	Wall    float64         `json:"wall,omitempty"` // seconds, of a snippet
 	Imports *importRules    `json:"imports,omitempty"`
 	Wire    string          `json:"wire,omitempty"` // of tagged variables: the module that decodes them
 	Script  *script         `json:"script,omitempty"`
@@ -62,9 +63,9 @@ type pythonRequest struct {
 	Preload string          `json:"preload,omitempty"` // the text of what an interpreter that waits becomes instead
 }
 
-// snippetRequest asks for a snippet to be run under the policy's rules for imports.
-func snippetRequest(p *job.Python, rules policy.Imports) *pythonRequest {
-	r := &pythonRequest{Python: p, Imports: rulesFor(rules)}
+// snippetRequest asks for a snippet to be run within the policy's wall time and under its rules for imports.
+func snippetRequest(p *job.Python, limits *policy.Policy) *pythonRequest {
+	r := &pythonRequest{Python: p, Wall: limits.Wall.D().Seconds(), Imports: rulesFor(limits.Imports)}
 	if p.Tagged {
 		r.Wire = string(python.Wire)
 	}

@@ -732,6 +732,7 @@ class Execute(Model):
         alive: Whether the session is, after it.
         calls: Of host functions, those that were refused among them.
         display: Figures as PNG, a data frame as a table.
+        exception: As in the result of a job. source names the snippet that line is in, which may be an earlier one.
         outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
             `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
             `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
@@ -739,6 +740,7 @@ class Execute(Model):
             the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
             result has the compiler's words).
         output: Both streams in the order in which they were written.
+        source: The name of this snippet in tracebacks, such as <snippet 3>.
         usage: As the worker measured it. cpu_ms is from the end of the execution before, peaks are from the beginning
             of the session.
         wall_ms: As the session itself measured it.
@@ -754,6 +756,7 @@ class Execute(Model):
     outcome: Outcome
     output: list[ExecuteOutputItem] | None = None
     session_id: str
+    source: str | None = None
     stderr: Output
     stdout: Output
     usage: Usage
@@ -2216,10 +2219,15 @@ class ResultDisplayItemTable(Model):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultException(Model):
     """What a python program ended with. Of tests, the first exception by which the solution failed, with its own frames
-    only and nothing of the check."""
+    only and nothing of the check.
+
+    Attributes:
+        source: In a session, the name of the snippet that line is in, as tracebacks write it.
+    """
 
     line: int | None = None
     message: str
+    source: str | None = None
     traceback: str
     type: str
     _zeros: ClassVar[dict[str, str]] = {"message": "str", "traceback": "str", "type": "str"}

@@ -66,6 +66,14 @@ async def f(x, delay=0.01):
 			}
 		})
 	}
+	t.Run("after its process has ended", func(t *testing.T) {
+		t.Parallel()
+		r := runTests(t, &job.Tests{Code: "import os\nasync def f(x):\n    if x == 1: os._exit(0)\n    return x\n", Function: "f",
+			Check: "async def test_a():\n    assert await f(1) == 1\nasync def test_b():\n    x = [2]\n    x.append(x)\n    assert await f(x) is not None\nasync def test_c():\n    assert await f(3) == 3\n"})
+		if r.Tests.Passed != 2 || r.Tests.Cases[0].Passed {
+			t.Errorf("%+v", r.Tests.Cases)
+		}
+	})
 	t.Run("methods", func(t *testing.T) {
 		t.Parallel()
 		r := runTests(t, &job.Tests{Code: "import asyncio\nclass Cache:\n    async def get(self, x):\n        await asyncio.sleep(0)\n        return x\n    async def __aenter__(self): return self\n    async def __aexit__(self, *a): pass\n", Function: "Cache",

@@ -150,7 +150,7 @@ func (r *relay) run(ctx context.Context) (err error) {
 			if err := r.lost(f.Problem); err != nil {
 				return err
 			}
-		case "call", "get", "set", "next", "is", "special", "send", "close", "return", "raise":
+		case "call", "get", "set", "next", "is", "special", "send", "close", "spawn", "drive", "cancel", "return", "raise":
 			if err := r.ask(ctx, f); err != nil {
 				return err
 			}

@@ -17,18 +17,23 @@
 // assay_wire.py is how the two speak, assay_code.py what both do with code and its
 // exceptions, assay_proxy.py what the latter has of the solution beside data,
 // assay_suite.py how it finds tests, and assay_fault.py whether one has failed by itself.
+// assay_graph.py keeps the identity of objects, assay_lent.py bounds what a solution does with objects of the check,
+// assay_async.py awaits coroutines of the solution, assay_apart.py finds checks that need its process, and
+// assay_shared.py runs those in one.
 //
 //	to the solution        setup {setup} → ready or raise {stage, exception}, in the first sandbox, before the solution is there
 //	                       load {code, setup, function, functions, by_reference, class, link, imports} → loaded, or raise {stage, exception or problem}
 //	                       case {id, args, kwargs, wall, ignore} → return or raise with the same id, then
 //	                       ended {id} with code, signal or timeout of the process that ran it; ended alone if that just ended
 //	                       late {id}, when its wall is over on its own clock → left {left}
-//	check → solution       call {ref, args, kwargs}, get {ref, name}, set {ref, name, value}, next {ref},
-//	                       is {ref, other}, special {ref, name, args}, send {ref, args}, close {ref}
-//	                       → return {value, changed} or raise {exception}
-//	solution → check       call {ref, args, kwargs}, while one of the above is open → return or raise
-//	to the check           check {check, setup, function, functions, class, wall, link}
+//	check → solution       call {ref, at, args, kwargs or graph, lazy, share}, get {ref, name}, set {ref, name, value}, next {ref},
+//	                       is {ref, other}, special {ref, name, args}, send {ref, args}, close {ref},
+//	                       spawn {ref, name, args}, drive {tasks, seconds}, cancel {task}
+//	                       → return {value or graph, changed} or raise {exception, changed}
+//	solution → check       call {ref, at, args, kwargs or graph, do}, while one of the above is open → return or raise
+//	to the check           check {check, setup, function, functions, class, wall, link}; with code and imports if it shares its process
 //	from the check         begin {code: tests after it} and verdict {name, passed, …} for each test in it, then done {calls, asked};
+//	                       unloaded {stage, exception or problem}, if the solution that shares its process cannot be loaded;
 //	                       lost {problem: late, closed or protocol} → raise, when the link is of no use any more;
 //	                       late, when the time of the test is over on its own clock → left {left}
 //
@@ -66,6 +71,7 @@
 //	{"$view": ["dict_keys", […]]}            also dict_values and dict_items
 //	{"$ndarray": ["<f8", [2, 3], "base64"]}  an array of numpy: its elements, shape and bytes
 //	{"$error": {type, message, args, …}}     an exception that was returned
+//	{"$i": place}, {"$at": number}, {"$n": [number, value]}  parts of a graph, and objects that have crossed: assay_graph.py
 //	{"$ref": [number, kind, type]}           what the sender keeps; kinds are those of assay_proxy.py
 //	{"$back": number}                        what the receiver keeps
 package grade

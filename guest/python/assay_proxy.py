@@ -63,12 +63,19 @@ class Candidate(Function):
     # The function under test: a check that names one of its attributes means it.
 
     __slots__ = ()
-    __doc__ = property(lambda self: self._assay_side.about({"op": "get", "ref": self._assay_ref, "name": "__doc__"}))
+    __doc__ = property(lambda self: self._assay_described({"op": "get", "ref": self._assay_ref, "name": "__doc__"}))
 
     def __getattr__(self, name):
         if name == "__signature__":
-            return _signature(self)
+            return _signature(self._assay_described(_request(self, "signature", ())))
+        if name in ("__name__", "__qualname__", "__annotations__"):
+            return self._assay_described({"op": "get", "ref": self._assay_ref, "name": name})
         return _attribute(self, name)
+
+    def _assay_described(self, request):
+        # A check may be about what describes a function, and never call it. The mark says that it is the solution's own word.
+        self._assay_side.calls += 1
+        return self._assay_side.about(request)
 
     def __setattr__(self, name, value):
         _set(self, name, value)
@@ -268,11 +275,11 @@ def _attribute(proxy, name):
     return proxy._assay_side.about({"op": "get", "ref": proxy._assay_ref, "name": name})
 
 
-def _signature(proxy):
+def _signature(described):
     import inspect
 
     parameters = []
-    for name, kind, has, value in _ask(proxy, "signature"):
+    for name, kind, has, value in described:
         parameters.append(inspect.Parameter(name, inspect._ParameterKind(kind), default=value if has else inspect.Parameter.empty))
     return inspect.Signature(parameters)
 

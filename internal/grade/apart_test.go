@@ -48,7 +48,7 @@ func TestChecksThatNeedOneProcess(t *testing.T) {
 		"a patch of its own":      {"def f(g): return g()\n", "from unittest.mock import patch\ndef helper(): return 1\ndef check(c):\n    with patch('__main__.helper', return_value=2): assert c(lambda: helper()) == 2\n"},
 		"a patched stub":          {"def f(s): return s.now()\n", "from unittest.mock import patch\nclass S:\n    def now(self): return 1\ndef check(c):\n    s = S()\n    with patch.object(s, 'now', return_value=2): assert c(s) == 2\n"},
 		"a signature":             {"def f(a, b=2, *, c): return 1\n", "import inspect\ndef check(x):\n    p = inspect.signature(x).parameters\n    assert list(p) == ['a', 'b', 'c'] and p['b'].default == 2 and p['c'].kind is p['c'].KEYWORD_ONLY\n    x(1, c=2)\n"},
-		"a docstring":             {"def f(x):\n    'mine'\n    return x\n", "def check(c):\n    assert c.__name__ == 'f' and c.__doc__ == 'mine' and c(1) == 1\n"},
+		"a docstring":             {"def f(x):\n    'mine'\n    return x\n", "def check(c):\n    assert c.__name__ == 'f' and c.__doc__ == 'mine'\n"},
 		"data of its own":         {right, "import json\nDATA = json.loads('[1, 2]')\ndef check(c):\n    for x in DATA: assert c(x) == x\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

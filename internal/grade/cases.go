@@ -85,7 +85,7 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 			return r, err
 		}
 	} else {
-		r = judge(c, answer, end)
+		r = judge(c, g.Tests.MatchingOf(c), answer, end)
 		if !r.Passed && answer != nil {
 			g.note(answer.Exception)
 		}
@@ -132,7 +132,7 @@ func (g *grading) answer(id int, until time.Duration) (answer, end *message, err
 }
 
 // judge compares an answer with what was expected.
-func judge(c *job.Case, answer, end *message) job.CaseResult {
+func judge(c *job.Case, by job.Matching, answer, end *message) job.CaseResult {
 	switch {
 	case end.Timeout:
 		return job.CaseResult{Outcome: job.TimedOut, Message: tooSlow}
@@ -151,7 +151,7 @@ func judge(c *job.Case, answer, end *message) job.CaseResult {
 	if err != nil {
 		return job.CaseResult{Outcome: job.Failed, Message: "the value that the function returned cannot be read"}
 	}
-	return judgeValue(c, got)
+	return judgeValue(c, by, got)
 }
 
 // runsOnly reports whether a case expects nothing but that the call returns.
@@ -179,7 +179,7 @@ func judgeException(c *job.Case, e *exception) job.CaseResult {
 	return job.CaseResult{Outcome: job.Failed, Got: got, Message: "raised " + got + ", expected " + c.ExpectedException}
 }
 
-func judgeValue(c *job.Case, got value.Value) job.CaseResult {
+func judgeValue(c *job.Case, by job.Matching, got value.Value) job.CaseResult {
 	r := job.CaseResult{Outcome: job.Failed, Got: value.Repr(got)}
 	if c.ExpectedException != "" {
 		r.Message = "returned " + r.Got + ", expected it to raise " + c.ExpectedException
@@ -195,7 +195,7 @@ func judgeValue(c *job.Case, got value.Value) job.CaseResult {
 			r.Message = "expected: " + err.Error()
 			return r
 		}
-		if !value.Equal(got, want) {
+		if !value.Matches(got, want, by) {
 			returned, expected, first := value.Compared(got, want)
 			r.Message = "returned " + returned + ", expected " + expected + typeHint(got, want)
 			if first != "" {

@@ -101,12 +101,17 @@ func key(k string) string {
 	return Clip(k, 80)
 }
 
+// maxLongDigits is how many digits a whole number of a case may have: those are passed on in another notation.
+const maxLongDigits = 315_000
+
 // walker compares JSON with a shape. It trusts the syntax: what it finds in
 // malformed input is dropped in favor of the syntax error.
 type walker struct {
 	raw []byte
 	pos int
 	bad *FieldError // the first problem; ends the walk
+
+	digits int // how many a whole number in the value may have
 }
 
 func (w *walker) fail(problem string) {
@@ -142,6 +147,7 @@ func (w *walker) value(s *shape) {
 	c := w.peek()
 	switch {
 	case s.kind == anything:
+		w.digits = s.digits
 		if w.passed(0); w.bad != nil && w.bad.Problem == tooDeep {
 			w.bad.Field = "" // 200 levels of the same
 		}
@@ -266,18 +272,18 @@ func (w *walker) passed(depth int) {
 	case '}', ']', ',', ':':
 		w.pos++ // malformed: the syntax error will say so
 	default:
-		if n := len(bytes.TrimPrefix(w.word(), minus)); n > maxDigits {
-			w.digits(n)
+		if n := len(bytes.TrimPrefix(w.word(), minus)); n > w.digits {
+			w.tooLong(n)
 		}
 	}
 }
 
 var minus = []byte("-")
 
-// digits judges a word of n bytes that has just been passed, too long for a whole number.
-func (w *walker) digits(n int) {
+// tooLong refuses the word of n bytes that has just been passed, if it is a whole number.
+func (w *walker) tooLong(n int) {
 	if word := w.raw[w.pos-n : w.pos]; len(bytes.Trim(word, "0123456789")) == 0 {
-		w.fail("is a whole number of " + strconv.Itoa(n) + " digits; python reads " + strconv.Itoa(maxDigits) + " at most, so pass it as a string")
+		w.fail("is a whole number of " + strconv.Itoa(n) + " digits; python reads " + strconv.Itoa(w.digits) + " at most, so pass it as a string")
 	}
 }
 

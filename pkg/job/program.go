@@ -109,6 +109,12 @@ type Tests struct {
 	// CaseWall is the wall of each case and each stdio case that has none of its own.
 	CaseWall Duration `json:"case_wall,omitempty"`
 
+	// How values are compared, for cases that have no such field.
+	Match             Match   `json:"match,omitempty"`
+	Tolerance         float64 `json:"tolerance,omitempty"`
+	AbsoluteTolerance float64 `json:"absolute_tolerance,omitempty"`
+	RelativeTolerance float64 `json:"relative_tolerance,omitempty"`
+
 	// Language is that of the solution, a name or an alias of the catalogue; default python. Other languages than that
 	// can be graded by stdio alone.
 	Language string            `json:"language,omitempty"`
@@ -172,13 +178,19 @@ func (t *Tests) WallOf(own Duration) Duration { return cmp.Or(own, t.CaseWall) }
 // call returns.
 type Case struct {
 	Name              string                     `json:"name,omitempty"`
-	Args              []json.RawMessage          `json:"args,omitempty"`
-	Kwargs            map[string]json.RawMessage `json:"kwargs,omitempty"`
-	Expected          json.RawMessage            `json:"expected,omitempty"`
+	Args              []json.RawMessage          `json:"args,omitempty" digits:"long"`
+	Kwargs            map[string]json.RawMessage `json:"kwargs,omitempty" digits:"long"`
+	Expected          json.RawMessage            `json:"expected,omitempty" digits:"long"`
 	ExpectedType      string                     `json:"expected_type,omitempty"`
 	ExpectedException string                     `json:"expected_exception,omitempty"`
 	Weight            *float64                   `json:"weight,omitempty"` // default 1
 	Wall              Duration                   `json:"wall,omitempty"`
+
+	// How the value is compared with Expected. The defaults are the fields of Tests.
+	Match             Match   `json:"match,omitempty"`
+	Tolerance         float64 `json:"tolerance,omitempty"`
+	AbsoluteTolerance float64 `json:"absolute_tolerance,omitempty"`
+	RelativeTolerance float64 `json:"relative_tolerance,omitempty"`
 }
 
 // File is one input file: exactly one field is set.

@@ -15,6 +15,7 @@ type shape struct {
 	fields map[string]field           // of an object
 	names  []string                   // of fields, in the order of the type
 	parse  func(literal []byte) error // of a literal with a syntax of its own
+	digits int                        // of anything: how many a whole number in it may have
 }
 
 type field struct {
@@ -56,7 +57,7 @@ var (
 func newShape(t reflect.Type) *shape {
 	switch {
 	case t == rawMessage:
-		return &shape{kind: anything, want: "a value"}
+		return &shape{kind: anything, want: "a value", digits: maxDigits}
 	case reflect.PointerTo(t).Implements(unmarshaler):
 		return &shape{kind: literal, want: wantLiteral(t), parse: func(b []byte) error {
 			return reflect.New(t).Interface().(json.Unmarshaler).UnmarshalJSON(b)
@@ -80,7 +81,7 @@ func newShape(t reflect.Type) *shape {
 	case reflect.Float32, reflect.Float64:
 		return &shape{kind: number, want: "a number"}
 	}
-	return &shape{kind: anything, want: "a value"}
+	return &shape{kind: anything, want: "a value", digits: maxDigits}
 }
 
 func wantLiteral(t reflect.Type) string {
@@ -101,10 +102,23 @@ func objectShape(t reflect.Type) *shape {
 		if name == "" || name == "-" || !f.IsExported() {
 			continue
 		}
-		s.fields[name] = field{shapeOf(f.Type), 1 << len(s.names)}
+		of := shapeOf(f.Type)
+		if f.Tag.Get("digits") == "long" {
+			of = of.withDigits(maxLongDigits)
+		}
+		s.fields[name] = field{of, 1 << len(s.names)}
 		s.names = append(s.names, name)
 	}
 	return s
+}
+
+// withDigits returns s with another limit for the digits of whole numbers.
+func (s *shape) withDigits(n int) *shape {
+	c := *s
+	if c.digits = n; c.elem != nil {
+		c.elem = c.elem.withDigits(n)
+	}
+	return &c
 }
 
 // nearest returns the field of s that name was probably meant to be, or "".

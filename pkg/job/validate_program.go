@@ -125,6 +125,9 @@ func (t *Tests) validate() error {
 	if t.CaseWall < 0 || t.CaseWall > MaxWall {
 		return Invalid(at+".case_wall", "must be 0s to %s", MaxWall)
 	}
+	if field, p := t.badMatching(); p != "" {
+		return Invalid(at+"."+field, "%s", p)
+	}
 	for i := range t.Cases {
 		if field, p := t.Cases[i].problem(); p != "" {
 			return Invalid(join(at+".cases["+strconv.Itoa(i)+"]", field), "%s", p)
@@ -198,6 +201,9 @@ func (c *Case) problem() (field, problem string) {
 		if p := badName(s.text, MaxName); s.text != "" && p != "" {
 			return s.field, p
 		}
+	}
+	if field, p := badMatching(c.Match, c.Tolerance, c.AbsoluteTolerance, c.RelativeTolerance); p != "" {
+		return field, p
 	}
 	return "weight", badWeight(c.Weight)
 }

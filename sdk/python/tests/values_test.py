@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import httpx
 import numpy
 import pytest
 
@@ -372,3 +373,60 @@ def test_unknown_tags_are_errors(session: assay.Session, client: assay.Client) -
     assert "$none is not a tag" in client.run(job).exception.message
     with pytest.raises(assay.InvalidError, match=r"\$none is not a tag"):
         session.variables["x"] = assay.Tagged({"$none": 1})
+
+
+def test_matching_rules(client: assay.Client) -> None:
+    """The defaults of grade are for cases and tests without a rule of their own."""
+    tuples, keys = "def f(x):\n    return (x, (x,))\n", "def f(x):\n    return {x: (x,)}\n"
+    for code, expected in ((tuples, [1, [1]]), (keys, {"1": [1]})):
+        tests = {"function": "f", "cases": [{"args": [1], "expected": expected}]}
+        assert client.grade([code], tests) == [0.0]
+        assert client.grade([code], tests, match="json") == [1.0]
+        assert client.grade([code], {**tests, "match": "json"}) == [1.0]
+        assert client.grade([code], {**tests, "match": "python"}, match="json") == [0.0]
+        case = {**tests["cases"][0], "match": "json"}
+        assert client.grade([code], {**tests, "cases": [case]}) == [1.0]
+    tests = {"function": "f", "cases": [{"args": [0.1], "expected": [0.3]}]}
+    code = "def f(x):\n    return [x + 2 * x]\n"
+    assert client.grade([code], tests) == [0.0]
+    assert client.grade([code], tests, tolerance=1e-9) == [1.0]
+    assert client.grade([code], {**tests, "relative_tolerance": 1e-9}) == [1.0]
+    assert client.grade([code], {**tests, "absolute_tolerance": 1e-20}, tolerance=1e-30) == [0.0]
+
+
+def test_long_numbers_of_json(client: assay.Client) -> None:
+    """Whole numbers of more digits than Python reads, as plain JSON has them."""
+    tests = '{"function": "f", "code": "f = lambda n: n + 1", "cases": [{"args": [9%s], "expected": 1%s}]}'
+    body = ('{"program": {"tests": %s}}' % (tests % ("9" * 5000, "0" * 5001))).encode()
+    answer = httpx.post(client.url + "/v1/run", content=body, headers={"Content-Type": "application/json"}, timeout=60)
+    assert answer.json()["tests"]["score"] == 1
+
+
+def test_one_unreadable_solution_fails_alone(client: assay.Client) -> None:
+    tests = {"function": "f", "cases": [{"args": [1], "expected": 1}]}
+    good = "def f(x):\n    return x\n"
+    bad = ["x = '\ud83d'", "\udcff", "", "\0", "x = '\ud800\udc00'", good + "#" * (2 << 20), "not code"]
+    labels = [{"problem": "a\ud83d"}] * (len(bad) + 2)
+    rewards = client.grade([good, *bad, good], tests, labels=labels)
+    assert rewards == [1.0, *[0.0] * len(bad), 1.0]
+    assert rewards.labels[0] == {"problem": "a\ud83d"}
+    assert client.grade(["\ud83d"], tests) == [0.0]
+    results = list(client.map([*bad, "1"], on_error="return"))
+    assert results[-1].value == 1
+
+
+def test_timed_out_is_a_failure_of_its_own(client: assay.Client) -> None:
+    tests = {"function": "f", "cases": [{"args": [1], "expected": 1}]}
+    code = "def f(x):\n    %s\n"
+    solutions = [
+        code % body for body in ("while x: pass", "return 2", "return x / 0", "return x", "import os; os.abort()")
+    ]
+    rewards = client.grade(solutions, tests, case_wall=1)
+    assert rewards.failures() == {"timed_out": 1, "failed": 1, "ZeroDivisionError": 1, "signaled": 1}
+
+
+def test_expected_arrays_are_refused() -> None:
+    tests = {"function": "f", "cases": [{"args": [numpy.array([1])], "expected": [numpy.array([1])]}]}
+    with assay.Client("http://127.0.0.1:1", patience=0) as client, pytest.raises(assay.UnsendableError) as refused:
+        client.grade(["x"], tests)
+    assert str(refused.value) == "cases[0].expected[0]: numpy.ndarray cannot be sent; send its tolist()"

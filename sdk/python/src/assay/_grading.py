@@ -110,12 +110,17 @@ class Rewards(list["float | None"]):
         return found
 
     def failures(self) -> Counter[str]:
-        """Why solutions failed: by the type of their exception, else by their outcome."""
+        """Why solutions failed: by the outcome of the first failed test, such as timed_out.
+
+        If that is an exception or a wrong answer, by the type of the exception, or else by the outcome of the job."""
         found: Counter[str] = Counter()
         for result in self.results:
             if result is not None and not result.ok and result.score is not None:
                 exception = result.raw.get("exception")
-                found[exception["type"] if exception else result.outcome] += 1
+                case = first_failure(result)
+                if case in ("", "failed", "exception", "canceled"):
+                    case = exception["type"] if exception else result.outcome
+                found[case] += 1
         return found
 
     def to_pandas(self) -> Any:
@@ -130,6 +135,12 @@ class Rewards(list["float | None"]):
                 for i, (reward, r, labels) in enumerate(zip(self, self.results, self.labels))
             ]
         )
+
+
+def first_failure(result: Result) -> str:
+    """The outcome of the first test that failed; "" if none did."""
+    cases: list[dict[str, Any]] = result.part("tests").get("cases") or []
+    return next((str(c.get("outcome", "")) for c in cases if not c.get("passed")), "")
 
 
 class Solutions:
@@ -156,22 +167,44 @@ class Solutions:
                 raise ValueError(f"{what}: there are {n} for {len(code)} solutions")
         self.labels: list[Mapping[str, str]] = list(labels) if labels is not None else [{} for _ in code]
         self._code = code
-        self._tests: list[dict[str, Any]] = [
-            {**defaults, **encode_tests(t, "" if one else f"tests[{i}]")}
-            for i, t in enumerate([cast("Tests", tests)] if one else each)
+        encoded = [
+            encode_tests(t, "" if one else f"tests[{i}]") for i, t in enumerate([cast("Tests", tests)] if one else each)
         ]
+        self._tests = [{**without_rival(defaults, t), **t} for t in encoded]
         self._one = one
 
     def __len__(self) -> int:
         return len(self._code)
+
+    def unreadable(self) -> dict[int, Result]:
+        """The results of solutions with lone surrogates, which no file of Python can have."""
+        message = "SyntaxError: the solution has a lone surrogate, which UTF-8 cannot represent"
+        found = (i for i, code in enumerate(self._code) if escaped(code) is not code)
+        return {i: Result({"outcome": "failed", "message": message}, i) for i in found}
 
     def job(self, i: int) -> Tagged:
         """The job that grades a solution, with its values encoded."""
         tests = self._tests[0 if self._one else i]
         spec: dict[str, Any] = {"program": {"tests": {**tests, "code": self._code[i]}}}
         if self.labels[i]:
-            spec["labels"] = dict(self.labels[i])
+            spec["labels"] = {escaped(str(k)): escaped(str(v)) for k, v in self.labels[i].items()}
         return Tagged(spec)
+
+
+def without_rival(defaults: Mapping[str, Any], tests: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The defaults, without a tolerance for tests that have one of another kind."""
+    if "absolute_tolerance" in tests or "relative_tolerance" in tests:
+        return {k: v for k, v in defaults.items() if k != "tolerance"}
+    return defaults
+
+
+def escaped(text: str) -> str:
+    """The text itself, or with its lone surrogates written as escapes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
 
 
 CODE = "program.tests.code"

@@ -68,8 +68,10 @@ def _case(case: Any, at: str) -> Any:
             out[field] = [encode(v, f"{at}args[{i}]") for i, v in enumerate(value)]
         elif field == "kwargs" and isinstance(value, Mapping):
             out[field], _ = encode_all(fields_of(value), at + "kwargs")
-        elif field in ("args", "kwargs", "expected"):
-            out[field] = encode(value, at + field)
+        elif field in ("args", "kwargs"):
+            out[field] = value.json if isinstance(value, Tagged) else encode(value, at + field)
+        elif field == "expected":
+            out[field] = Encoder(arrays=False).encode(value, at + field)
         else:
             out[field] = to_json(value)
     return out

@@ -55,6 +55,11 @@ class Tagged:
     def __init__(self, json: Any) -> None:
         self.json = json
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tagged) and self.json == other.json
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
     def __repr__(self) -> str:
         return f"Tagged({self.json!r})"
 
@@ -82,7 +87,8 @@ class Encoder:
         tagged: whether the encoding has a tag, so that it differs from plain JSON.
     """
 
-    def __init__(self, room: int = MAX_BYTES) -> None:
+    def __init__(self, room: int = MAX_BYTES, arrays: bool = True) -> None:
+        self._arrays = arrays
         self.tagged = False
         self._limit = self._room = room
         self._left = MAX_VALUES
@@ -217,7 +223,7 @@ class Encoder:
             item: Any = value.item()
             if type(item) in (bool, int, float, complex, str, bytes):
                 return self._any(item, depth, levels)
-        if numpy is not None and kind is numpy.ndarray and ELEMENTS.fullmatch(value.dtype.str):
+        if numpy is not None and kind is numpy.ndarray and self._arrays and ELEMENTS.fullmatch(value.dtype.str):
             self._spend(value.nbytes * 4 // 3)
             data = base64.b64encode(value.tobytes()).decode()
             return self._tag("ndarray", [value.dtype.str, list(value.shape), data])

@@ -271,6 +271,8 @@ class AsyncClient:
         labels: Sequence[Mapping[str, str]] | None = None,
         reward: RewardOf = "score",
         case_wall: float | str | timedelta | None = None,
+        match: Literal["python", "json"] | None = None,
+        tolerance: float | None = None,
         process: Literal["separate", "shared"] | None = None,
         policy: PolicyLike | None = None,
         image: str | None = None,
@@ -290,16 +292,14 @@ class AsyncClient:
             tests: one for all, or one for each, with the fields of the API: see docs/grading.md.
             labels: of each solution; Rewards.pass_at_k, groups and outcomes divide by them.
             reward: "score": weighted share of passed tests; "pass": 1 if all passed, else 0; or a function of a result.
-            case_wall: seconds, or a duration such as "2s": limits each case and stdio case without a wall. At most the
-                policy's wall, which limits all cases of a solution together.
-            process: "shared" runs a check in the process of the solution, which could then forge its reward:
-                tests.forgeable of the result marks that. Default "separate". Tests that set a process keep it.
-            policy: what a solution may do.
+            case_wall: seconds, or a duration such as "2s", for each case and stdio case without a wall.
+            match, tolerance: of values of cases. "json" takes tuples for lists, and compares keys as JSON text.
+            process: "shared" runs a check in the process of the solution, which could then forge its reward.
+            policy, image: what a solution may do, and what it finds on its disk.
             attempts: how often a solution without a verdict runs. Failures of the fleet never become rewards.
             on_error: for a solution without a verdict after that, and for tests that failed by themselves: "raise", or
                 "none" for the reward None. Rewards.infra and Rewards.broken count them.
-            timeout: seconds for all of it. Then it raises Timeout, or missing rewards are None.
-            progress, key, name, label_caps, chunk: as of map.
+            timeout: seconds for all of it. The other arguments are those of map.
 
         Raises:
             InfraError: a solution has no verdict (on_error="raise").
@@ -310,7 +310,7 @@ class AsyncClient:
         """
         grading = AsyncGrading(
             self.map, solutions, tests, labels, reward=reward, attempts=attempts, on_error=on_error, timeout=timeout,
-            key=key, case_wall=case_wall, process=process,
+            key=key, case_wall=case_wall, match=match, tolerance=tolerance, process=process,
         )  # fmt: skip
         return await grading.rewards(
             progress, {"policy": policy, "image": image, "name": name, "label_caps": label_caps, "chunk": chunk}

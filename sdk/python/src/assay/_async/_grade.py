@@ -30,7 +30,7 @@ class AsyncGrading:
         timeout: float | None,
         key: str | None,
         case_wall: float | str | timedelta | None,
-        process: Literal["separate", "shared"] | None,
+        **defaults: Any,
     ) -> None:
         if on_error not in ("raise", "none"):
             raise ValueError("on_error: must be 'raise' or 'none'")
@@ -41,7 +41,7 @@ class AsyncGrading:
         if key is not None and not 1 <= len(key) <= 190:
             raise ValueError("key: has 1 to 190 characters")
         self._map = map
-        defaults = {"case_wall": None if case_wall is None else duration(case_wall), "process": process}
+        defaults["case_wall"] = None if case_wall is None else duration(case_wall)
         self._solutions = Solutions(solutions, tests, labels, {k: v for k, v in defaults.items() if v is not None})
         self._reward: RewardOf = reward
         self._attempts = attempts
@@ -55,7 +55,10 @@ class AsyncGrading:
         report = reporter(progress, len(self._solutions))
         retried = 0
         try:
-            left = list(range(len(self._solutions)))
+            for i, result in self._solutions.unreadable().items():
+                self._results[i] = result
+                report.update(result)
+            left = [i for i, result in enumerate(self._results) if result is None]
             for attempt in range(self._attempts):
                 retried += len(left) if attempt else 0
                 await self._round(left, attempt, options, report.update)

@@ -8,7 +8,10 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any, cast
+
+from .._values import Tagged
 
 MAX_CODE = 1 << 20
 """Bytes of code, more than which the fleet does not take."""
@@ -77,7 +80,7 @@ def to_tests(truth: Any, code: str = "", *, first: int | None = None, **stdio: A
     """
     given = decoded(truth)
     if NATIVE & given.keys():
-        return given
+        return as_json(given) if isinstance(truth, (str, bytes)) else native(truth)
     if isinstance(asserts := given.get("assert_case"), list):
         if any(given.get("outputs") or ()):
             raise ValueError("ground truth: outputs beside assert_case: which of them decides cannot be known")
@@ -101,6 +104,41 @@ def setup(tests: dict[str, Any]) -> dict[str, Any]:
     """Tests with SETUP, but for its names that the solution is asked for: it has to have them itself."""
     names = [tests["function"], *tests.get("functions", ())]
     return {"setup": f"{SETUP}\nfor name in {names}: globals().pop(name, None)", **tests}
+
+
+def as_json(tests: dict[str, Any]) -> dict[str, Any]:
+    """Tests that were JSON text: values may have tags, and are compared as JSON unless the tests say otherwise."""
+    if not isinstance(cases := tests.get("cases"), list) or not cases:
+        return tests
+    values = ("args", "kwargs", "expected")
+    marked = [
+        {k: tagged(v) if k in values else v for k, v in cast("dict[str, Any]", c).items()} if isinstance(c, dict) else c
+        for c in cast("list[Any]", cases)
+    ]
+    return {"match": "json", **tests, "cases": marked}
+
+
+def tagged(value: Any) -> Any:
+    """Values of JSON text as they are sent: what has a tag keeps it."""
+    if isinstance(value, list):
+        return [tagged(v) if not isinstance(v, list) else Tagged(v) for v in cast("list[Any]", value)]
+    return value if isinstance(value, (str, int, float, NoneType)) else Tagged(value)
+
+
+def native(truth: Mapping[str, Any]) -> dict[str, Any]:
+    """Tests as objects with Python values. Tables store lists as arrays of numpy, and fill fields with None."""
+    return {str(k): lists(v) for k, v in truth.items() if v is not None}
+
+
+def lists(value: Any) -> Any:
+    """A value with lists in the place of arrays."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if type(value) is dict:
+        return {k: lists(v) for k, v in cast("dict[Any, Any]", value).items()}
+    if type(value) in (list, tuple):
+        return type(value)(lists(v) for v in value)
+    return value
 
 
 def decoded(truth: Any) -> dict[str, Any]:

@@ -1912,6 +1912,7 @@ class ProgramTests(Model):
     """A JSON object of the API, ProgramTests.
 
     Attributes:
+        absolute_tolerance: In place of tolerance: one of the two has to hold.
         case_wall: Wall of each case and each stdio case that has none of its own. It must not exceed policy.wall.
         cases: Calls of function. A case that expects nothing passes if the call returns.
         checker: A program that decides on the output of each stdio case (checker), or that talks with the program of
@@ -1936,14 +1937,19 @@ class ProgramTests(Model):
             graded by stdio alone, and are compiled once for all of it. Default python.
         limits: What wall and memory of stdio cases are multiplied by, for each language that a solution may be
             written in.
+        match: How values of cases are compared, if they have no match of their own: python (default) is the == of
+            Python; json takes tuples for lists, and compares the keys of dicts as JSON text.
         process: Where the check runs the solution. separate (default) uses two sandboxes, and the solution cannot
             forge a verdict. shared runs setup, solution and check in one module of one process, so the check may
             capture output, patch modules and set seeds; tests.forgeable of the result marks that the solution could
             have forged it.
+        relative_tolerance: In place of tolerance: relative to the expected number.
         setup: Runs before the solution and, in the other sandbox, before the check. If it fails, the outcome is
             check_error.
+        tolerance: Floats may differ by it; above 1, by it times the expected number. Default 0.
     """
 
+    absolute_tolerance: float | None = None
     case_wall: str | None = None
     cases: list[ProgramTestsCasesItem] | None = None
     check: str | None = None
@@ -1957,10 +1963,13 @@ class ProgramTests(Model):
     interactor: Checker | None = None
     language: str | None = None
     limits: dict[str, ProgramTestsLimitsValue] | None = None
+    match: Literal["python", "json"] | None = None
     process: Literal["separate", "shared"] | None = None
+    relative_tolerance: float | None = None
     setup: str | None = None
     stdio: list[ProgramTestsStdioItem] | None = None
     stop_on_failure: bool | None = None
+    tolerance: float | None = None
     _shapes: ClassVar[dict[str, str]] = {
         "cases": "[ProgramTestsCasesItem]",
         "checker": "Checker",
@@ -1977,15 +1986,24 @@ class ProgramTestsCasesItem(Model):
     """A JSON object of the API, ProgramTestsCasesItem.
 
     Attributes:
+        absolute_tolerance: In place of tolerance: one of the two has to hold.
+        match: How the value is compared with expected, by default as the tests say: python (default) is the == of
+            Python; json takes tuples for lists, and compares the keys of dicts as JSON text.
+        relative_tolerance: In place of tolerance: relative to the expected number.
+        tolerance: Floats may differ by it; above 1, by it times the expected number. Default 0.
         wall: A Go duration.
     """
 
+    absolute_tolerance: float | None = None
     args: list[Any] | None = None
     expected: Any = None
     expected_exception: str | None = None
     expected_type: str | None = None
     kwargs: dict[str, Any] | None = None
+    match: Literal["python", "json"] | None = None
     name: str | None = None
+    relative_tolerance: float | None = None
+    tolerance: float | None = None
     wall: str | None = None
     weight: float | None = None
 

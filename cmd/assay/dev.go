@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -10,12 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/pkg/client"
 )
 
 type devCmd struct {
@@ -23,6 +25,7 @@ type devCmd struct {
 	Listen  string   `env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API; port 0 takes a free one."`
 	Archive []string `name:"image-archive" env:"ASSAY_IMAGE_ARCHIVES" placeholder:"FILE" help:"OCI archives to import (default: .cache/images/*.tar beside bin, else the default image, which is built from this system's packages and kept in assay in $$XDG_CACHE_HOME or ~/.cache)."`
 	Runtime string   `env:"ASSAY_RUNTIME" enum:"containerd,noop" default:"containerd" help:"containerd, or noop: run nothing, to measure the rest."`
+	NoToken bool     `name:"insecure-no-token" help:"Let in every program of this machine without a token, and other users too. --listen must be a loopback address."`
 	Verbose bool     `short:"v" help:"Copy every process's log to stderr."`
 }
 
@@ -32,9 +35,24 @@ func (c *devCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	token := ""
+	if !c.NoToken && os.Getenv("ASSAY_TOKENS") == "" && os.Getenv("ASSAY_OIDC_ISSUER") == "" {
+		token = rand.Text()
+		cfg.Env = append(cfg.Env, "ASSAY_TOKENS="+dev.OwnTokens(token, os.Getenv))
+	}
 	f, err := dev.StartFleet(a.ctx, cfg)
 	if err != nil {
 		return err
+	}
+	if token != "" {
+		forget, err := client.KeepLocalToken(strings.TrimPrefix(f.URL(), "http://"), token)
+		if err != nil {
+			return errors.Join(fmt.Errorf("keep the token of the fleet: %w", err), stopFleet(f))
+		}
+		defer func() { _ = forget() }() // a token of a fleet that is gone opens nothing
+		if show.IsTerminal(a.stderr) {
+			fmt.Fprintf(a.stderr, "assay: sign in to the page at %s/ui/signin#key=%s\n", f.URL(), token)
+		}
 	}
 	a.printf("assay: ready on %s\n", f.URL())
 	select {
@@ -61,7 +79,7 @@ func (c *devCmd) config(a *app) (dev.FleetConfig, error) {
 		Dir: c.Data, Listen: c.Listen, BinDir: bin, Runtime: c.Runtime,
 		ImageArchives: c.Archive, Verbose: c.Verbose, Stderr: a.stderr, Log: devLog(a.stderr, c.Verbose),
 	}
-	if err := notToStrangers(c.Listen, os.Getenv); err != nil {
+	if err := c.checkNoToken(); err != nil {
 		return cfg, err
 	}
 	if cfg.Dir == "" {
@@ -86,6 +104,9 @@ func (c *devCmd) config(a *app) (dev.FleetConfig, error) {
 		}
 	}
 	cfg.Env = shareCores()
+	if c.NoToken {
+		cfg.Env = append(cfg.Env, "ASSAY_TOKENS=", "ASSAY_INSECURE=no-tokens")
+	}
 	return cfg, nil
 }
 
@@ -152,16 +173,14 @@ func devLog(w io.Writer, verbose bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// notToStrangers refuses to listen where other machines reach a fleet that lets
-// everybody in. The dispatcher would, too, but later.
-func notToStrangers(listen string, env func(string) string) error {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil || env("ASSAY_TOKENS") != "" || slices.Contains(strings.Split(env("ASSAY_INSECURE"), ","), "no-tokens") {
+// checkNoToken refuses to let in everyone at an address that other machines reach.
+func (c *devCmd) checkNoToken() error {
+	if !c.NoToken {
 		return nil
 	}
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-		return nil
+	host, _, err := net.SplitHostPort(c.Listen)
+	if ip := net.ParseIP(host); err != nil || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil // to listen at no address fails, with the reason
 	}
-	return fmt.Errorf("--listen: other machines reach %s, and without tokens whoever reaches it is let in; listen on 127.0.0.1, "+
-		"or set ASSAY_INSECURE=no-tokens if something else keeps strangers out", listen)
+	return fmt.Errorf("--insecure-no-token: other machines reach %s; listen on 127.0.0.1, or leave the flag out", c.Listen)
 }

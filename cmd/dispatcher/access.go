@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/assay-run/assay/internal/certs"
@@ -87,20 +88,30 @@ func (a *access) issuer() (ui.Issuer, error) {
 	return ui.IssuerOf(s), nil
 }
 
-// gate is who is let in.
+// gate returns the gate that requests pass: tokens, and JWTs of an issuer. With none of these
+// configured, the user of this process is let in, or everyone if the operator asks for that.
 func (c *config) gate() (identity.Gate, error) {
 	tokens, err := identity.ReadTokens(string(c.Tokens))
 	if err != nil {
 		return nil, fmt.Errorf("--tokens: %w", err)
 	}
 	jwts, err := c.Access.jwts()
-	if err != nil || jwts == nil {
-		return tokens, err
+	if err != nil {
+		return nil, err
 	}
-	if _, open := tokens.(identity.Open); open { // no more, now that some have to show who they are
+	if !identity.IsOpen(tokens) {
+		if jwts != nil {
+			return identity.All(tokens, jwts), nil
+		}
+		return tokens, nil
+	}
+	switch {
+	case jwts != nil:
 		return jwts, nil
+	case c.insecure("no-tokens"):
+		return identity.Open{AnyHost: !loopback(c.Listen)}, nil
 	}
-	return identity.All(tokens, jwts), nil
+	return identity.Local{os.Geteuid(): identity.LocalAdmin}, nil
 }
 
 // certificate is what --listen shows; nil: it does not speak TLS.

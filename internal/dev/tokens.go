@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -30,9 +31,21 @@ func (f *Fleet) ownToken() (env []string, err error) {
 	return []string{"ASSAY_TOKENS=" + tokens + "\n" + f.token + "=" + tenantOfFleet + ":operator"}, nil
 }
 
-// OperatorToken is the token of an operator that the fleet has made for itself. It is empty where the dispatcher was
-// given no tokens: everybody is an operator there.
+// OperatorToken returns the token of an operator that the fleet has made for itself. It is empty where the dispatcher
+// was given no tokens: the user of this process is an admin there.
 func (f *Fleet) OperatorToken() string { return f.token }
 
 // inherited is what the dispatcher is told of name by the environment that wins, else by that of this process.
 func (f *Fleet) inherited(name string) string { return f.setting(name, os.Getenv(name)) }
+
+// OwnTokens returns the tokens of a fleet that has one user: a token, and the Unix user who
+// runs this program, who needs none over loopback. Under sudo that is also the user who called
+// it.
+func OwnTokens(token string, env func(string) string) string {
+	const admin = "=default:admin" // the tenant of a fleet without tokens
+	all := []string{token + admin, "uid:" + strconv.Itoa(os.Geteuid()) + admin}
+	if uid, err := strconv.Atoi(env("SUDO_UID")); err == nil && os.Geteuid() == 0 {
+		all = append(all, "uid:"+strconv.Itoa(uid)+admin)
+	}
+	return strings.Join(all, ",")
+}

@@ -106,7 +106,10 @@ type Server struct {
 	Config
 	mux *http.ServeMux
 	// nowhere answers for what no route matches.
-	nowhere  http.Handler
+	nowhere http.Handler
+	// origin finds requests of pages of other sites, and foreign answers them.
+	origin   *http.CrossOriginProtection
+	foreign  http.Handler
 	sessions *sessions.Handlers
 	uploads  *uploads.Handlers
 	links    *links.Handlers
@@ -131,7 +134,7 @@ func New(c Config) *Server {
 		c.Log = slog.Default()
 	}
 	c.Limits = c.Limits.withDefaults()
-	s := &Server{Config: c, mux: http.NewServeMux()}
+	s := &Server{Config: c, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
 	s.requests = share.NewPot("requests at once", int64(c.Limits.Requests))
 	s.spool = share.NewPot("uploads", int64(c.Limits.Spool))
 	s.reads = share.NewTurns(c.Limits.Reads)
@@ -163,6 +166,7 @@ func New(c Config) *Server {
 		}
 	}
 	s.nowhere = s.wrap(web.OpenAt("/", s.noRoute))
+	s.foreign = s.wrap(web.OpenAt("/", s.refuseForeign))
 	s.mux.Handle("/", s.nowhere)
 	return s
 }
@@ -177,11 +181,24 @@ func (s *Server) watchJob(id job.ID) (changed <-chan struct{}, stop func()) {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = web.WithPatience(w, r, s.Limits.Patience)
+	if s.origin.Check(r) != nil || identity.CheckHost(s.Auth, r) != nil {
+		s.foreign.ServeHTTP(w, r)
+		return
+	}
 	if methods := s.fixed[r.URL.Path]; methods != nil && !slices.Contains(methods, r.Method) {
 		s.nowhere.ServeHTTP(w, r) // never the thing that a pattern would take its last part for
 		return
 	}
 	s.mux.ServeHTTP(w, r)
+}
+
+// refuseForeign refuses what a page of another site asks for, by whatever name it reached
+// this fleet.
+func (s *Server) refuseForeign(_ http.ResponseWriter, r *http.Request) error {
+	if err := identity.CheckHost(s.Auth, r); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: pages of other sites may not use this fleet", job.ErrRefused)
 }
 
 // fix notes the method of an address that is not of a pattern.
@@ -211,6 +228,7 @@ func NewHTTPServer(h http.Handler) *http.Server {
 		BaseContext: func(net.Listener) context.Context {
 			return web.WithClosing(context.Background(), closing)
 		},
+		ConnContext: identity.WithPeer,
 	}
 	s.RegisterOnShutdown(sync.OnceFunc(func() { close(closing) }))
 	return s

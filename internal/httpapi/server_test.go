@@ -130,7 +130,7 @@ func TestBodyDeadlineDoesNotEndTheWait(t *testing.T) {
 	}
 	defer conn.Close()
 	body := python("hang")
-	if _, err := io.WriteString(conn, "POST /v1/run?wait=1500ms HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"+
+	if _, err := io.WriteString(conn, "POST /v1/run?wait=1500ms HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"+
 		"10\r\n"+body[:16]+"\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestHalfABatchIsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := lines(3000)
-	if _, err := io.WriteString(conn, "POST /v1/batches HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"+
+	if _, err := io.WriteString(conn, "POST /v1/batches HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"+
 		hex(len(body))+"\r\n"+body+"\r\n"); err != nil {
 		t.Fatal(err)
 	}

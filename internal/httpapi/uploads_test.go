@@ -153,7 +153,7 @@ func TestHalfAChunkIsCutOff(t *testing.T) {
 	}
 	defer conn.Close()
 	began := time.Now()
-	fmt.Fprintf(conn, "PUT /v1/uploads/%s/chunks/0 HTTP/1.1\r\nHost: a\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n%s", u.ID, ndjson, jobLines(0, 1))
+	fmt.Fprintf(conn, "PUT /v1/uploads/%s/chunks/0 HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n%s", u.ID, ndjson, jobLines(0, 1))
 	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 	answer := make([]byte, 4096)
 	n, err := conn.Read(answer)

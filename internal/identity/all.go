@@ -3,7 +3,6 @@ package identity
 import (
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/assay-run/assay/api"
 )
@@ -56,11 +55,22 @@ func WithKeys(configured Gate, keys *Keys) Gate {
 	return All(configured, keys)
 }
 
-// IsOpen says whether a gate lets everybody in.
+// IsOpen reports whether a gate lets everyone in.
 func IsOpen(g Gate) bool {
-	if gs, several := g.(gates); several {
-		return slices.ContainsFunc(gs, IsOpen)
-	}
-	_, open := g.(Open)
+	_, open := openOf(g)
 	return open
+}
+
+// openOf returns the Open gate that g is, or consists of.
+func openOf(g Gate) (Open, bool) {
+	gs, several := g.(gates)
+	if !several {
+		gs = gates{g}
+	}
+	for _, one := range gs {
+		if o, open := one.(Open); open {
+			return o, true
+		}
+	}
+	return Open{}, false
 }

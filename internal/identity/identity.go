@@ -97,10 +97,16 @@ type Gate interface {
 // DefaultTenant owns everything on a fleet without tokens.
 const DefaultTenant = "default"
 
-// Open lets everybody in as an admin of DefaultTenant.
-type Open struct{}
+// Open lets everyone in as an admin of DefaultTenant.
+type Open struct {
+	// AnyHost accepts any name in Host. Without it, Host is an address or localhost.
+	AnyHost bool
+}
 
-// Identify returns the only one there is.
-func (Open) Identify(*http.Request) (Identity, error) {
-	return Identity{Tenant: DefaultTenant, Role: Admin, Name: DefaultTenant}, nil
+// Identify implements Gate.
+func (o Open) Identify(r *http.Request) (Identity, error) {
+	if err := CheckHost(o, r); err != nil {
+		return Identity{}, err
+	}
+	return LocalAdmin, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -38,7 +39,8 @@ func Mark(hash [sha256.Size]byte) string { return hex.EncodeToString(hash[:4]) }
 
 // ReadTokens reads "token=tenant" pairs, separated by commas or lines, whose holders are submitters of the tenant; those
 // of "token=tenant:ROLE" have that role. "@FILE" reads them from a file, in which lines that start with # are comments.
-// No pairs let everybody in. The error wraps job.ErrInvalid and never shows a token.
+// In place of a token, "uid:NUMBER" is a user of this machine (see Local). No pairs are an Open gate. The error wraps
+// job.ErrInvalid and never shows a token.
 func ReadTokens(text string) (Gate, error) {
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(path)
@@ -53,21 +55,27 @@ func ReadTokens(text string) (Gate, error) {
 	if strings.TrimSpace(text) == "" {
 		return Open{}, nil
 	}
-	out := Tokens{}
+	out, local := Tokens{}, Local{}
 	for i, pair := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
 		if pair = strings.TrimSpace(pair); pair == "" || pair[0] == '#' {
 			continue
 		}
-		if err := out.add(pair); err != nil {
+		if err := add(out, local, pair); err != nil {
 			return nil, job.Invalid("tokens", "entry %d must be TOKEN=TENANT or TOKEN=TENANT:ROLE, the tenant of letters, digits, - and _, the role one of %s",
 				i+1, strings.Join(RoleNames(), ", "))
 		}
 	}
+	if len(local) > 0 {
+		return All(out, local), nil
+	}
 	return out, nil
 }
 
+// localUser begins the number of a Unix user in place of a token.
+const localUser = "uid:"
+
 // add reads one pair. No name of a tenant has a colon.
-func (t Tokens) add(pair string) error {
+func add(t Tokens, l Local, pair string) error {
 	token, tenant, ok := strings.Cut(pair, "=")
 	tenant, name, given := strings.Cut(tenant, ":")
 	role := Submitter
@@ -79,6 +87,16 @@ func (t Tokens) add(pair string) error {
 	}
 	if !ok || token == "" || !ValidName(tenant) {
 		return job.ErrInvalid
+	}
+	if number, ok := strings.CutPrefix(token, localUser); ok {
+		uid, err := strconv.ParseUint(number, 10, 32)
+		if err != nil {
+			return job.ErrInvalid
+		}
+		if had, twice := l[int(uid)]; !twice || had.Role < role {
+			l[int(uid)] = Identity{Tenant: tenant, Role: role, Name: tenant}
+		}
+		return nil
 	}
 	hash := sha256.Sum256([]byte(token))
 	if had, twice := t[hash]; !twice || had.Role < role {

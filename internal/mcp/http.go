@@ -33,7 +33,7 @@ type Handler struct {
 // open, whoever asks is let in: then pages in a browser of this host are kept out by the name
 // that they know this host by.
 func NewHandler(api http.Handler, open bool) *Handler {
-	c, err := client.New("http://in-process", client.WithHTTPClient(&http.Client{Transport: inProcess{api}}), client.WithPatience(patience))
+	c, err := client.New("http://localhost", client.WithHTTPClient(&http.Client{Transport: inProcess{api}}), client.WithPatience(patience))
 	if err != nil {
 		panic("mcp: client of this process: " + err.Error()) // the address is a constant
 	}

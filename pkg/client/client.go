@@ -60,7 +60,8 @@ type Client struct {
 // Option changes a Client.
 type Option func(*Client)
 
-// WithToken sends a bearer token.
+// WithToken sends a bearer token. Without one, or with "", New looks for the token that
+// "assay dev" keeps for a fleet at that address of this machine.
 func WithToken(token string) Option { return func(c *Client) { c.token = token } }
 
 // WithHTTPClient uses another HTTP client. It must not have a Timeout: calls
@@ -85,6 +86,9 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	c := &Client{base: u, http: &http.Client{}, patience: 30 * time.Second}
 	for _, o := range opts {
 		o(c)
+	}
+	if c.token == "" {
+		c.token = localToken(u)
 	}
 	return c, nil
 }

@@ -224,7 +224,9 @@ func (f *fleet) handlers() *dropin.Handlers {
 
 // post sends one request to every endpoint that there is.
 func (f *fleet) post(t *testing.T, path string, body []byte) *httptest.ResponseRecorder {
-	return f.send(t, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body)))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return f.send(t, r)
 }
 
 func (f *fleet) send(t *testing.T, r *http.Request) *httptest.ResponseRecorder {

@@ -84,7 +84,9 @@ func TestClientGone(t *testing.T) {
 			cancel()
 		}()
 		const path = "/sandboxfusion/run_code"
-		f.send(t, httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(requests[path].body)))
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(requests[path].body))
+		r.Header.Set("Content-Type", "application/json")
+		f.send(t, r)
 		if f.runs != 1 || len(f.canceled) != 1 {
 			t.Errorf("%d tries, canceled %v", f.runs, f.canceled)
 		}

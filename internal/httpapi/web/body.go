@@ -147,12 +147,32 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) err
 	return job.Decode(raw, "", into)
 }
 
-// WantJSON refuses other media types; none at all is taken for JSON.
+// WantJSON refuses bodies of other media types, and bodies without one: pages of other sites
+// can send those without asking.
 func WantJSON(r *http.Request) error {
-	if t := MediaType(r); t != "" && t != api.JSON && !strings.HasSuffix(t, "+json") {
+	t := MediaType(r)
+	switch {
+	case t == "" && r.ContentLength == 0:
+		return nil // no body
+	case t == "" && r.ContentLength < 0:
+		r.Body = &untyped{r.Body} // perhaps none
+		return nil
+	}
+	if t != api.JSON && !strings.HasSuffix(t, "+json") {
 		return job.Invalid("Content-Type", "%.60q must be application/json", t)
 	}
 	return nil
+}
+
+// untyped is the body of a request without Content-Type. It must be empty.
+type untyped struct{ io.ReadCloser }
+
+func (u *untyped) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	if n > 0 {
+		return 0, errors.New("it needs the Content-Type application/json")
+	}
+	return n, err
 }
 
 // Idempotency reads the request's key. Its hash covers what is asked of which

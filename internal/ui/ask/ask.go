@@ -55,7 +55,7 @@ func (c Caller) Do(ctx context.Context, rq Call) (*Answer, error) {
 		}
 		body = bytes.NewReader(raw)
 	}
-	r, err := http.NewRequestWithContext(ctx, rq.Method, "http://in-process", body)
+	r, err := http.NewRequestWithContext(ctx, rq.Method, "http://localhost", body)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}

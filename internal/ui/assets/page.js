@@ -10,6 +10,15 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   }
 });
 
+// A link such as /ui/signin#key=… signs in: assay dev prints one. What is after # is sent to no server.
+document.addEventListener("DOMContentLoaded", () => {
+  const field = document.querySelector('form[action="/ui/signin"] input[name=key]');
+  if (!field || !location.hash.startsWith("#key=")) return;
+  field.value = decodeURIComponent(location.hash.slice("#key=".length));
+  history.replaceState(null, "", location.pathname + location.search);
+  field.form.submit();
+});
+
 let remembered = { checked: [], opened: [], scrolled: [] };
 
 document.addEventListener("htmx:beforeSwap", (event) => {

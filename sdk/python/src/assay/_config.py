@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import stat
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
 
 from ._units import seconds
 
@@ -31,9 +34,27 @@ class Config:
         return out
 
 
+def _local_token(parts: SplitResult) -> str:
+    """The token that `assay dev` keeps for a fleet at an address of this machine, else nothing."""
+    try:
+        if parts.hostname != "localhost" and not ipaddress.ip_address(parts.hostname or "").is_loopback:
+            return ""
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        base = os.environ.get("XDG_CONFIG_HOME", "")
+        config = Path(base) if os.path.isabs(base) else Path.home() / ".config"
+        with open(config / "assay" / "tokens" / str(port), encoding="ascii") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode) or mode & 0o077:
+                return ""
+            return file.read(1024).strip()
+    except (OSError, ValueError, RuntimeError):  # none is kept, no address, no home
+        return ""
+
+
 def configured(url: str | None, token: str | None, patience: float | None) -> Config:
     """What the arguments say, else the environment: ASSAY_URL, ASSAY_TOKEN, ASSAY_PATIENCE.
 
+    Without a token it is that of a fleet of `assay dev` at this address, if there is one.
     ValueError names what is no address, no token or no duration.
     """
     where = (url if url is not None else os.environ.get("ASSAY_URL") or DEFAULT_URL).rstrip("/")
@@ -44,7 +65,7 @@ def configured(url: str | None, token: str | None, patience: float | None) -> Co
         raise ValueError(
             "url (ASSAY_URL): an address has no user and password; give the token as token= or ASSAY_TOKEN"
         )
-    secret = (token if token is not None else os.environ.get("ASSAY_TOKEN", "")).strip()
+    secret = (token if token is not None else os.environ.get("ASSAY_TOKEN", "")).strip() or _local_token(parts)
     if not secret.isascii() or any(c.isspace() or not c.isprintable() for c in secret):
         raise ValueError("token (ASSAY_TOKEN): must be printable ASCII without blanks")
     if patience is None:

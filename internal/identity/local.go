@@ -1,0 +1,110 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// Local lets users of this machine in without a token, by their Unix user ids. The kernel names
+// the user of a connection over loopback, so that other users, and other machines, are refused.
+// So are browsers: a page runs as the user, but the user did not write it.
+type Local map[int]Identity
+
+// LocalAdmin is the user who runs a fleet without tokens.
+var LocalAdmin = Identity{Tenant: DefaultTenant, Role: Admin, Name: DefaultTenant}
+
+// Identify implements Gate.
+func (l Local) Identify(r *http.Request) (Identity, error) {
+	if r.Header.Get("Authorization") != "" {
+		return Identity{}, notMine("the token is unknown here")
+	}
+	if isBrowser(r.Header) {
+		return Identity{}, notMine("browsers are not let in without a token; sign in at /ui/")
+	}
+	if err := checkHost(r.Host); err != nil {
+		return Identity{}, err
+	}
+	p, ok := r.Context().Value(peerKey{}).(*peer)
+	if !ok {
+		return Identity{}, notMine(noToken)
+	}
+	uid, err := p.uid()
+	if err != nil {
+		return Identity{}, notMine(noToken)
+	}
+	who, ok := l[uid]
+	if !ok {
+		return Identity{}, notMine(noToken + "; only the user who runs this fleet needs none, on this machine")
+	}
+	return who, nil
+}
+
+// isBrowser reports whether headers are those of a browser. Browsers that omit Sec-Fetch-*
+// still send Origin with requests that change something, and name themselves.
+func isBrowser(h http.Header) bool {
+	for name := range h {
+		if name == "Origin" || name == "Referer" || name == "Cookie" || strings.HasPrefix(name, "Sec-") {
+			return true
+		}
+	}
+	return strings.HasPrefix(h.Get("User-Agent"), "Mozilla/")
+}
+
+// checkHost refuses requests whose Host is a name, but for localhost. A page whose owner leads
+// its name to this machine (DNS rebinding) sends that name. In-process requests have none.
+func checkHost(host string) error {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || name == "" || name == "localhost" {
+		return nil
+	}
+	return fmt.Errorf("%w: Host %.80q is not an address of this fleet; send an address or localhost, or send a token", job.ErrRefused, host)
+}
+
+// CheckHost refuses requests by name to a gate that is open on this machine.
+func CheckHost(g Gate, r *http.Request) error {
+	if o, ok := openOf(g); ok && !o.AnyHost {
+		return checkHost(r.Host)
+	}
+	return nil
+}
+
+type peerKey struct{}
+
+// peer is the other end of a connection. Its user is looked up once.
+type peer struct {
+	conn net.Conn
+	once sync.Once
+	id   int
+	err  error
+}
+
+// WithPeer returns a context whose requests came by a connection.
+func WithPeer(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, peerKey{}, &peer{conn: c})
+}
+
+// uid returns the user of the other end, if that is a socket of this machine.
+func (p *peer) uid() (int, error) {
+	p.once.Do(func() {
+		local, ok := p.conn.LocalAddr().(*net.TCPAddr)
+		remote, too := p.conn.RemoteAddr().(*net.TCPAddr)
+		if !ok || !too || !local.IP.IsLoopback() || !remote.IP.IsLoopback() {
+			p.err = fmt.Errorf("%w: not a connection over loopback", api.ErrUnauthorized)
+			return
+		}
+		p.id, p.err = userOf(remote.AddrPort(), local.AddrPort())
+	})
+	return p.id, p.err
+}

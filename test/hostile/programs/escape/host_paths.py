@@ -9,7 +9,7 @@ for table in ["/proc/self/mountinfo", "/proc/self/mounts", "/proc/self/mountstat
         text = open(table).read()
     except OSError:
         continue
-    for path in re.findall(r"[=:](/[^,: \n]*)", text):
+    for path in re.findall(r"[=:](/[^,: \n]+)", text):
         if not path.startswith("/proc/self/fd/"):
             escaped(table, path)
     for word in ("snapshot", "containerd", "/slots/", "/fleet", "/var/lib"):

@@ -5,8 +5,8 @@ import re
 
 from hostile import *
 
-text = open("/proc/self/mountinfo").read() + open("/proc/self/mountstats").read()
-for path in re.findall(r"[=:](/[^,: \n]*)", text):
+text = open("/proc/self/mountinfo").read() + open("/proc/self/mounts").read()
+for path in re.findall(r"[=:](/[^,: \n]+)", text):
     if not path.startswith(("/proc/self/fd/", "/run/assay/")):
         escaped(path)
 for word in ("snapshot", "containerd", "/slots/", "/fleet", "/var/lib", "/run/assay/worker", "/guest-below"):

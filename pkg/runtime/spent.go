@@ -57,6 +57,8 @@ func MostTime(limit time.Duration) time.Duration { return 20*limit + time.Minute
 // each stands for as long as any of them waits: one that is asked cannot answer
 // while the other has no core. It is safe for concurrent use, and its zero value is ready.
 type Waits struct {
+	heard atomic.Int64 // messages by which the programs have done what they were asked for
+
 	mu   sync.Mutex
 	past time.Duration // of programs that are over, and of pauses
 	live map[*func() time.Duration]struct{}
@@ -72,6 +74,13 @@ func (w *Waits) Total() time.Duration {
 	}
 	return sum
 }
+
+// Hear notes that the worker has read a message by which one of the programs has done what it was asked for. Since it was sent, the
+// program may have waited for the worker.
+func (w *Waits) Hear() { w.heard.Add(1) }
+
+// Heard returns how many messages the worker has read.
+func (w *Waits) Heard() int64 { return w.heard.Load() }
 
 // Pause counts d as waited, for what programs do not wait for themselves, such as a slot.
 func (w *Waits) Pause(d time.Duration) {

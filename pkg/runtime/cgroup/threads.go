@@ -37,23 +37,6 @@ func Runnable(tid int) (bool, error) {
 	return strings.HasPrefix(text[strings.LastIndex(text, ")")+1:], " R"), nil // the name may hold anything
 }
 
-// Stalled is for how long at least one task of the host could run and had no core, since the host began. The error is os.ErrNotExist,
-// or unix.EOPNOTSUPP, where its kernel does not count that.
-func Stalled() (time.Duration, error) {
-	const file = "/proc/pressure/cpu"
-	text, err := read(file)
-	if err != nil {
-		return 0, err
-	}
-	line, _, _ := strings.Cut(text, "\n")
-	_, total, ok := strings.Cut(line, " total=")
-	if !ok || !strings.HasPrefix(line, "some ") {
-		return 0, fmt.Errorf("%s: no total in %q", file, line)
-	}
-	n, err := parseInt(file, total)
-	return time.Duration(n) * time.Microsecond, err
-}
-
 // Threads implements Group.
 func (g *v1Group) Threads() ([]int, error) { return readPids(g.file("pids", "tasks")) }
 

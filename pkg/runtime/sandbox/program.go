@@ -95,16 +95,17 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	m := &meter{place: s, before: before, budget: p.budget}
 	defer m.close()
 	p.offer(m, std)
+	own := owntime.New(s.Group, m.usage, p.messages())
+	if p.waits != nil { // one of many that add up
+		own.Sum()
+	}
 	e := &Ended{}
 	e.started, err = b.Begin(ctx, p, std.theirs(p.files))
 	std.closeTheirs()
 	if err != nil {
 		return nil, broken(ctx, err)
 	}
-	own := owntime.New(s.Group, m.usage, e.started)
-	if p.waits != nil && p.stream == nil { // one of many that add up
-		own.Sum()
-	}
+	own.Start(e.started)
 	watching := s.watch(ctx, b, stop, p, own, m, seat)
 	p.tell()
 	err = s.blame(b.End(e), e, before)
@@ -162,6 +163,14 @@ func (p *Program) tell() {
 		p.begun()
 	}
 	p.stream.begin()
+}
+
+// messages are those of the program, if it shares its waits with whoever reads them.
+func (p *Program) messages() owntime.Messages {
+	if p.stream == nil || p.waits == nil {
+		return nil
+	}
+	return &messages{stream: p.stream, waits: p.waits, read: p.waits.Heard()}
 }
 
 // broken marks an error around a program that nobody has told to stop.

@@ -72,6 +72,30 @@ func (s *Stream) hungUp() bool {
 	return err == nil && ready != 0
 }
 
+// messages implements owntime.Messages.
+type messages struct {
+	stream *Stream
+	waits  *runtime.Waits
+	read   int64 // at the last call
+}
+
+func (m *messages) Unread() bool { return m.stream.unread() }
+
+func (m *messages) Read() bool {
+	before := m.read
+	m.read = m.waits.Heard()
+	return m.read != before
+}
+
+// unread reports whether there is something from the program that the worker has not read.
+func (s *Stream) unread() bool {
+	if s == nil {
+		return false
+	}
+	raw, err := s.conn.SyscallConn()
+	return err == nil && poll.Ready(raw)
+}
+
 // started is a runtime.Process.
 type started struct {
 	*Stream

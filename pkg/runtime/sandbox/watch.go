@@ -30,6 +30,7 @@ type watch struct {
 	waits  *runtime.Waits // the program's, and of those that it shares its time with
 	before time.Duration  // what was waited before it began
 	looked socketsLook
+	stream *Stream         // nil: none
 	enough <-chan struct{} // closed when whoever started it has heard enough
 	yields bool            // it gives way to others once it has worked for a while
 	asked  bool            // somebody else looks at its clock while that counts: see runtime.Forker
@@ -40,7 +41,7 @@ type watch struct {
 // function ends the watch of a program that has ended, and reports whether the meter failed.
 func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own *owntime.Clock, m *meter, t *cores.Seat) func(ended time.Time) error {
 	w := &watch{
-		Place: s, box: b, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits, enough: p.stream.stop(),
+		Place: s, box: b, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits, stream: p.stream, enough: p.stream.stop(),
 		looked: socketsLook{at: own.Began}, yields: !p.Forks, asked: p.Forks,
 	}
 	if w.waits == nil {
@@ -157,13 +158,12 @@ func (w *watch) look(over bool) (time.Duration, error) {
 const newsEvery = 20 * time.Millisecond
 
 // left is what the program has of its wall limit, in its own time. It is ended where that is
-// nothing, and where it has waited for too long; cpu is what it has used. One that has ended
-// before has kept its limit, however late the news of that is: who brings it has no core. If there
-// is none for long, that is our failure.
+// nothing, and where it has waited for too long; cpu is what it has used. One that has ended, or sent what its worker waits for,
+// has kept its limit, however late the news of that is: the worker may have no core. If there is none for long, that is our failure.
 func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 	waited, now := w.waits.Total()-w.before, time.Now()
 	left = w.own.Left(now, w.limits.Wall.D(), waited, owntime.Needed(cpu, w.limits.CPU))
-	over := left <= 0 && w.box.Over()
+	over := left <= 0 && (w.box.Over() || w.waits.Heard() > 0 && w.stream.unread())
 	if over && w.over.IsZero() {
 		w.over = now
 	}

@@ -21,16 +21,19 @@ const doubtful = 300 * time.Millisecond
 // has waited that is gone since the last one is not known.
 const clockEvery = 100 * time.Millisecond
 
-// Clock measures what a program has waited for a core: its time is what passed without
-// that, so that a limit means the same on an idle machine and on a busy one. It is safe
-// for concurrent use.
+// Clock measures how long a program waited for a core. Its own time is the time that passed without that, so a limit means
+// the same on an idle host and on a busy one. Clock is safe for concurrent use.
 //
-// What a program waited between two looks is what its thread that waited longest did, but
-// no more than the time in which it had no core at all: of one core's worth of CPU time, and
-// of what its own limit of CPU held it back, it has the use. So its time is never less
-// than the CPU time that it used. Threads that wait for one another where nobody else
-// does look like threads that wait for others: such a program may have as much time again as it
-// used CPU, and never more than twice its limit.
+// Between two looks a program waited as long as the thread that waited longest, but no longer than the time in which the
+// program had no core at all. So its own time is never less than the CPU time that it used. Threads that wait for one another
+// look like threads that wait for other programs: such a program can gain as much time as it used CPU, at most twice its limit.
+//
+// What some of the time between two looks was is unknown:
+//   - threads began and ended in it, which shows by CPU time that no living thread used;
+//   - the program sent the worker a message, and perhaps waited for the worker, which had no core itself.
+//
+// Then the program gets the benefit of the doubt: of the time in which it used no core it waited as long as the host had tasks
+// without a core. On an idle host that is nothing.
 type Clock struct {
 	threads interface {
 		Threads() ([]int, error)
@@ -41,6 +44,7 @@ type Clock struct {
 	usage    func() (cgroup.Usage, error)
 	host     func() (time.Duration, error)
 	since    func(time.Time) time.Duration
+	messages Messages
 	Began    time.Time // the program
 
 	mu             sync.Mutex
@@ -51,10 +55,14 @@ type Clock struct {
 	free           time.Duration // of the last look's time, what may be part of a wait that was not over
 	busy           bool          // at the last look it had used a core for a while, or waited for one
 	more           time.Duration // of the waits that it saw, what may be of the time after it
+	counted        bool          // throttled is the program's alone: see Sum
 
-	stalls  bool             // what a program waited counts in a sum, so that what no look has seen is to be told, too: see All
 	stalled [2]time.Duration // of the host: at the look before the last one, and at the last one
 }
+
+// unseen is the least CPU time of threads that are gone, by which the clock knows that there were any. Less can be
+// the difference between two counters that are not read at the same time.
+const unseen = 300 * time.Microsecond
 
 // threadTime is what a look found of a thread.
 type threadTime struct {
@@ -63,29 +71,45 @@ type threadTime struct {
 	runnable bool
 }
 
-// New returns the clock of a program of a group, which began then. usage is what it has used since.
-func New(g cgroup.Group, usage func() (cgroup.Usage, error), began time.Time) *Clock {
-	return &Clock{
-		threads: g, timeOf: cgroup.TimeOf, runnable: cgroup.Runnable, usage: usage, host: cgroup.Stalled, since: time.Since, Began: began, at: began, seen: map[int]threadTime{},
-	}
+// Messages are what a program sends to the worker while it runs. After one, the program may wait for the worker.
+type Messages interface {
+	Unread() bool // there is one that the worker has not read
+	Read() bool   // the worker has read one since the last call
 }
 
-// Sum has the clock tell of all that the program waits: see All. It is called before the first look.
+// New returns the clock of the next program of a group, which begins at Start. usage is what the program has used since then.
+// The messages are nil if it sends none.
+func New(g cgroup.Group, usage func() (cgroup.Usage, error), messages Messages) *Clock {
+	c := &Clock{threads: g, timeOf: cgroup.TimeOf, runnable: cgroup.Runnable, usage: usage, host: cgroup.Stalled, since: time.Since, messages: messages, seen: map[int]threadTime{}}
+	c.begin()
+	return c
+}
+
+// begin reads how long the host has stalled. A busy host may let the worker go on long after the program has begun, so that is
+// read before.
+func (c *Clock) begin() {
+	now := c.hostStalled()
+	c.stalled = [2]time.Duration{now, now}
+}
+
+// Start begins the program's time.
+func (c *Clock) Start(began time.Time) { c.Began, c.at = began, began }
+
+// Sum prepares the clock for All. It is called before the first look.
 func (c *Clock) Sum() {
 	throttled, err := c.threads.Throttled()
 	if err != nil { // the first look meets it, too
 		return
 	}
-	c.stalls, c.throttled, c.stalled[1] = true, throttled, c.hostStalled()
-	c.stalled[0] = c.stalled[1]
+	c.counted, c.throttled = true, throttled
 }
 
 // Sums reports whether Sum was called.
-func (c *Clock) Sums() bool { return c.stalls }
+func (c *Clock) Sums() bool { return c.counted }
 
-// All is what the program waited until it was over, when it had used so much CPU time. Of the time since the last look, at which
-// its threads were seen, it has the benefit of the doubt: what it did not use of that it has waited, as far as anybody on the host had to wait for a core.
-// It is for a sum over many short programs, of which each would add what was not seen of it.
+// All returns how long the program waited until it ended, when it had used that much CPU time. No look has seen the time
+// since the last one: of that, the program waited what it used no core, but no longer than the host had tasks without a core.
+// All is for sums over many short programs, each of which would add its unseen time.
 func (c *Clock) All(ended time.Time, cpu time.Duration) (time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,12 +117,12 @@ func (c *Clock) All(ended time.Time, cpu time.Duration) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	unseen := max(ended.Sub(c.at)-(cpu-c.cpu)-(throttled-c.throttled), 0) + c.free
-	return c.waited + max(min(unseen, c.hostStalled()-c.stalled[0]), 0), nil
+	idle := max(ended.Sub(c.at)-(cpu-c.cpu)-(throttled-c.throttled), 0) + c.free
+	return c.waited + max(min(idle, c.hostStalled()-c.stalled[0]), 0), nil
 }
 
-// hostStalled is for how long something on the host has waited for a core since it began. Where the kernel does not say so, time counts up to
-// doubtful between two looks.
+// hostStalled returns for how long the host has had tasks without a core since it began. Where the kernel does not count that, it
+// adds up to doubtful between two looks.
 func (c *Clock) hostStalled() time.Duration {
 	total, err := c.host()
 	if err != nil {
@@ -159,9 +183,11 @@ func (c *Clock) Worked() bool {
 	return c.busy
 }
 
-// Look takes note of what was waited since the last look; cpu is what the program has
-// used since it began, read after now. Where the machine is busy, so is whoever looks: what is read
-// in one look is of different times, and evens out with the next one.
+// Look adds what was waited since the last look. cpu is what the program has used since it began, read after now. On a busy
+// host a look itself takes long: its readings are of different times, which evens out with the next look.
+//
+// A look that finds no thread adds nothing: the program has ended at an unknown time since the last look. See All. Nor does one
+// that finds an unread message: the look after the worker has read it adds that time.
 func (c *Clock) Look(now time.Time, cpu time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +200,7 @@ func (c *Clock) Look(now time.Time, cpu time.Duration) error {
 	if err != nil {
 		return err
 	}
-	longest, runnable, lasts := time.Duration(0), false, false
+	longest, ran, runnable, lasts := time.Duration(0), time.Duration(0), false, false
 	seen := make(map[int]threadTime, len(ids))
 	for _, id := range ids {
 		t, err := c.timeOfThread(id, passed)
@@ -187,16 +213,26 @@ func (c *Clock) Look(now time.Time, cpu time.Duration) error {
 		seen[id] = t
 		was := c.seen[id]
 		longest = max(longest, t.Waited+t.pending-was.Waited-was.pending)
+		ran += t.Ran - was.Ran
 		runnable, lasts = runnable || t.runnable, lasts || t.pending > 0
 	}
+	read := c.messages != nil && c.messages.Read()
+	if len(seen) == 0 || !read && c.messages != nil && c.messages.Unread() {
+		return nil
+	}
 	held := throttled - c.throttled
-	if c.at.Equal(c.Began) && !c.stalls { // the meter of a group that was used before
+	if c.at.Equal(c.Began) && !c.counted { // the meter of a group that was used before
 		held = 0
 	}
 	slack := c.since(now)
 	idle := max(passed-(cpu-c.cpu), 0)
 	free, waits := idle+c.free, longest+c.more
 	took := min(waits, free)
+	stalled := c.hostStalled()
+	if cpu-c.cpu-ran > unseen || read {
+		// A worker without a core stops between two readings of a look, so what the host stalled then may be in the look before.
+		took += min(max(stalled-c.stalled[0]-took, 0), free-took)
+	}
 	c.waited += max(took-held, 0)
 	free -= took
 	switch { // the kernel tells of a wait when it is over
@@ -207,12 +243,10 @@ func (c *Clock) Look(now time.Time, cpu time.Duration) error {
 	default:
 		c.free = min(free, slack)
 	}
-	c.more = min(waits-took, slack)
+	c.more = min(max(waits-took, 0), slack)
 	c.busy = cpu-c.cpu+took >= passed/4
 	c.at, c.cpu, c.throttled, c.seen = now, cpu, throttled, seen
-	if c.stalls {
-		c.stalled = [2]time.Duration{c.stalled[1], c.hostStalled()}
-	}
+	c.stalled = [2]time.Duration{c.stalled[1], stalled}
 	return nil
 }
 

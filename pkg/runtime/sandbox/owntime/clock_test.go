@@ -65,7 +65,7 @@ func TestClockStandsWhileAProgramWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			f := &fakeThreads{}
-			k := &Clock{threads: f, timeOf: f.timeOf, runnable: f.runnable, since: func(time.Time) time.Duration { return c.late }, Began: began, at: began, seen: map[int]threadTime{}}
+			k := &Clock{threads: f, timeOf: f.timeOf, runnable: f.runnable, since: func(time.Time) time.Duration { return c.late }, host: func() (time.Duration, error) { return 0, nil }, Began: began, at: began, seen: map[int]threadTime{}}
 			cpu, now, sums := time.Duration(0), began, map[int]cgroup.ThreadTime{}
 			for _, l := range c.looks {
 				now, cpu = now.Add(100*ms), cpu+l.cpu
@@ -124,7 +124,8 @@ func TestClockOfASum(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			f, host := &fakeThreads{throttled: time.Second}, time.Hour // of those before it
-			k := New(nil, nil, began)
+			k := New(nil, nil, nil)
+			k.Start(began)
 			k.threads, k.timeOf, k.runnable, k.since = f, f.timeOf, f.runnable, func(time.Time) time.Duration { return 0 }
 			k.host = func() (time.Duration, error) {
 				if c.unknown {
@@ -132,6 +133,7 @@ func TestClockOfASum(t *testing.T) {
 				}
 				return host, nil
 			}
+			k.begin()
 			k.Sum()
 			now, cpu := began, time.Duration(0)
 			for i := range c.looks {
@@ -145,6 +147,62 @@ func TestClockOfASum(t *testing.T) {
 			f.throttled, host = f.throttled+c.held, host+c.stalled
 			if all, err := k.All(now.Add(c.after), cpu+c.cpu); err != nil || all != c.want {
 				t.Errorf("waited %v, %v, want %v", all, err, c.want)
+			}
+		})
+	}
+}
+
+// scriptedMessages are the messages of a program.
+type scriptedMessages struct{ unread, read bool }
+
+func (m *scriptedMessages) Unread() bool { return m.unread }
+func (m *scriptedMessages) Read() bool   { return m.read }
+
+// TestClockGivesTheBenefitOfTheDoubt: what no look can have seen counts as waited, as far as the host had tasks without a core.
+func TestClockGivesTheBenefitOfTheDoubt(t *testing.T) {
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		cpu, ran, stalled time.Duration // of 100 ms
+		gone              bool          // no thread is left
+		messages          *scriptedMessages
+		want              time.Duration
+	}{
+		"asleep on a busy host":                       {stalled: 100 * ms, want: 0},
+		"a process ended":                             {cpu: 10 * ms, ran: ms, stalled: 100 * ms, want: 90 * ms},
+		"a process ended, on an idle host":            {cpu: 10 * ms, ran: ms, want: 0},
+		"a process ended, on a host that was busy":    {cpu: 10 * ms, ran: ms, stalled: 40 * ms, want: 40 * ms},
+		"counters differ":                             {cpu: 10 * ms, ran: 10*ms - unseen, stalled: 100 * ms, want: 0},
+		"its message was read late":                   {stalled: 100 * ms, messages: &scriptedMessages{read: true}, want: 100 * ms},
+		"its message was read late, on an idle host":  {messages: &scriptedMessages{read: true}, want: 0},
+		"its message is not read yet":                 {stalled: 100 * ms, messages: &scriptedMessages{unread: true}, want: 0},
+		"it sent nothing, and sleeps on a busy host":  {stalled: 100 * ms, messages: &scriptedMessages{}, want: 0},
+		"it read one message, and another one waits":  {stalled: 100 * ms, messages: &scriptedMessages{read: true, unread: true}, want: 100 * ms},
+		"it has ended, and no look knows when it did": {cpu: ms, stalled: 100 * ms, gone: true, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, host, began := &fakeThreads{times: map[int]cgroup.ThreadTime{1: {}}}, time.Hour, time.Now()
+			k := &Clock{threads: f, timeOf: f.timeOf, runnable: f.runnable, since: func(time.Time) time.Duration { return 0 }, host: func() (time.Duration, error) { return host, nil }, seen: map[int]threadTime{}}
+			if c.messages != nil {
+				k.messages = c.messages
+			}
+			k.begin()
+			k.Start(began)
+			host += c.stalled
+			f.times[1] = cgroup.ThreadTime{Ran: c.ran}
+			if c.gone {
+				f.times = nil
+			}
+			if err := k.Look(began.Add(100*ms), c.cpu); err != nil {
+				t.Fatal(err)
+			}
+			if k.waited != c.want {
+				t.Errorf("waited %v, want %v", k.waited, c.want)
+			}
+			if unknown := c.gone || c.messages != nil && c.messages.unread && !c.messages.read; k.at.Equal(began) != unknown {
+				t.Errorf("the look counts: %v, want %v", !k.at.Equal(began), !unknown)
+			}
+			if all, err := k.All(began.Add(100*ms), c.cpu); c.gone && (err != nil || all != 99*ms) {
+				t.Errorf("waited %v in all, %v, want all but the CPU time", all, err)
 			}
 		})
 	}

@@ -136,7 +136,7 @@ var table = map[string]row{
 	"internal/worker/code":     {"attempts at programs in languages of the catalogue", []string{"pkg/job", "pkg/language", "pkg/policy", "pkg/runtime", "internal/compile", "internal/grade"}},
 	"internal/worker/health":   {"what keeps a worker from taking jobs", []string{"pkg/job", "pkg/policy", "pkg/runtime", "internal/pause"}},
 	"internal/worker/transfer": {"files between a worker and the object store", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/queue", "pkg/runtime", "pkg/object", "internal/budget", "internal/pause", "internal/session/live"}},
-	"internal/grade":           {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "internal/boundedjson", "internal/frame", "internal/grade/output", "internal/grade/value", "internal/guest", "guest/python")},
+	"internal/grade":           {"verdicts on solutions", with(ideas, "pkg/runtime/capture", "pkg/runtime/poll", "internal/boundedjson", "internal/frame", "internal/grade/output", "internal/grade/value", "internal/guest", "guest/python")},
 	"internal/grade/output":    {"what programs write, kept and compared", []string{"pkg/job"}},
 	"internal/grade/value":     {"values of python, read and compared", []string{"pkg/job", "internal/boundedjson"}},
 	"internal/session":         {"jobs that stay: the dispatcher's side", with(ideas, "api", "internal/admit", "internal/fleet", "internal/pause", "internal/telemetry")},

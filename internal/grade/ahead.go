@@ -47,6 +47,7 @@ type aheadRun struct {
 var errNotNeeded = errors.New("the case is not needed any more")
 
 func (g *grading) lookAhead(ctx context.Context) *ahead {
+	g.proceed() // from here on settle stops the clock
 	a := &ahead{grading: g, runs: make([]*aheadRun, len(g.Tests.Stdio)), ended: make(chan *aheadRun, len(g.Tests.Stdio)), settled: time.Now()}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	return a
@@ -128,16 +129,21 @@ func (a *ahead) begin(room func()) {
 		}()
 		r.result, r.err = r.runStdioCase(a.ctx, s, r.limits)
 		r.spent = r.budget - r.cpu.Left()
-		r.own, r.waited = r.took(r.result.WallMS, r.spent)
+		r.own, r.waited = r.took(&r.result, r.spent)
 	}()
 }
 
-// took is the time of a case, which is that of its program and of nothing that is done for it, such as to compare what it wrote, and
-// how long it waited besides. It is never less than what its CPU time takes on the cores that it has.
-func (r *aheadRun) took(wallMS float64, spent time.Duration) (own, waited time.Duration) {
-	wall := time.Duration(wallMS * float64(time.Millisecond))
+// took returns the own time of a case, and how long it waited besides. Both are of its program alone, without the worker's work
+// for it. The own time is never less than its CPU time takes on its cores. It is never more than its limit unless the case
+// timed out: what passed beyond that, passed between the end of the program and the news of it.
+func (r *aheadRun) took(c *job.CaseResult, spent time.Duration) (own, waited time.Duration) {
+	wall := time.Duration(c.WallMS * float64(time.Millisecond))
 	cores := time.Duration(max(math.Ceil(r.Attempt.Plan.Policy.CPU), 1))
-	own = min(max(wall-(r.waits.Total()-r.paused), spent/cores), wall)
+	own = wall - (r.waits.Total() - r.paused)
+	if c.Outcome != job.TimedOut {
+		own = min(own, r.limits.Wall.D())
+	}
+	own = min(max(own, spent/cores), wall)
 	return own, wall - own
 }
 

@@ -224,7 +224,7 @@ func TestContentionTakesNoTime(t *testing.T) {
 		}
 		h = &host{late: h.late, waits: h.waits}
 		rep, _, _, err = gradedOn(t, h, rooms, job.Tests{Stdio: cases}, 8500*time.Millisecond, time.Minute)
-		if err != nil || rep.Tests.Passed != 7 || rep.Tests.Cases[7].Outcome != job.TimedOut { // the eighth has half of the 1.5 s that are left
+		if err != nil || rep.Tests.Passed != 8 || rep.Tests.Cases[8].Outcome != job.TimedOut { // the eighth has a second of the 1.5 s that are left
 			t.Errorf("%d rooms, and less time than it takes: %+v, %v", rooms, rep, err)
 		}
 	}

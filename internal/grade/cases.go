@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 
 type caseFrame struct {
 	Op     string                     `json:"op"`
-	ID     int                        `json:"id"`
+	ID     int64                      `json:"id"`
 	Args   []json.RawMessage          `json:"args"`
 	Kwargs map[string]json.RawMessage `json:"kwargs"`
 	Wall   float64                    `json:"wall"` // seconds
@@ -58,8 +59,11 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 		r.Expected = expectation(c)
 		return r, nil
 	}
+	if r, skip := g.skipped(c.Name); skip { // the solution took the time to load
+		return r, nil
+	}
 	wall := g.share(g.Tests.WallOf(c.Wall), i == len(g.Tests.Cases)-1 && g.Tests.Check == "" && len(g.Tests.Stdio) == 0)
-	f := caseFrame{Op: "case", ID: i + 1, Args: []json.RawMessage{}, Kwargs: map[string]json.RawMessage{}, Wall: wall.Seconds(), Ignore: runsOnly(c)}
+	f := caseFrame{Op: "case", ID: newID(), Args: []json.RawMessage{}, Kwargs: map[string]json.RawMessage{}, Wall: wall.Seconds(), Ignore: runsOnly(c)}
 	for _, raw := range c.Args {
 		f.Args = append(f.Args, value.ShortInts(raw))
 	}
@@ -70,9 +74,9 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 	if err := g.box.send(f); err != nil {
 		return job.CaseResult{}, err
 	}
-	answer, end, err := g.answer(i+1, until)
+	got, err := g.answer(f.ID, until)
 	took := time.Since(sent)
-	if err == nil && answer == nil && end.Signal == int(unix.SIGKILL) && !end.Timeout {
+	if err == nil && got.value == nil && got.end.Signal == int(unix.SIGKILL) && !got.end.Timeout {
 		// Perhaps the kernel, for its memory: then the sandbox is about to go.
 		_, err = g.receive(g.box, g.now()+oomDelay)
 		if late(err) {
@@ -85,9 +89,9 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 			return r, err
 		}
 	} else {
-		r = judge(c, g.Tests.MatchingOf(c), answer, end)
-		if !r.Passed && answer != nil {
-			g.note(answer.Exception)
+		r = judge(c, g.Tests.MatchingOf(c), got)
+		if !r.Passed && got.value != nil {
+			g.note(got.value.Exception)
 		}
 	}
 	if r.Outcome == job.TimedOut {
@@ -102,6 +106,9 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 	return r, nil
 }
 
+// newID returns the id of a case, which no process of an earlier case can guess.
+func newID() int64 { return 1 + rand.Int64N(1<<53-1) }
+
 // oomDelay is how long the worker may take to notice that the kernel killed
 // something in a sandbox.
 const oomDelay = 250 * time.Millisecond
@@ -109,49 +116,71 @@ const oomDelay = 250 * time.Millisecond
 // maxStray bounds the frames that a case may send without being asked.
 const maxStray = 1000
 
-// answer reads what came of case id, and how its process ended: the guest ends it, who asks
-// first whether the moment has come. The answer is nil if there was none.
-func (g *grading) answer(id int, until time.Duration) (answer, end *message, err error) {
+// answer is what came of one case.
+type answer struct {
+	value *message // return or raise; nil: none came
+	end   *message // how the process of the case ended
+	late  bool     // value came after the limit of the case, or end did if there is no value
+}
+
+// answer reads the frames of the case with an id. The guest ends the case, and asks the worker whether the limit is over before it
+// does so. The worker decides whether the answer is late: it came when the worker's own clock had passed until.
+func (g *grading) answer(id int64, until time.Duration) (a answer, err error) {
 	for range maxStray {
 		f, err := g.receive(g.box, until+grace)
 		switch {
 		case err != nil:
-			return nil, nil, err
+			return a, err
 		case f.ID != id: // left over from an earlier case
 		case f.Op == "late":
 			if err := g.tell(g.box, until); err != nil {
-				return nil, nil, err
+				return a, err
 			}
 		case f.Op == "ended":
-			return answer, f, nil
-		case answer == nil && (f.Op == "return" || f.Op == "raise"):
-			answer = f
+			a.end = f
+			if a.value == nil {
+				a.late = g.past(until)
+			}
+			return a, nil
+		case a.value == nil && (f.Op == "return" || f.Op == "raise"):
+			a.value, a.late = f, g.past(until)
 		}
 	}
-	return nil, nil, frame.ErrProtocol
+	return a, frame.ErrProtocol
 }
 
 // judge compares an answer with what was expected.
-func judge(c *job.Case, by job.Matching, answer, end *message) job.CaseResult {
+//
+// It reads these fields of the solution's messages. A solution can send any of them at any time, with any content. None of them
+// turns a failure into a pass, except value and exception, which are what the case is about:
+//
+//	op         which of the fields count
+//	id         the case; a new random number for each, so that no earlier case can answer for a later one
+//	value      the answer; it passes if it equals the expected one and came within the limit
+//	exception  likewise, where one is expected; else a failure
+//	problem    the message of a failure
+//	timeout    a failure; without it the worker's own clock decides
+//	signal     the message of a failure, if there is no answer
+//	code       likewise
+//
+// left and wall go to the solution and never come back.
+func judge(c *job.Case, by job.Matching, a answer) job.CaseResult {
+	value, end := a.value, a.end
 	switch {
-	case end.Timeout:
+	case a.late, end.Timeout:
 		return job.CaseResult{Outcome: job.TimedOut, Message: tooSlow}
-	case answer == nil && end.Signal != 0:
+	case value == nil && end.Signal != 0:
 		return job.CaseResult{Outcome: job.Signaled, Message: "the process was ended by " + unix.SignalName(unix.Signal(end.Signal)) + crashHint(end.Signal)}
-	case answer == nil:
+	case value == nil:
 		return job.CaseResult{Outcome: job.Failed, Message: fmt.Sprintf("the process ended itself with exit code %d instead of returning a value", end.Code)}
-	case answer.Op == "raise" && answer.Exception == nil:
-		return job.CaseResult{Outcome: job.Failed, Message: short(answer.Problem, "the function returned nothing that can be read")}
-	case answer.Op == "raise":
-		return judgeException(c, answer.Exception)
+	case value.Op == "raise" && value.Exception == nil:
+		return job.CaseResult{Outcome: job.Failed, Message: short(value.Problem, "the function returned nothing that can be read")}
+	case value.Op == "raise":
+		return judgeException(c, value.Exception)
 	case runsOnly(c):
 		return job.CaseResult{Passed: true, Outcome: job.Succeeded}
 	}
-	got, err := value.Decode(answer.Value)
-	if err != nil {
-		return job.CaseResult{Outcome: job.Failed, Message: "the value that the function returned cannot be read"}
-	}
-	return judgeValue(c, by, got)
+	return judgeEncoded(c, by, value.Value)
 }
 
 // runsOnly reports whether a case expects nothing but that the call returns.
@@ -177,6 +206,14 @@ func judgeException(c *job.Case, e *exception) job.CaseResult {
 		}
 	}
 	return job.CaseResult{Outcome: job.Failed, Got: got, Message: "raised " + got + ", expected " + c.ExpectedException}
+}
+
+func judgeEncoded(c *job.Case, by job.Matching, raw json.RawMessage) job.CaseResult {
+	got, err := value.Decode(raw)
+	if err != nil {
+		return job.CaseResult{Outcome: job.Failed, Message: "the value that the function returned cannot be read"}
+	}
+	return judgeValue(c, by, got)
 }
 
 func judgeValue(c *job.Case, by job.Matching, got value.Value) job.CaseResult {

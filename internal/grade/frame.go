@@ -21,7 +21,7 @@ var frameLimits = frame.Limits{Bytes: MaxFrame, Free: 64 << 10, Values: value.Li
 // message is any from a sandbox. What an op does not use is empty.
 type message struct {
 	Op        string          `json:"op"`
-	ID        int             `json:"id"`
+	ID        int64           `json:"id"`
 	Stage     string          `json:"stage"`
 	Value     json.RawMessage `json:"value"`
 	Exception *exception      `json:"exception"` // of the solution; of a verdict, the one that the test ended with

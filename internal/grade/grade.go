@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,8 @@ type Config struct {
 	// Beside takes room on the host for one more sandbox of the solution beside that which the job has, until room is
 	// called; false: there is none. nil: there never is.
 	Beside func() (room func(), ok bool)
+	// Busy reports whether the host has too few cores for what runs on it. nil: it never has.
+	Busy func() bool
 	// Solution is how the solution is run for output, if that is not as a script of python; nil: it is.
 	Solution *Solution
 }
@@ -89,7 +92,45 @@ var gradings atomic.Uint64
 // passed, else job.Failed, or job.CheckError if the tests themselves failed, or
 // job.OutcomeCanceled. The error is a failure of
 // ours: nothing that a solution does is one.
+//
+// A time-out in which a program used hardly any CPU time, on a busy host, is no verdict yet: the solution is graded again.
 func Run(ctx context.Context, c Config) (*runtime.Report, error) {
+	for range mostTries - 1 {
+		rep, err := once(ctx, c)
+		if err != nil || !doubtful(&c, rep) {
+			return rep, err
+		}
+		slog.WarnContext(ctx, "time-out in doubt; the solution is graded again", "job", c.Attempt.Job, "cpu_ms", rep.Usage.CPUMS)
+	}
+	return once(ctx, c)
+}
+
+// mostTries bounds how often a solution is graded. One that sleeps times out each time.
+const mostTries = 3
+
+// doubtful reports whether a solution timed out though it used less than half of the limit, while the host was busy. A solution that
+// leaves artifacts or reaches the network is not run again.
+func doubtful(c *Config, rep *runtime.Report) bool {
+	p := &c.Attempt.Plan.Policy
+	if rep.Tests == nil || c.Busy == nil || c.Attempt.Collect != nil || p.Network.Mode != policy.NetworkNone {
+		return false
+	}
+	limit, late := p.Wall.D(), false
+	for i := range rep.Tests.Cases {
+		r := &rep.Tests.Cases[i]
+		if r.Outcome != job.TimedOut {
+			continue
+		}
+		late = true
+		if r.Limits != nil && r.Limits.Wall > 0 {
+			limit = min(limit, r.Limits.Wall.D())
+		}
+	}
+	return late && rep.Usage.CPUMS < job.Milliseconds(limit)/2 && c.Busy()
+}
+
+// once grades a solution one time.
+func once(ctx context.Context, c Config) (*runtime.Report, error) {
 	p := &c.Attempt.Plan.Policy
 	if t := *c.Tests; t.Function == "" {
 		t.Function = t.Candidate()
@@ -97,7 +138,8 @@ func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 	}
 	budget := runtime.NewCPUBudget(p.CPUTime.D())
 	g := &grading{Config: c, clock: newClock(p, budget), together: gradings.Add(1), cpu: budget, written: newWritten(p)}
-	err := g.run(ctx)
+	g.halt()
+	err := g.all(ctx)
 	if g.box != nil {
 		if e := g.leave(); err == nil {
 			err = e
@@ -119,7 +161,8 @@ func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 	return &g.report, nil
 }
 
-func (g *grading) run(ctx context.Context) error {
+// all grades by cases, by the check and by stdio.
+func (g *grading) all(ctx context.Context) error {
 	if len(g.Tests.Cases) > 0 {
 		if err := g.runCases(ctx); err != nil {
 			return err
@@ -142,17 +185,23 @@ func (g *grading) left() time.Duration {
 	return wall - g.look()
 }
 
-// share is how long the next of several cases may take: one that hangs leaves
-// time for those after it.
+// The least time of a case without a limit of its own, while that much is left: a part of the job's wall, up to leastShare.
+const (
+	leastPart  = 4
+	leastShare = time.Second
+)
+
+// share returns the limit of the next case or test. That is what it asked for, or else half of what is left of the job's wall, so one
+// that hangs leaves time for the others. It is never less than a quarter of the wall, or a second, while that much is left.
 func (g *grading) share(asked job.Duration, last bool) time.Duration {
 	left := g.left()
-	if !last && asked == 0 {
-		left /= 2
+	switch {
+	case asked > 0:
+		return min(left, asked.D())
+	case last:
+		return left
 	}
-	if asked > 0 {
-		left = min(left, asked.D())
-	}
-	return left
+	return max(left/2, min(left, g.Attempt.Plan.Policy.Wall.D()/leastPart, leastShare))
 }
 
 // enough reports whether to stop here.
@@ -279,6 +328,7 @@ func (g *grading) conclude() {
 		r.Outcome = job.Succeeded
 	}
 	r.State = r.Outcome.State()
+	g.proceed()
 	r.Usage.WallMS = job.Milliseconds(time.Since(g.began) - g.paused)
 	r.Usage.WaitedMS = job.Milliseconds(g.waits.Total() - g.paused)
 	r.Timings.RunMS = r.Usage.WallMS

@@ -223,6 +223,7 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 	expected, _ := a.first()
 	return grade.Run(ctx, grade.Config{
 		Beside: a.beside(),
+		Busy:   func() bool { cpu, _, _ := a.pressure.Stalled(); return cpu > waitingCores },
 		Tests:  in.Program.Tests, Attempt: in, Solution: a.code.Solution(a.spec.Image), Checker: a.checker.Checker(a.spec.Image),
 		Acquire: func(ctx context.Context, kind, python string) (runtime.Slot, error) {
 			mu.Lock()

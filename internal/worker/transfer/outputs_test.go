@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"unicode/utf8"
 	"testing/synctest"
+	"unicode/utf8"
 
 	"github.com/assay-run/assay/pkg/job"
 )

@@ -97,6 +97,7 @@ class Session:
     def serve(self):
         signal.signal(signal.SIGINT, self.on_interrupt)
         os.register_at_fork(after_in_child=self.disconnect)
+        threading.excepthook = print_thread_error
         self.serving = True
         self.start_reader()
         self.send({"op": "ready"})
@@ -445,6 +446,18 @@ class Session:
         if answer.get("error"):
             raise CallError("%s: %s" % (name, answer["error"]))
         return answer.get("value")
+
+
+def print_thread_error(failed):
+    """Print a thread's uncaught exception, with the lines of its snippet. The interpreter's own hook reads lines from files only."""
+    if failed.exc_type is SystemExit:
+        return
+    import traceback
+
+    name = failed.thread.name if failed.thread is not None else threading.get_ident()
+    lines = traceback.format_exception(failed.exc_type, failed.exc_value, failed.exc_traceback)
+    if sys.stderr is not None:
+        sys.stderr.write("Exception in thread %s:\n%s" % (name, "".join(lines)))
 
 
 def drop_modules():

@@ -455,8 +455,12 @@ class Sources(unittest.TestCase):
             "cause": ("def f():\n    try: {}['key']\n    except KeyError as e: raise ValueError('v') from e", "f()", "try: {}['key']"),
             "exec": ("def f():\n    exec('1 / 0')", "f()", "exec('1 / 0')"),
             "thread": (
-                "import threading\ndef f():\n    raise ValueError('v')", "t = threading.Thread(target=f); t.start(); t.join()", '"<snippet 1>", line 5',
+                "import threading\ndef f():\n    raise ValueError('v')", "t = threading.Thread(target=f); t.start(); t.join()", "raise ValueError('v')",
             ),
+            "executor": (
+                "import concurrent.futures as c\ndef f():\n    1 / 0", "with c.ThreadPoolExecutor(1) as e: e.submit(f).result()", "1 / 0",
+            ),
+            "timer": ("import threading\ndef f():\n    1 / 0", "t = threading.Timer(0, f); t.start(); t.join()", "1 / 0"),
             "format_exc": ("import traceback\ndef f():\n    try: 1 / 0\n    except Exception: print(traceback.format_exc())", "f()", "try: 1 / 0"),
             "dataclass": ("import dataclasses\n@dataclasses.dataclass\nclass C:\n    x: int\n    def f(self): 1 / 0", "C(1).f()", "def f(self): 1 / 0"),
             "method": ("class C:\n    def f(self):\n        return self.nope", "C().f()", "return self.nope"),

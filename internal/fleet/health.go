@@ -80,7 +80,7 @@ func (h *health) failed(worker string, jobs []job.ID) {
 	}
 }
 
-// forget drops what is known of a worker.
+// forget drops the history of a worker.
 func (h *health) forget(worker string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -49,7 +49,7 @@ func feedback(cases []job.CaseResult) []string {
 // stopped is the time after which a case was stopped, which differs from run to run.
 var stopped = regexp.MustCompile(` \(stopped after [0-9.µmsh]+\)$`)
 
-// raisedAt is what was raised at which line of the solution.
+// raisedAt matches the type and line of an exception in a message.
 var raisedAt = regexp.MustCompile(`(?s)^raised ([\w.]+)(?:: .*)? at line ([0-9]+)(?:: | \(|$)`)
 
 // kindOf is the same for failures of one kind: exceptions of one type at one line of the solution, whatever the arguments, cases

@@ -192,8 +192,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// refuseForeign refuses what a page of another site asks for, by whatever name it reached
-// this fleet.
+// refuseForeign refuses requests of other sites' pages, by any host name of this fleet.
 func (s *Server) refuseForeign(_ http.ResponseWriter, r *http.Request) error {
 	if err := identity.CheckHost(s.Auth, r); err != nil {
 		return err

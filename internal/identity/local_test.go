@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// local serves a gate on loopback and returns what it says of requests.
+// local serves a gate on loopback. The returned function sends a request and returns the gate's error.
 func local(t *testing.T, g identity.Gate, address string) func(edit func(*http.Request)) error {
 	t.Helper()
 	said := make(chan error, 1)
@@ -96,7 +96,7 @@ func TestLocalUsers(t *testing.T) {
 	}
 }
 
-// A proxy on this machine that another user runs is not its clients' user; what comes from elsewhere is nobody's.
+// A request through another user's proxy, or from another machine, belongs to no local user.
 func TestLocalUsersOverLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	addrs, err := net.InterfaceAddrs()

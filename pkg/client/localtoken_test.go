@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 )
 
-// A client without a token sends the one that assay dev keeps for that address, and no other.
+// A client without a token sends only the token that assay dev stored for that address.
 func TestLocalToken(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	var got string

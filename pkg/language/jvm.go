@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// unit is what a source of the Java machine declares at its top level.
+// unit lists the top-level declarations of a Java or Scala source.
 type unit struct {
 	pack   string   // its package; empty: none
 	types  []string // its classes, interfaces, enumerations and records
@@ -84,8 +84,8 @@ func (l *Language) publicName(name, text string) string {
 	return name
 }
 
-// MainOf returns the file that a program of these begins with: File or, for languages whose sources say where a program
-// begins, the only one that does. It returns File if there is no such file, too.
+// MainOf returns the file that a program of these sources begins with. That is File or, for languages whose sources declare
+// an entry point, the only file that declares one. Without such a file it returns File.
 func (l *Language) MainOf(sources map[string]string) string {
 	if _, ok := sources[l.File]; ok || l.scan == nil {
 		return l.File

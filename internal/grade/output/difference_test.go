@@ -133,7 +133,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Whatever two outputs are, what is said of their difference is true.
+// Descriptions of differences are true for random outputs.
 func TestDescriptionsAreTrue(t *testing.T) {
 	t.Parallel()
 	letters := []string{"a", "B", "b", "1", "1.0", " ", "  ", "\t", "\n", "\n\n", "\r\n", "é", "\u0301", "\u00a0", "\xff", "\xc3", strings.Repeat("x", 300), strings.Repeat("y ", 9000)}

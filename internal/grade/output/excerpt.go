@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// How much is shown of what differs, in bytes: all of it up to maxWhole, else some of what is before and behind the difference.
+// Sizes of an excerpt in bytes: the whole line or word up to maxWhole, else a part before and a part after the difference.
 const (
 	maxWhole  = 120
 	maxBefore = 40
@@ -44,8 +44,8 @@ func (e excerpt) character() rune {
 	return r
 }
 
-// excerpts reads both outputs from the offsets on, up to what is no part of it, and returns what is there around their first
-// difference, and the number of the first character that differs. What is trimmed is left out at the end.
+// excerpts reads a line or word of both outputs from the offsets on. It returns the surroundings of the first difference, and
+// the number of the first differing character. Trimmed bytes at the end are left out.
 func (d *description) excerpts(at spot, offset func(end) int64, isEnd, trimmed func(byte) bool) (x, y excerpt, column int, err error) {
 	err = d.with(offset(at.got), offset(at.want), func(got, want *bufio.Reader) error {
 		a, b := &part{r: got, isEnd: isEnd, over: at.got.none}, &part{r: want, isEnd: isEnd, over: at.want.none}

@@ -27,7 +27,7 @@ func from(unit string, column int) string {
 	return fmt.Sprintf("from %s %d on", unit, column)
 }
 
-// remarks are what is said in parentheses behind a difference.
+// remarks joins remarks on a difference in parentheses, or returns "" for none.
 func remarks(all ...string) string {
 	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
 	if len(all) == 0 {

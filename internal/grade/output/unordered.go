@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// maxDistinct is how many different lines are told apart to describe outputs that are compared in any order.
+// maxDistinct bounds the number of different lines that are counted to describe outputs compared in any order.
 const maxDistinct = 200_000
 
-// unordered describes the difference of outputs whose lines are compared in any order: a line that is too much, and one that
-// is missing.
+// unordered describes the difference of outputs whose lines are compared in any order: a surplus line, and a missing line.
 func (d *description) unordered() (string, error) {
 	var surplus, missing *line
 	err := d.with(0, 0, func(got, want *bufio.Reader) (err error) {
@@ -57,7 +56,7 @@ func (d *description) unordered() (string, error) {
 	return strings.Join(said, "; ") + " (lines in any order)", nil
 }
 
-// whole is what a line begins with, without blanks at its end.
+// whole returns the beginning of a line, without trailing blanks.
 func whole(r *bufio.Reader) excerpt {
 	e := excerpt{}
 	e.after, e.more = (&part{r: r, isEnd: isLineEnd}).rest(nil, isSpace)
@@ -83,11 +82,11 @@ func onlyTimes(n int) string {
 
 var errDistinct = errors.New("too many different lines")
 
-// line is one that the other output lacks, or has less often.
+// line is a line that the other output lacks or has less often.
 type line struct {
 	number int
 	at     int64 // its offset
-	times  int   // that the other has it
+	times  int   // how often the other output has it
 }
 
 func (l *line) offset() int64 {

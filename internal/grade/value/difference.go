@@ -169,7 +169,7 @@ func absent(a, b []Value) string {
 	return first
 }
 
-// texts notes from which character on two texts differ, and what is around it.
+// texts notes the first differing character of two texts, with its surroundings.
 func (d *differ) texts(a, b Value) {
 	raw := a.Kind == Bytes
 	x, y := []rune(a.Text), []rune(b.Text)

@@ -184,8 +184,8 @@ var decimals = regexp.MustCompile(`^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[
 // maxExponent bounds the exponent of a Decimal that is compared with other numbers: a few bytes could make a huge one.
 const maxExponent = 400
 
-// decimalNumber returns the number of a Decimal, and the items by which it is compared with one that has no number: its sign,
-// digits and exponent, or its text.
+// decimalNumber returns the number of a Decimal, or nil for one without (NaN, infinity, a huge exponent). The items are the sign,
+// digits and exponent, or the text: Decimals without a number are compared by them.
 func decimalNumber(text string) (*big.Rat, []Value) {
 	m := decimals.FindStringSubmatch(text)
 	if m == nil || len(m[2])+len(m[3]) == 0 {

@@ -143,8 +143,8 @@ func (h *Handlers) judgeMany(w http.ResponseWriter, r *http.Request, outputs boo
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// judgeAll judges a batch, some at a time. A submission that is wrong by itself has a result that says so; an error is one of
-// the whole request.
+// judgeAll judges a batch, some submissions at a time. A bad submission gets a result with its error. An error of judgeAll
+// fails the whole request.
 func (h *Handlers) judgeAll(r *http.Request, all []json.RawMessage, into []judged, outputs bool, until time.Time) error {
 	var wg sync.WaitGroup
 	places := make(chan struct{}, judgeAtOnce)

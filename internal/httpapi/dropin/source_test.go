@@ -62,7 +62,7 @@ func TestUnfitSourcesFail(t *testing.T) {
 	}
 }
 
-// What is wrong with one submission of a batch is its own result, and the others have theirs.
+// A bad submission of a batch fails alone.
 func TestOneBadSubmissionLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	good := `{"sub_id":"good","type":"python","solution":"print(42)"}`

@@ -129,7 +129,7 @@ func (e *edges) text(edge int) string {
 	return job.EdgesOf(valid(e.head), valid(e.tail), e.total, edge, elsewhere)
 }
 
-// valid replaces what is not UTF-8. Bytes of a rune that the end of an edge cuts are for job.EdgesOf to drop.
+// valid replaces invalid UTF-8 with U+FFFD. job.EdgesOf drops runes that an edge cuts.
 func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
 // elsewhere says where the rest of a stored output is.

@@ -47,7 +47,7 @@ const (
 	maxEntries = 100_000
 	maxRefused = 20
 
-	// lookTime bounds the time of a walk without that of take: it is the worker's own.
+	// lookTime bounds the worker's own time for a walk, without the time of take.
 	lookTime = 5 * time.Second
 
 	// maxPath is in bytes. An object's path has 1024, and this is its tail.
@@ -61,10 +61,9 @@ const (
 var errTime = errors.New("the time for collecting artifacts is over")
 
 // Collect calls take for every regular file below roots that matches, in the
-// order of their paths. Each file that matches and is refused (a link, a device, a file
-// above a limit) has a line in refused, and so has each glob that
-// nothing matched. When the time is over, take's context ends, Collect looks at no more files, and one line says so. An
-// error is take's, or a failure to read; the reader passed to take yields at most size bytes.
+// order of their paths. Each refused file (a link, a device, a file above a limit) adds a line to refused, and so does
+// each glob without a match. When the time is over, take's context ends, Collect looks at no more files and adds a line.
+// Errors are take's, or failures to read. The reader passed to take yields at most size bytes.
 func Collect(ctx context.Context, roots []Root, l Limits, take func(ctx context.Context, path string, size int64, r io.Reader) error) (refused []string, err error) {
 	w := &walk{ctx: ctx, limits: l, take: take, globs: compile(l.Paths), met: make([]bool, len(l.Paths)), began: time.Now()}
 	if w.limits.entries == 0 {
@@ -136,7 +135,7 @@ func (w *walk) stop(at, why string) {
 	}
 }
 
-// proceed reports whether the walk goes on with the entry at. An error is that of the caller's context.
+// proceed reports whether the walk goes on with the entry at. It returns the error of the caller's context.
 func (w *walk) proceed(at string) (bool, error) {
 	switch err := context.Cause(w.ctx); {
 	case errors.Is(err, errTime):

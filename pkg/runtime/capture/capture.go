@@ -155,8 +155,8 @@ func (b *Buffer) bytes(spans []span) []byte {
 	return out
 }
 
-// From returns the kept part of the stream from an offset on, at most most bytes of it, and where
-// that begins: later than the offset if the Buffer has dropped what was there.
+// From returns at most most bytes of the stream from an offset on, and the offset of the first of them.
+// It is later than the requested one if the Buffer has dropped those bytes.
 func (b *Buffer) From(offset int64, most int) (at int64, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 // large for a result, too.
 const MaxInMemory = int(job.MaxInline)
 
-// storage is a range of bytes: the first most of them in memory, the others in a file. The first write to a
-// place follows what was written before.
+// storage is a range of bytes: the first most of them in memory, the others in a file. A first write continues at
+// the end of earlier ones.
 type storage struct {
 	most   int
 	mem    []byte

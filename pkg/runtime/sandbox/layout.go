@@ -98,7 +98,7 @@ func isDirectory(root *os.File, at string) error {
 	return unix.Close(fd)
 }
 
-// refusable reports whether an error is one that the path itself causes.
+// refusable reports whether the path itself causes an error.
 func refusable(err error) bool {
 	for _, fault := range []unix.Errno{unix.ENAMETOOLONG, unix.ENOTDIR, unix.EISDIR, unix.EEXIST, unix.ELOOP} {
 		if errors.Is(err, fault) {

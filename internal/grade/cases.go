@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/internal/grade/value"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -113,9 +112,6 @@ func newID() int64 { return 1 + rand.Int64N(1<<53-1) }
 // something in a sandbox.
 const oomDelay = 250 * time.Millisecond
 
-// maxStray bounds the frames that a case may send without being asked.
-const maxStray = 1000
-
 // answer is what came of one case.
 type answer struct {
 	value *message // return or raise; nil: none came
@@ -126,12 +122,12 @@ type answer struct {
 // answer reads the frames of the case with an id. The guest ends the case, and asks the worker whether the limit is over before it
 // does so. The worker decides whether the answer is late: it came when the worker's own clock had passed until.
 func (g *grading) answer(id int64, until time.Duration) (a answer, err error) {
-	for range maxStray {
-		f, err := g.receive(g.box, until+grace)
+	frames := caseFrames{id: id}
+	for {
+		f, err := g.receiveBy(g.box, until+grace, frames.next)
 		switch {
 		case err != nil:
 			return a, err
-		case f.ID != id: // left over from an earlier case
 		case f.Op == "late":
 			if err := g.tell(g.box, until); err != nil {
 				return a, err
@@ -142,11 +138,10 @@ func (g *grading) answer(id int64, until time.Duration) (a answer, err error) {
 				a.late = g.past(until)
 			}
 			return a, nil
-		case a.value == nil && (f.Op == "return" || f.Op == "raise"):
+		default:
 			a.value, a.late = f, g.past(until)
 		}
 	}
-	return a, frame.ErrProtocol
 }
 
 // judge compares an answer with what was expected.

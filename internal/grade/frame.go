@@ -68,16 +68,25 @@ type verdict struct {
 	Skipped      string `json:"skipped"` // why the test was skipped
 }
 
-// readFrame reads one frame. An end within it, as any other error of the reader, says
-// that the program is gone; a frame that is none wraps frame.ErrProtocol.
+// readFrame reads one frame. A frame that is not JSON, or too large, wraps frame.ErrProtocol. Any other error, also an end
+// within the frame, means that the program is gone.
 func readFrame(r io.Reader) (*message, error) {
 	raw, err := frame.Read(r, frameLimits, nil)
-	if errors.Is(err, frame.ErrCut) {
-		return nil, io.ErrUnexpectedEOF
-	}
 	if err != nil {
-		return nil, err
+		return nil, noCut(err)
 	}
+	return decodeFrame(raw)
+}
+
+// noCut returns io.ErrUnexpectedEOF for an end within a frame: the program was killed while it wrote.
+func noCut(err error) error {
+	if errors.Is(err, frame.ErrCut) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func decodeFrame(raw []byte) (*message, error) {
 	f := &message{raw: raw}
 	if err := boundedjson.Unmarshal(raw, f, frameLimits.Values); err != nil {
 		return nil, fmt.Errorf("%w: a frame that is not JSON, or too much of it", frame.ErrProtocol)

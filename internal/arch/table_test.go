@@ -70,15 +70,16 @@ var table = map[string]row{
 	"pkg/runtime/mask":                        {"secrets out of what programs write", nil},
 	"pkg/runtime/packet":                      {"messages and descriptors to the inside of a cell", []string{"pkg/runtime/poll", "internal/guest"}},
 	"pkg/runtime/cores":                       {"which cores each program runs on", nil},
+	"pkg/runtime/toll":                        {"the worker's CPU time for one job, measured and rationed", nil},
 	"pkg/runtime/poll":                        {"what a descriptor is ready for, whatever signals come", nil},
 	"pkg/runtime/pool":                        {"warm things by key, made ahead of need", nil},
 	"pkg/runtime/hostcheck":                   {"what this host lets a worker do", []string{"pkg/job", "pkg/policy", "pkg/runtime/cgroup", "pkg/runtime/sandbox", "internal/guest"}},
 	"pkg/runtime/process":                     {"processes that are not our children: name, kill, await", []string{"pkg/runtime/cgroup", "pkg/runtime/poll"}},
 	"pkg/runtime/tracee":                      {"processes held from birth on, and what they are made to do", []string{"pkg/job", "pkg/runtime/process", "pkg/runtime/sandbox"}},
-	"pkg/runtime/sandbox/owntime":             {"the time of a program, without what it waits for a core", []string{"pkg/runtime", "pkg/runtime/cgroup"}},
+	"pkg/runtime/sandbox/owntime":             {"the time of a program, without what it waits for a core", []string{"pkg/runtime", "pkg/runtime/cgroup", "pkg/runtime/toll"}},
 	"pkg/runtime/sandbox": {"one program in a place, under limits", []string{
 		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup", "pkg/runtime/sandbox/owntime",
-		"pkg/runtime/cores", "pkg/runtime/egress", "pkg/runtime/mask", "pkg/runtime/packet", "pkg/runtime/poll", "pkg/runtime/process", "internal/boundedjson", "internal/guest", "guest/python"}},
+		"pkg/runtime/cores", "pkg/runtime/egress", "pkg/runtime/mask", "pkg/runtime/packet", "pkg/runtime/poll", "pkg/runtime/process", "pkg/runtime/toll", "internal/boundedjson", "internal/guest", "guest/python"}},
 	"pkg/runtime/seccomp": {"system call filters, without cgo", nil},
 
 	"pkg/runtime/containerd/image": {"images of a containerd: found, pulled, mounted, collected", []string{

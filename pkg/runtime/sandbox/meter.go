@@ -6,6 +6,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // meter reads what one program has used, for the watch and for whoever else asks.
@@ -13,13 +14,14 @@ type meter struct {
 	place  *Place
 	before cgroup.Usage
 	budget *runtime.CPUBudget // of more than this program; nil: none
+	toll   toll.Meter         // the worker's looks at the program, which pays for them
 
 	mu      sync.Mutex
 	over    bool
 	counted time.Duration // CPU time that the budget knows of
 }
 
-// usage is what was used since the program began.
+// usage returns what the program has used since it began, without the worker's looks at it.
 func (m *meter) usage() (cgroup.Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -30,17 +32,20 @@ func (m *meter) usage() (cgroup.Usage, error) {
 	return u.Since(m.before), err
 }
 
-// exhausts reports whether the program has used up its CPU time with u, or what it
-// shares with others.
+// charged returns the CPU time that the program pays for, if it has used u.
+func (m *meter) charged(u cgroup.Usage) time.Duration { return u.CPU + m.toll.Spent() }
+
+// exhausts reports whether the program has used up its CPU time with u, or the budget that it shares.
 func (m *meter) exhausts(u cgroup.Usage, limit time.Duration) bool {
-	over := u.CPU >= limit
+	cpu := m.charged(u)
+	over := cpu >= limit
 	if m.budget == nil {
 		return over
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	more := u.CPU - m.counted
-	m.counted = u.CPU
+	more := cpu - m.counted
+	m.counted = cpu
 	return m.budget.Spend(more) || over
 }
 
@@ -50,7 +55,7 @@ func (m *meter) spent() (runtime.Spent, error) {
 	if err != nil {
 		return runtime.Spent{}, err
 	}
-	s := runtime.Spent{CPU: u.CPU, MemoryPeak: u.MemoryPeak, ProcessesPeak: u.ProcessesPeak, OOMKills: u.OOMKills, ForksRefused: u.ForksRefused}
+	s := runtime.Spent{CPU: m.charged(u), MemoryPeak: u.MemoryPeak, ProcessesPeak: u.ProcessesPeak, OOMKills: u.OOMKills, ForksRefused: u.ForksRefused}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.over {

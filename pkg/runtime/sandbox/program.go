@@ -96,6 +96,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	defer m.close()
 	p.offer(m, std)
 	own := owntime.New(s.Group, m.usage, p.messages())
+	own.Toll = &m.toll
 	if p.waits != nil { // one of many that add up
 		own.Sum()
 	}
@@ -138,6 +139,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	if e.stop == "" { // what is beyond its limit passed after its end
 		e.waited = max(e.waited, e.wall-p.Limits.Wall.D())
 	}
+	e.usage.CPU = m.charged(e.usage)
 	if s.Foreign { // what of it is the sandbox's kernel's is not the program's
 		e.usage.ProcessesPeak, e.usage.ForksRefused = 0, 0
 		e.usage.MemoryPeak = min(max(e.usage.MemoryPeak-s.Idle, 0), int64(p.Limits.Memory))

@@ -12,44 +12,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketShare is the part of a job's memory that its sockets may hold where no control
-// group bounds it: of answers of netlink once, and of connections twice, for they have
-// one such part by right where the kernel counts them apart.
+// socketShare is the part of a job's memory that its sockets may hold where no control group bounds it: once for the answers of
+// netlink, and twice for connections. The kernel grants connections one such part by itself where it counts them apart.
 const socketShare = 8
 
-// How much CPU time a program may use, and how long it may live if it uses any,
-// before its sockets are measured again.
+// mostNetlink bounds the netlink sockets of a job. The kernel's table of them is one of the whole host: it walks those of all jobs
+// to show those of one.
+const mostNetlink = 1024
+
+// A program's sockets are measured after so much CPU time, and after so much time if it used any.
 const (
 	socketsCPU   = MeterEvery
 	socketsEvery = 500 * time.Millisecond
+	socketsLate  = 2 * time.Second // the same where the ration of looks is used up: what they hold is a limit of memory
 )
 
-// socketsLook is when a program's sockets were measured last. It takes the kernel a
-// walk over the sockets of the whole host, and what they hold grows in the program's own
-// time. So most short ones are never asked for theirs, nor are sessions that wait for
-// their clients.
+// socketsLook records when a program's sockets were measured last. What they hold grows in the program's own time only, so
+// short programs and idle sessions are never measured.
 type socketsLook struct {
-	cpu time.Duration // that it had used by then
+	cpu time.Duration // the CPU time that it had used by then
 	at  time.Time
 }
 
-// due reports whether to measure them now, and notes it.
-func (l *socketsLook) due(cpu time.Duration, now time.Time) bool {
-	more := cpu - l.cpu
-	if more <= 0 || more < socketsCPU && now.Sub(l.at) < socketsEvery {
+// due reports whether to measure them now, and records that. affords reports whether the ration of looks allows it.
+func (l *socketsLook) due(cpu time.Duration, now time.Time, affords bool) bool {
+	more, passed := cpu-l.cpu, now.Sub(l.at)
+	if more <= 0 || more < socketsCPU && passed < socketsEvery || !affords && passed < socketsLate {
 		return false
 	}
 	l.cpu, l.at = cpu, now
 	return true
 }
 
-// socketsExceed reports whether the network of process pid holds more in its sockets than
-// a program with this memory may, of what no limit of the kernel stops.
+// socketsExceed reports whether the sockets in the network of process pid hold more than a program with this memory may, or are
+// too many. It measures what no limit of the kernel bounds.
 func (s *Place) socketsExceed(pid int, memory int64) (bool, error) {
 	share := memory / socketShare
 	if !s.Foreign { // a kernel of its own has an account of its own
-		if n, err := answersMemory(pid); err != nil || n > share {
-			return n > share, err
+		if over, err := netlinkExceeds(pid, share); err != nil || over {
+			return over, err
 		}
 	}
 	if few, err := fewConnections(pid, share); err != nil || few {
@@ -154,10 +155,33 @@ func sumUnaccepted(table []byte) (sum int64, err error) {
 	return sum, nil
 }
 
-// answersMemory returns how many bytes wait in the netlink sockets of a process's
-// network namespace. No version of control groups counts them: a program that asks
-// for the list of interfaces again and again, and reads nothing, holds what its
-// descriptors times its largest buffer come to.
+// netlinkExceeds reports whether the netlink sockets of a process's network hold more than share bytes, or are too many. It
+// reads the host's table of them only if there is one in this network.
+func netlinkExceeds(pid int, share int64) (bool, error) {
+	protocols, err := netFile(pid, "protocols")
+	if err != nil {
+		return false, err
+	}
+	if n := netlinkSockets(protocols); n == 0 || n > mostNetlink {
+		return n > 0, nil
+	}
+	held, err := answersMemory(pid)
+	return held > share, err
+}
+
+// netlinkSockets reads the number of netlink sockets from /proc/net/protocols, which has those of one network.
+func netlinkSockets(protocols []byte) int64 {
+	for line := range bytes.Lines(protocols) {
+		if fields := bytes.Fields(line); len(fields) > 2 && string(fields[0]) == "NETLINK" {
+			n, _ := strconv.ParseInt(string(fields[2]), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// answersMemory returns how many bytes wait in the netlink sockets of a process's network. No version of control groups counts
+// them: a program that requests the list of interfaces again and again, and reads nothing, fills each socket's buffer.
 func answersMemory(pid int) (int64, error) {
 	table, err := netFile(pid, "netlink")
 	if err != nil {

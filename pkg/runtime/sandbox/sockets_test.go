@@ -125,6 +125,63 @@ func TestAnswersMemory(t *testing.T) {
 	if n, err := answersMemory(unix.Gettid()); err != nil || n <= before {
 		t.Errorf("answersMemory = %d, %v; it was %d before the kernel answered", n, err, before)
 	}
+	if over, err := netlinkExceeds(unix.Gettid(), before); err != nil || !over {
+		t.Errorf("netlinkExceeds = %v, %v with one byte more than there may be", over, err)
+	}
+	if over, err := netlinkExceeds(unix.Gettid(), 1<<40); err != nil || over {
+		t.Errorf("netlinkExceeds = %v, %v with one socket and room", over, err)
+	}
+}
+
+// TestNetlinkSocketsAreBounded holds that too many netlink sockets exceed the limit before any of them is in the host's table.
+func TestNetlinkSocketsAreBounded(t *testing.T) {
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil { // the thread ends with this test
+		runtime.UnlockOSThread()
+		t.Fatal(err)
+	}
+	for n := range mostNetlink + 1 {
+		if over, err := netlinkExceeds(unix.Gettid(), 1<<40); n%256 == 0 && (err != nil || over) {
+			t.Fatalf("netlinkExceeds = %v, %v with %d sockets", over, err, n)
+		}
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+	}
+	if over, err := netlinkExceeds(unix.Gettid(), 1<<40); err != nil || !over {
+		t.Errorf("netlinkExceeds = %v, %v with %d sockets", over, err, mostNetlink+1)
+	}
+}
+
+func TestNetlinkSockets(t *testing.T) {
+	t.Parallel()
+	const table = `protocol  size sockets  memory press maxhdr  slab module     cl co di ac io in de sh ss gs se re bi br ha uh gp em
+TCP       2304     39     100   no     192   yes  kernel      y  y  y  y  y  y  y  y  y  y  y  y  n  y  y  y  y  y
+NETLINK   1096    300      -1   NI       0   no   kernel      n  n  n  n  n  n  n  n  n  n  n  n  n  n  n  n  n  n
+`
+	if n := netlinkSockets([]byte(table)); n != 300 {
+		t.Errorf("netlinkSockets = %d, want 300", n)
+	}
+	if n := netlinkSockets(nil); n != 0 {
+		t.Errorf("netlinkSockets of a program that has ended = %d", n)
+	}
+}
+
+// TestSocketsAreMeasuredRarelyWithoutRation holds that dear looks are postponed, and not for ever.
+func TestSocketsAreMeasuredRarelyWithoutRation(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	l := socketsLook{at: began}
+	for _, step := range []struct {
+		after time.Duration
+		want  bool
+	}{{socketsEvery, false}, {socketsLate - 1, false}, {socketsLate, true}, {socketsLate + socketsEvery, false}, {2 * socketsLate, true}} {
+		if got := l.due(step.after, began.Add(step.after), false); got != step.want {
+			t.Errorf("after %v: due %v, want %v", step.after, got, step.want)
+		}
+	}
 }
 
 // A program's sockets are measured while it works, once more after it has worked
@@ -144,7 +201,7 @@ func TestSocketsAreMeasuredWhileTheyCanGrow(t *testing.T) {
 		{socketsCPU + 1, time.Hour, false},
 		{2 * socketsCPU, time.Hour, true},
 	} {
-		if got := l.due(step.cpu, began.Add(step.after)); got != step.want {
+		if got := l.due(step.cpu, began.Add(step.after), true); got != step.want {
 			t.Errorf("with %v of CPU time, %v after its begin: due %v, want %v", step.cpu, step.after, got, step.want)
 		}
 	}

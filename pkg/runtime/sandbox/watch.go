@@ -138,8 +138,10 @@ func (w *watch) look(over bool) (time.Duration, error) {
 			err = w.bind(w.seat.Set())
 		}
 	}
-	if err == nil && w.looked.due(u.CPU, now) {
+	if err == nil && w.looked.due(u.CPU, now, w.meter.toll.Affords(now)) {
+		end := w.meter.toll.Begin()
 		tooMuch, err = w.socketsExceed(w.box.Init().PID, int64(w.limits.Memory))
+		end()
 	}
 	if err == nil && w.yields && u.CPU >= newFor {
 		w.yields, err = false, w.Group.Yield()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // doubtful is for how long a program may live on for a wait that perhaps it is in.
@@ -45,7 +46,8 @@ type Clock struct {
 	host     func() (time.Duration, error)
 	since    func(time.Time) time.Duration
 	messages Messages
-	Began    time.Time // the program
+	Began    time.Time   // the program
+	Toll     *toll.Meter // measures and rations the looks; nil: neither
 
 	mu             sync.Mutex
 	at             time.Time // of the last look
@@ -131,11 +133,11 @@ func (c *Clock) hostStalled() time.Duration {
 	return total
 }
 
-// Due reports whether it is time for another look.
+// Due reports whether it is time for another look, and the program's ration allows one.
 func (c *Clock) Due(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return now.Sub(c.at) >= clockEvery
+	return now.Sub(c.at) >= clockEvery && c.Toll.Affords(now)
 }
 
 // Left is how much of a limit there is for a program that waited for so long, with those that it
@@ -155,13 +157,14 @@ func (c *Clock) Starved(now time.Time, limit time.Duration) bool {
 	return now.Sub(c.Began) >= runtime.MostTime(limit)
 }
 
-// Read is for a runtime.Waits: what was waited until now, or until the program was over. Of a
-// wait that may have begun since the last look it has the benefit of the doubt, up to
-// doubtful: the next look knows.
+// Read returns what was waited until now, or until the program was over. It is for a runtime.Waits. A wait may have begun since
+// the last look: Read counts it, up to doubtful, and the next look corrects that. Read does not look if the ration is used up.
 func (c *Clock) Read() time.Duration {
 	now := time.Now()
-	if u, err := c.usage(); err == nil { // else whoever watches the program meets it, too
-		_ = c.Look(now, u.CPU)
+	if c.Toll.Affords(now) {
+		if u, err := c.usage(); err == nil { // else the watch of the program meets the error, too
+			_ = c.Look(now, u.CPU)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,6 +192,7 @@ func (c *Clock) Worked() bool {
 // A look that finds no thread adds nothing: the program has ended at an unknown time since the last look. See All. Nor does one
 // that finds an unread message: the look after the worker has read it adds that time.
 func (c *Clock) Look(now time.Time, cpu time.Duration) error {
+	defer c.Toll.Begin()()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	passed := now.Sub(c.at)

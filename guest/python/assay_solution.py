@@ -55,6 +55,8 @@ class Solution:
         op = m["op"]
         if op == "setup":
             return self.channel.send(self.prepare(m["setup"]) or {"op": "ready"})
+        if op == "decode":
+            return self.channel.send(self.try_arguments(m) or {"op": "ready"})
         if op == "load":
             loaded = self.load(m)
             self.leave_child(loaded)
@@ -96,6 +98,14 @@ class Solution:
                 self.codec.shared.update(shared_classes(self.names, "solution"))
         except BaseException as e:
             return {"op": "raise", "stage": "setup", "exception": self.exception(e)}
+        return None
+
+    def try_arguments(self, m):
+        """Decode the arguments of a case before the solution is here, and return the failure."""
+        try:
+            self.codec.decode([m["args"], *m["kwargs"].values()])
+        except BaseException as e:
+            return {"op": "raise", "stage": "arguments", "exception": self.exception(e)}
         return None
 
     def load(self, m):

@@ -405,7 +405,7 @@ def _array(elements, shape, data):
     try:
         import numpy
     except ImportError:
-        raise ValueError("an array of numpy, which is not there for the check") from None
+        raise ValueError("this image has no numpy, which an array needs") from None
 
     data = base64.b64decode(data)
     if 0 in shape and not data:

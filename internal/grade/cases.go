@@ -28,10 +28,7 @@ type caseFrame struct {
 func (g *grading) runCases(ctx context.Context) error {
 	for i := range g.Tests.Cases {
 		c := &g.Tests.Cases[i]
-		name := c.Name
-		if name == "" {
-			name = "case " + strconv.Itoa(i+1)
-		}
+		name := g.caseName(i)
 		r, skip := g.skipped(name)
 		if !skip {
 			var err error
@@ -43,6 +40,24 @@ func (g *grading) runCases(ctx context.Context) error {
 		g.add(r, c.Weight)
 	}
 	return nil
+}
+
+func (g *grading) caseName(i int) string {
+	if name := g.Tests.Cases[i].Name; name != "" {
+		return name
+	}
+	return "case " + strconv.Itoa(i+1)
+}
+
+func newCaseFrame(c *job.Case) caseFrame {
+	f := caseFrame{Op: "case", Args: []json.RawMessage{}, Kwargs: map[string]json.RawMessage{}, Ignore: runsOnly(c)}
+	for _, raw := range c.Args {
+		f.Args = append(f.Args, value.ShortInts(raw))
+	}
+	for k, raw := range c.Kwargs {
+		f.Kwargs[k] = value.ShortInts(raw)
+	}
+	return f
 }
 
 func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResult, error) {
@@ -62,13 +77,8 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 		return r, nil
 	}
 	wall := g.share(g.Tests.WallOf(c.Wall), i == len(g.Tests.Cases)-1 && g.Tests.Check == "" && len(g.Tests.Stdio) == 0)
-	f := caseFrame{Op: "case", ID: newID(), Args: []json.RawMessage{}, Kwargs: map[string]json.RawMessage{}, Wall: wall.Seconds(), Ignore: runsOnly(c)}
-	for _, raw := range c.Args {
-		f.Args = append(f.Args, value.ShortInts(raw))
-	}
-	for k, raw := range c.Kwargs {
-		f.Kwargs[k] = value.ShortInts(raw)
-	}
+	f := newCaseFrame(c)
+	f.ID, f.Wall = newID(), wall.Seconds()
 	sent, until := time.Now(), g.now()+wall
 	if err := g.box.send(f); err != nil {
 		return job.CaseResult{}, err

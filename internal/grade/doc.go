@@ -22,6 +22,7 @@
 // assay_shared.py runs those in one.
 //
 //	to the solution        setup {setup} → ready or raise {stage, exception}, in the first sandbox, before the solution is there
+//	                       decode {args, kwargs} → ready or raise {stage, exception}, after setup, for cases with arguments such as arrays of numpy
 //	                       load {code, setup, function, functions, by_reference, class, link, imports} → loaded, or raise {stage, exception or problem}
 //	                       case {id, args, kwargs, wall, ignore} → return or raise with the same id, then
 //	                       ended {id} with code, signal or timeout of the process that ran it; ended alone if that just ended

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/frame"
+	"github.com/assay-run/assay/internal/grade/value"
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -55,8 +56,8 @@ func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) er
 	if byReference {
 		load.Functions = t.Functions
 	}
-	if !g.told && t.Setup != "" {
-		if err := g.prepare(box); err != nil || g.unloaded != nil {
+	if arrays := g.casesForPython(); !g.told && (t.Setup != "" || len(arrays) > 0) {
+		if err := g.prepare(box, arrays); err != nil || g.unloaded != nil {
 			return err
 		}
 		load.Setup = ""
@@ -93,17 +94,27 @@ func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) er
 	return nil
 }
 
-// prepare runs the setup in the first sandbox of the solution, which is not told what the
-// solution is before that is done: whatever goes wrong is the tests' own doing. In later
-// sandboxes setup and solution go together, as there it might be the solution's.
-func (g *grading) prepare(box *sandbox) error {
-	if err := box.send(setupFrame{Op: "setup", Setup: g.Tests.Setup}); err != nil {
-		return err
+// prepare runs the setup in the first sandbox of the solution, and decodes there the arguments that only python can decode.
+// The sandbox receives the solution afterwards, so each failure is a CheckError. Later sandboxes receive setup and
+// solution together, because the solution could cause a failure there.
+func (g *grading) prepare(box *sandbox, cases []int) error {
+	f, err := g.exchange(box, setupFrame{Op: "setup", Setup: g.Tests.Setup})
+	what := "setup of the tests"
+	for _, i := range cases {
+		if err != nil || f.Op != "ready" {
+			break
+		}
+		what = "the arguments of " + g.caseName(i)
+		arguments := newCaseFrame(&g.Tests.Cases[i])
+		arguments.Op = "decode"
+		f, err = g.exchange(box, arguments)
 	}
-	f, err := g.receive(box, g.now()+g.left()+grace)
 	switch {
 	case err == nil && f.Op == "ready":
 		return nil
+	case err == nil && f.Op == "raise" && f.Exception != nil && f.Stage == "arguments":
+		g.unloaded = &job.CaseResult{Outcome: job.CheckError, Message: what + " cannot be decoded: " + f.Exception.String()}
+		return g.leave()
 	case err == nil && f.Op == "raise" && f.Exception != nil:
 		g.unloaded = &job.CaseResult{Outcome: job.CheckError, Message: unloadedMessage("setup", f.Exception)}
 		return g.leave()
@@ -114,8 +125,26 @@ func (g *grading) prepare(box *sandbox) error {
 	if err != nil {
 		return err
 	}
-	g.unloaded = &job.CaseResult{Outcome: job.CheckError, Message: "setup of the tests did not come to its end: " + rep.Message}
+	g.unloaded = &job.CaseResult{Outcome: job.CheckError, Message: what + " did not come to its end: " + rep.Message}
 	return nil
+}
+
+// exchange sends a frame and returns the answer to it.
+func (g *grading) exchange(box *sandbox, f any) (*message, error) {
+	if err := box.send(f); err != nil {
+		return nil, err
+	}
+	return g.receive(box, g.now()+g.left()+grace)
+}
+
+// casesForPython returns the cases with arguments that only python can decode, such as arrays of numpy.
+func (g *grading) casesForPython() (indexes []int) {
+	for i := range g.Tests.Cases {
+		if c := &g.Tests.Cases[i]; value.NeedsPython(c) && value.BadCase(c) == "" {
+			indexes = append(indexes, i)
+		}
+	}
+	return indexes
 }
 
 // grace is how long the worker waits beyond a limit for the guest's message that it has ended what ran. No verdict depends on it.

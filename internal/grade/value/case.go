@@ -56,6 +56,21 @@ func Expected(c *job.Case) (Value, error) {
 // between are the tags that only the two sides of a check know; python judges those.
 var between = regexp.MustCompile(`"\$(obj|view|ndarray|error|ref|back)"`)
 
+// NeedsPython reports whether a case has an argument that BadCase leaves to python to decode.
+func NeedsPython(c *job.Case) bool {
+	for _, raw := range c.Args {
+		if between.Match(raw) {
+			return true
+		}
+	}
+	for _, raw := range c.Kwargs {
+		if between.Match(raw) {
+			return true
+		}
+	}
+	return false
+}
+
 // readable judges an argument. How much of one there may be is python's to say: the limits
 // here are for what a solution sends.
 func readable(raw []byte) error {

@@ -117,6 +117,8 @@ class Encoder:
             return value if value - value == 0 else self._tag("float", repr(value))
         if kind is str:
             return self._str(value)
+        if type(kind) is not type and kind is not fractions.Fraction:
+            raise unsendable(value, kind)  # and no method of its metaclass is called
         if kind is list or kind is dict or kind in CONTAINERS:
             if id(value) in self._open:
                 raise _Refused(f"is a {kind.__name__} that contains itself; send a value without cycles")
@@ -143,8 +145,8 @@ class Encoder:
         parts = [self._dict(value, depth, levels + 2)]
         if kind is collections.defaultdict:
             factory = value.default_factory
-            name = None if factory is None else getattr(factory, "__name__", "")
-            if factory is not None and FACTORIES.get(cast("str", name)) is not factory:
+            name = next((n for n, f in FACTORIES.items() if f is factory), None)
+            if factory is not None and name is None:
                 raise _Refused(
                     f"has the default_factory {shown(factory)}; send a dict, or use one of {', '.join(FACTORIES)}"
                 )
@@ -219,7 +221,7 @@ class Encoder:
         if is_named_tuple(kind):
             return self._any(tuple(value), depth, levels)
         numpy = sys.modules.get("numpy")
-        if numpy is not None and isinstance(value, numpy.generic) and kind.__module__ == "numpy":
+        if numpy is not None and issubclass(kind, numpy.generic) and kind.__module__ == "numpy":
             item: Any = value.item()
             if type(item) in (bool, int, float, complex, str, bytes):
                 return self._any(item, depth, levels)
@@ -227,7 +229,7 @@ class Encoder:
             self._spend(value.nbytes * 4 // 3)
             data = base64.b64encode(value.tobytes()).decode()
             return self._tag("ndarray", [value.dtype.str, list(value.shape), data])
-        raise _Refused(f"{name_of(kind)} cannot be sent; {remedy(value, kind)}")
+        raise unsendable(value, kind)
 
     def _standard(self, kind: type, parts: list[Any]) -> Any:
         return self._tag("std", [f"{kind.__module__}.{kind.__name__}", parts])
@@ -259,6 +261,14 @@ class _Refused(Exception):
         return "".join(parts)
 
 
+def unsendable(value: Any, kind: type) -> _Refused:
+    """The refusal of a value of a type that cannot be sent."""
+    try:
+        return _Refused(f"{name_of(kind)[:200]} cannot be sent; {remedy(value, kind)}")
+    except Exception:  # of attributes of the value or its class that are code
+        return _Refused(f"{type.__repr__(kind)[:200]} cannot be sent; {BUILD}")
+
+
 def _time_zone(value: datetime.timezone) -> list[Any]:
     return list(cast("Any", value).__getinitargs__())
 
@@ -267,9 +277,8 @@ def _zone_of(value: datetime.datetime | datetime.time) -> list[Any]:
     """The last arguments of a time: its zone and its fold, where it has them."""
     zone = value.tzinfo
     if zone is not None and type(zone) is not datetime.timezone:
-        error = _Refused(
-            f"{name_of(type(zone))} cannot be sent; convert the value by astimezone(datetime.timezone.utc)"
-        )
+        error = unsendable(zone, type(zone))
+        error.problem = error.problem.partition(";")[0] + "; convert the value by astimezone(datetime.timezone.utc)"
         error.parts.append(".tzinfo")
         raise error
     return [zone, value.fold] if value.fold else [] if zone is None else [zone]
@@ -295,6 +304,9 @@ CONTAINERS: Final = frozenset(
     (tuple, set, frozenset, collections.deque, collections.OrderedDict, collections.Counter, collections.defaultdict)
 )
 """Types with items, besides list and dict."""
+
+
+BUILD: Final = "send plain data, and build the object from it in the sandbox"
 
 
 def encodable(text: str) -> bool:
@@ -354,4 +366,4 @@ def remedy(value: Any, kind: type) -> str:
         return "send list(…) of it"
     if isinstance(value, datetime.tzinfo):
         return "send a datetime.timezone"
-    return "send plain data, and build the object from it in the sandbox"
+    return BUILD

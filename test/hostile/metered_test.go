@@ -18,46 +18,46 @@ var dearLooks = map[string]string{
 import threading
 threading.stack_size(65536)
 for _ in range(2500): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-trickle(6)`,
+trickle(3)`,
 	"threads of many processes": `
 import threading
 threading.stack_size(65536)
 for _ in range(20):
     if os.fork() == 0:
         for _ in range(120): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-        trickle(6)
+        trickle(3)
         os._exit(0)
-trickle(6)`,
+trickle(3)`,
 	"processes": `
 for _ in range(400):
     if os.fork() == 0:
         time.sleep(60)
-trickle(6)`,
+trickle(3)`,
 	"threads that come and go": `
 import threading
 threading.stack_size(65536)
 for _ in range(1500): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-end = time.monotonic() + 6
+end = time.monotonic() + 3
 while time.monotonic() < end:
     threading.Thread(target=time.sleep, args=(0.1,), daemon=True).start()
     time.sleep(0.02)`,
 	"netlink sockets": `
 keep = netlink(900)
-trickle(6)`,
+trickle(3)`,
 	"too many netlink sockets": `
 for _ in range(25):
     if os.fork() == 0:
         keep = netlink(4000)
-        trickle(6)
+        trickle(3)
         os._exit(0)
-trickle(6)`,
+trickle(3)`,
 	"netlink sockets of many processes": `
 for _ in range(40):
     if os.fork() == 0:
         keep = netlink(200)
-        trickle(6)
+        trickle(3)
         os._exit(0)
-trickle(6)`,
+trickle(3)`,
 	"connections": `
 import socket
 server = socket.create_server(("127.0.0.1", 0), backlog=4096)
@@ -68,7 +68,7 @@ try:
         keep += [c, server.accept()[0]]
         c.sendall(bytes(60000))
 except OSError: pass
-trickle(6)`,
+trickle(3)`,
 }
 
 // helpers begin each program of dearLooks.
@@ -109,7 +109,7 @@ func TestWorkIsCharged(t *testing.T) {
 				return cpuTime(t) - before, time.Duration(report.Usage.CPUMS * float64(time.Millisecond))
 			}
 			cost("pass") // warm
-			idle, _ := cost("time.sleep(6)")
+			idle, _ := cost("time.sleep(3)")
 			for _, name := range slices.Sorted(maps.Keys(dearLooks)) {
 				t.Run(name, func(t *testing.T) {
 					worker, charged := cost(dearLooks[name])

@@ -49,8 +49,33 @@ func (b *CPUBudget) Left() time.Duration {
 	return time.Duration(b.limit.Load() - b.spent.Load())
 }
 
-// MostTime is how long a program may take that has this limit in its own time, however much its
-// clock stands. Nobody waits longer for cores that it does not get.
+// Patience bounds how long a program with a limit of its own time may go without a core. It is for one goroutine.
+//
+// A program that makes progress is never stopped for want of a core, however slow the host is. Another attempt would begin from
+// nothing, on the same host perhaps, and waste what this one has used.
+type Patience struct {
+	limit, left time.Duration
+	since       time.Time // of the last progress
+}
+
+// progress is the share of its limit that a program uses between two marks of a Patience.
+const progress = 20
+
+// NewPatience returns the patience with a program that began at that time.
+func NewPatience(began time.Time, limit time.Duration) Patience {
+	return Patience{limit: limit, left: limit, since: began}
+}
+
+// Over reports whether the program has made no progress for MostTime. left is the rest of its limit at now. Own time of a
+// twentieth of the limit is progress, so a program that gets any core at all ends after 20 times MostTime at the latest.
+func (p *Patience) Over(now time.Time, left time.Duration) bool {
+	if p.left-left >= p.limit/progress {
+		p.left, p.since = left, now
+	}
+	return now.Sub(p.since) >= MostTime(p.limit)
+}
+
+// MostTime returns how long a program with this limit may go on without progress.
 func MostTime(limit time.Duration) time.Duration { return 20*limit + time.Minute }
 
 // Waits is how long the programs of attempts that share it could run and had no core. The clock of

@@ -94,7 +94,7 @@ func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, 
 func (l *live) wait(id int64, answer <-chan *message, exceeded <-chan limit, wall time.Duration, watched bool) (*message, limit) {
 	timer := time.NewTimer(wall)
 	defer timer.Stop()
-	pulse := newPulse()
+	pulse := newPulse(wall)
 	defer pulse.Stop()
 	if !watched {
 		pulse.Stop()
@@ -111,7 +111,7 @@ func (l *live) wait(id int64, answer <-chan *message, exceeded <-chan limit, wal
 		case <-l.over:
 			return nil, ""
 		case <-timer.C:
-			left := pulse.left(wall, l.waits)
+			left := pulse.left(l.waits)
 			if left <= 0 {
 				return nil, limitWall
 			}
@@ -138,7 +138,7 @@ func (l *live) yield(id int64, answer <-chan *message, interruptible bool) *mess
 	if !interruptible {
 		return nil
 	}
-	patience := newPulse()
+	patience := newPulse(yieldTime)
 	defer patience.Stop()
 	patience.waited(l.waits)
 	over := time.NewTimer(yieldTime)
@@ -152,7 +152,7 @@ func (l *live) yield(id int64, answer <-chan *message, interruptible bool) *mess
 			return f
 		case <-tick.C:
 		case <-over.C:
-			left := patience.left(yieldTime, l.waits)
+			left := patience.left(l.waits)
 			if left <= 0 {
 				return nil
 			}

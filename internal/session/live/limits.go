@@ -131,10 +131,15 @@ type pulse struct {
 	before time.Duration // what the session had waited at the first look
 	last   time.Duration // what it had waited since then at the last one
 	looked bool
+
+	wall     time.Duration // its limit
+	patience runtime.Patience
 }
 
-func newPulse() *pulse {
-	return &pulse{Ticker: time.NewTicker(beatFirst), every: beatFirst, began: time.Now()}
+// newPulse returns the pulse of an execution that begins now.
+func newPulse(wall time.Duration) *pulse {
+	now := time.Now()
+	return &pulse{Ticker: time.NewTicker(beatFirst), every: beatFirst, began: now, wall: wall, patience: runtime.NewPatience(now, wall)}
 }
 
 // waited is for how long the execute could run and had no core, since the first look at it:
@@ -148,13 +153,15 @@ func (p *pulse) waited(w *runtime.Waits) time.Duration {
 	return p.last
 }
 
-// left is what it has of a wall limit, in its own time.
-func (p *pulse) left(wall time.Duration, w *runtime.Waits) time.Duration {
-	passed := time.Since(p.began)
-	if passed >= runtime.MostTime(wall) {
+// left returns the rest of the wall limit, in the session's own time. It returns 0 if the execution has gone without a core for
+// too long.
+func (p *pulse) left(w *runtime.Waits) time.Duration {
+	now := time.Now()
+	left := p.wall - (now.Sub(p.began) - p.waited(w))
+	if p.patience.Over(now, left) {
 		return 0
 	}
-	return wall - (passed - p.waited(w))
+	return left
 }
 
 // beat looks at what executes, and says which limit it has run into.

@@ -35,6 +35,8 @@ type watch struct {
 	yields bool            // it gives way to others once it has worked for a while
 	asked  bool            // somebody else looks at its clock while that counts: see runtime.Forker
 	over   time.Time       // when it was first found to be over, though nobody has said so
+
+	patience runtime.Patience
 }
 
 // watch stops the program of a box when a limit, ctx or whoever started it says so. The returned
@@ -43,6 +45,7 @@ func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own
 	w := &watch{
 		Place: s, box: b, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits, stream: p.stream, enough: p.stream.stop(),
 		looked: socketsLook{at: own.Began}, yields: !p.Forks, asked: p.Forks,
+		patience: runtime.NewPatience(own.Began, p.Limits.Wall.D()),
 	}
 	if w.waits == nil {
 		w.waits = new(runtime.Waits)
@@ -159,9 +162,11 @@ func (w *watch) look(over bool) (time.Duration, error) {
 // newsEvery is how often a program that is over is asked for that nobody has said so of.
 const newsEvery = 20 * time.Millisecond
 
-// left is what the program has of its wall limit, in its own time. It is ended where that is
-// nothing, and where it has waited for too long; cpu is what it has used. One that has ended, or sent what its worker waits for,
-// has kept its limit, however late the news of that is: the worker may have no core. If there is none for long, that is our failure.
+// left returns the rest of the program's wall limit, in its own time; cpu is the CPU time that it has used. left stops the program
+// when nothing is left, or when its patience is over.
+//
+// A program that has ended, or has sent the message that the worker waits for, has kept its limit. The worker may have no core and
+// read the news late. If the news does not come within GateTime, the worker has failed.
 func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 	waited, now := w.waits.Total()-w.before, time.Now()
 	left = w.own.Left(now, w.limits.Wall.D(), waited, owntime.Needed(cpu, w.limits.CPU))
@@ -176,7 +181,7 @@ func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 		w.stop.now(stopStarved)
 	case left <= 0:
 		w.stop.now(stopWall)
-	case w.own.Starved(now, w.limits.Wall.D()):
+	case w.patience.Over(now, left):
 		w.stop.now(stopStarved)
 	default:
 		return max(left, time.Millisecond), false

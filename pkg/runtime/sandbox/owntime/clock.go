@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/toll"
 )
@@ -150,11 +149,6 @@ func (c *Clock) Left(now time.Time, limit, waited, least time.Duration) time.Dur
 // Needed is the least time in which a program with so many cores used that much CPU time.
 func Needed(cpu time.Duration, cores float64) time.Duration {
 	return cpu / time.Duration(max(math.Ceil(cores), 1))
-}
-
-// Starved reports whether a program under this limit has waited for as long as it may.
-func (c *Clock) Starved(now time.Time, limit time.Duration) bool {
-	return now.Sub(c.Began) >= runtime.MostTime(limit)
 }
 
 // Read returns what was waited until now, or until the program was over. It is for a runtime.Waits. A wait may have begun since

@@ -88,18 +88,6 @@ func TestClockStandsWhileAProgramWaits(t *testing.T) {
 	}
 }
 
-// TestClockEnds: nobody waits for ever for a program that gets no core.
-func TestClockEnds(t *testing.T) {
-	began := time.Now()
-	k, late := &Clock{Began: began}, began.Add(80*time.Second)
-	if k.Starved(late.Add(-1), time.Second) {
-		t.Error("it is given up too early")
-	}
-	if !k.Starved(late, time.Second) {
-		t.Error("it is waited for for ever")
-	}
-}
-
 // TestClockOfASum: of what no look has seen, a program that is one of many has waited what it did not use, as far as the host was busy. So
 // what each of them waits at its end does not add up to a limit of all.
 func TestClockOfASum(t *testing.T) {

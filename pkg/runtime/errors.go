@@ -34,6 +34,6 @@ func Refused(err error) bool {
 // registry does not answer, say. It is no sign that this worker is broken.
 var ErrImage = errors.New("the image cannot be had now")
 
-// ErrStarved is wrapped by an error of Slot.Run when a program had no core for so long
-// that nobody waits for it: the job is better off elsewhere, or later.
+// ErrStarved is wrapped by an error of Slot.Run when a program or its worker had no core for too long. The job should run
+// elsewhere, or later.
 var ErrStarved = errors.New("the program had no core")

@@ -24,7 +24,8 @@ const (
 	stopStdout   stopReason = "stdout"
 	stopStderr   stopReason = "stderr"
 	stopDone     stopReason = "done"    // whoever started it has heard enough
-	stopStarved  stopReason = "starved" // it had no core for longer than anybody waits: no outcome at all
+	stopStarved  stopReason = "starved" // it made no progress for want of a core: no outcome at all
+	stopUnread   stopReason = "unread"  // the worker did not read its end or its message in time: no outcome at all
 	stopMemory   stopReason = "memory"  // the kernel killed a part of it; we killed the rest
 )
 

@@ -124,8 +124,8 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 			return nil, broken(ctx, fmt.Errorf("watch its limits: %w", meterErr))
 		}
 		return nil, fmt.Errorf("stopped: %w", context.Cause(ctx))
-	case stopStarved:
-		return nil, fmt.Errorf("%w: in %s it waited for %s", runtime.ErrStarved, e.wall.Round(time.Millisecond), e.waited.Round(time.Millisecond))
+	case stopUnread, stopStarved:
+		return nil, e.starved()
 	}
 	if err != nil && (e.stop == "" || errors.Is(err, process.ErrStillRunning)) {
 		return nil, broken(ctx, err)
@@ -147,6 +147,14 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	e.oomKills, e.refused = e.usage.OOMKills, e.usage.ForksRefused
 	e.noSpace, e.noInodes, err = s.Scratch.full()
 	return e, err
+}
+
+// starved returns the error of a program that was stopped because it, or the worker, had no core.
+func (e *Ended) starved() error {
+	if e.stop == stopUnread {
+		return fmt.Errorf("%w: it kept its limit, and the worker did not read that for %s", runtime.ErrStarved, GateTime)
+	}
+	return fmt.Errorf("%w: in %s it waited for %s", runtime.ErrStarved, e.wall.Round(time.Millisecond), e.waited.Round(time.Millisecond))
 }
 
 // offer says to who asked how the program can be looked at while it runs.

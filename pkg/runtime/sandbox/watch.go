@@ -178,7 +178,7 @@ func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 	case over && now.Sub(w.over) < GateTime:
 		return newsEvery, false
 	case over:
-		w.stop.now(stopStarved)
+		w.stop.now(stopUnread)
 	case left <= 0:
 		w.stop.now(stopWall)
 	case w.patience.Over(now, left):

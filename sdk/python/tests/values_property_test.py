@@ -293,7 +293,7 @@ class Hostile:
         raise ZeroDivisionError
 
     def __hash__(self) -> int:
-        return 98765
+        return object.__hash__(self)
 
 
 class HostileFactory(Hostile):
@@ -317,7 +317,7 @@ class HostileClass(metaclass=Meta):
 
 class Comparing(type):
     def __eq__(cls, other: object) -> bool:  # so its classes have no hash
-        raise ZeroDivisionError
+        return NotImplemented
 
 
 class Unhashable(metaclass=Comparing):

@@ -127,7 +127,7 @@ func newResultPipe(uid int) (*resultPipe, error) {
 	}
 	p := &resultPipe{ours: r, theirs: w, done: make(chan []byte, 1)}
 	go func() {
-		data, err := boundedjson.ReadAll(r, maxPythonResult, resultLimits)
+		data, err := boundedjson.ReadAll(&pipeReader{File: r}, maxPythonResult, resultLimits)
 		if errors.Is(err, boundedjson.ErrLimit) {
 			data = nil // it is none, and none of it is kept
 		}

@@ -134,15 +134,16 @@ func OpenDevice(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// drain ends with the program, or with the deadline of finish.
+// drain copies the stream until the program has ended, or until the deadline of finish.
 func drain(to io.Writer, r *os.File, m *mask.Mask) {
+	from := &pipeReader{File: r}
 	if m == nil {
-		_ = capture.Drain(to, r)
+		_ = capture.Drain(to, from)
 		return
 	}
-	// Before anything is cut: half of a value would not be known.
+	// Mask before the buffer cuts the stream: the mask does not recognize half a value.
 	w := m.Writer(to)
-	_ = capture.Drain(w, r)
+	_ = capture.Drain(w, from)
 	_ = w.Close()
 }
 
@@ -165,8 +166,8 @@ func (s *streams) closeTheirs() {
 	}
 }
 
-// finish reads the rest of the pipes. Every writer has ended, so this is
-// quick; the deadline is for a kernel that has not reaped the last one yet.
+// finish reads the rest of the pipes. Every writer has ended, so this is quick. The deadline is for a kernel that has not
+// reaped the last writer yet.
 func (s *streams) finish(e *Ended) {
 	for _, f := range s.ours {
 		_ = f.SetReadDeadline(time.Now().Add(drainTime))

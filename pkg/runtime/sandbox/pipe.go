@@ -1,0 +1,53 @@
+package sandbox
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mostBuffered is the most that a pipe of a program holds, in bytes: the kernel's usual fs.pipe-max-size.
+const mostBuffered = 1 << 20
+
+// pipeReader reads a pipe that has a deadline. A worker without a core may read for the first time when the deadline is over, and
+// then os.File reads nothing. A pipeReader still returns the bytes that are in the pipe.
+type pipeReader struct {
+	*os.File
+	late int // bytes that were read after the deadline
+}
+
+// Read implements io.Reader. After the deadline, it returns io.EOF at the end of the stream, and os.ErrDeadlineExceeded when the
+// pipe is empty or mostBuffered bytes have been read.
+func (r *pipeReader) Read(b []byte) (int, error) {
+	n, err := r.File.Read(b)
+	if !errors.Is(err, os.ErrDeadlineExceeded) || r.late >= mostBuffered {
+		return n, err
+	}
+	n, e := r.readNow(b)
+	switch {
+	case e != nil || len(b) == 0: // empty, or closed meanwhile
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	r.late += n
+	return n, nil
+}
+
+// readNow reads without waiting.
+func (r *pipeReader) readNow(b []byte) (n int, err error) {
+	raw, err := r.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		for {
+			if n, err = unix.Read(int(fd), b); !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	})
+	return max(n, 0), errors.Join(failed, err)
+}

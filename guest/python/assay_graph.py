@@ -451,6 +451,9 @@ class GraphCodec(Codec):
             raise ValueError("no object of this call")
         return self.table.nodes[n]
 
+    def _may_be_called(self, value):
+        return self.trusting or self.table.in_scope(self.table.ids.get(id(value), -1))
+
     def _known(self, n, j):
         """An object that has crossed before, with its content."""
         if self.table.values is not None:

@@ -98,7 +98,10 @@ def run_suite(tests, side):
     """
     all_tests = list(_flat(tests))
     result = _result(side)
-    tests.run(result)
+    try:
+        tests.run(result)
+    except KeyboardInterrupt:  # unittest lets it pass; the tests that follow fail
+        pass
     for test in all_tests:
         if id(test) not in result.started:
             side.begin()
@@ -147,9 +150,11 @@ def _result(side):
             self.started.add(id(test))
             side.begin()
             self.began = time.monotonic()
-            self.found, self.parts, self.reason, self.expected = [], [], "", False
+            self.found, self.parts, self.reason, self.ended = [], [], "", False
 
         def stopTest(self, test):
+            if not self.ended and not self.found:  # an exception that unittest lets pass
+                self.found.append(sys.exc_info()[1] or AssertionError("the test did not come to its end"))
             for e in self.found:
                 if isinstance(e, side.ends):
                     raise e
@@ -157,6 +162,9 @@ def _result(side):
             if self.parts and e is not None:
                 _append(e, "in %s" % ", ".join(self.parts))
             side.conclude(_name(test), time.monotonic() - self.began, e, "" if e is not None else self.reason)
+
+        def addSuccess(self, test):
+            self.ended = True
 
         def addError(self, test, err):
             if isinstance(test, unittest.suite._ErrorHolder):
@@ -183,12 +191,15 @@ def _result(side):
         def addSkip(self, test, reason):
             if isinstance(test, unittest.suite._ErrorHolder):
                 self.fixture(test, *side.skip(reason))
-            elif id(test) in self.started:
+                return
+            self.ended = True
+            if id(test) in self.started:  # and not a subtest
                 e, self.reason = side.skip(reason)
                 if e is not None:
                     self.found.append(e)
 
         def addExpectedFailure(self, test, err):
+            self.ended = True
             if isinstance(err[1], side.ends):
                 self.found.append(err[1])
 

@@ -330,9 +330,15 @@ class Codec:
         for k, x in fields:
             if type(k) is not str:
                 raise ValueError("not a field")
+            if callable(x) and not self._may_be_called(x):  # it would stand for a method that the class lacks
+                raise NotData("a %s whose %s can be called" % (kind.__name__, cut(k, 100)))
             if self._check_field(kind, k):
                 set_field(value, kind, k, x)
         return value
+
+    def _may_be_called(self, value):
+        """Whether a field may hold an object that can be called."""
+        return False
 
     def _check_field(self, kind, name):
         """Whether a class lets its instances have such a field: it may hide a default of the class, and nothing else."""

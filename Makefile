@@ -125,7 +125,7 @@ test-large: setup build image ## Run a job with 8 steps of the largest outputs b
 
 .PHONY: test-load
 test-load: setup build image gvisor ## Compare verdicts beside processes that keep all cores busy: nothing else runs beside it
-	$(TEST) -count=1 -timeout=60m -tags=load ./test/e2e -run '^(TestVerdictsBesideLoad|TestGradedCasesBesideLoad|TestLoopsBesideLoad)$$'
+	$(TEST) -count=1 -timeout=90m -tags=load ./test/e2e -run '^(TestVerdictsBesideLoad|TestGradedCasesBesideLoad|TestLoopsBesideLoad)$$'
 
 .PHONY: test-languages
 test-languages: setup build image image-polyglot ## Run programs in every language of the catalogue, and write the table of docs/languages.md

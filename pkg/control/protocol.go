@@ -22,11 +22,14 @@ const (
 	ProtocolOutputs  = 1 // outputs may be beside the result: job.Output.Stored
 	ProtocolOutcomes = 2 // an outcome may be job.CheckError or job.SetupError
 
-	// ProtocolCompiled: an outcome may be job.CompileError, and workers know all that placement.VersionOf names.
+	// ProtocolCompiled: an outcome may be job.CompileError, and workers know the fields of placement.Languages.
 	ProtocolCompiled = placement.Languages
 
+	// ProtocolValues: workers know the fields of placement.Values.
+	ProtocolValues = placement.Values
+
 	// Protocol is the highest version that this program speaks.
-	Protocol = ProtocolCompiled
+	Protocol = ProtocolValues
 )
 
 // WithoutResult makes of the first bytes of a FinishRequest, which Encode has made larger

@@ -14,6 +14,10 @@ import (
 // catalogue, checkers and interactors, limits by language, and cases that are blobs or other bytes than text.
 const Languages = 3
 
+// Values is the first version whose workers know tagged variables, rules by which values are compared, case_wall, and checks
+// that share a process with their solution.
+const Values = 4
+
 // speaks begins the labels by which workers say which versions they speak, and jobs which one they need. They are labels
 // because every release understands those: dispatchers and workers of the release before Languages keep to them, too.
 const speaks = "assay:protocol-"
@@ -43,6 +47,8 @@ func IsVersion(label string) bool { return strings.HasPrefix(label, speaks) }
 func VersionOf(s *job.Spec) int {
 	t := s.Program.Tests
 	switch {
+	case s.Program.Python != nil && s.Program.Python.Tagged, t != nil && needsValues(t):
+		return Values
 	case s.Program.Code != nil:
 		return Languages
 	case t == nil:
@@ -53,6 +59,19 @@ func VersionOf(s *job.Spec) int {
 		return Languages
 	}
 	return 0
+}
+
+// needsValues reports whether tests have fields that came with Values.
+func needsValues(t *job.Tests) bool {
+	return t.CaseWall != 0 || t.Process != "" || compares(t.Match, t.Tolerance, t.AbsoluteTolerance, t.RelativeTolerance) ||
+		slices.ContainsFunc(t.Cases, func(c job.Case) bool {
+			return compares(c.Match, c.Tolerance, c.AbsoluteTolerance, c.RelativeTolerance)
+		})
+}
+
+// compares reports whether a rule for comparing values is set.
+func compares(match job.Match, tolerances ...float64) bool {
+	return match != "" || slices.ContainsFunc(tolerances, func(t float64) bool { return t != 0 })
 }
 
 // isNew says whether a case has what came with Languages.

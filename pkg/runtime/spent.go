@@ -100,8 +100,7 @@ func (w *Waits) Total() time.Duration {
 	return sum
 }
 
-// Hear notes that the worker has read a message by which one of the programs has done what it was asked for. Since it was sent, the
-// program may have waited for the worker.
+// Hear notes that the worker has read a program's answer. Since it sent the answer, the program may have waited for the worker.
 func (w *Waits) Hear() { w.heard.Add(1) }
 
 // Heard returns how many messages the worker has read.

@@ -42,7 +42,7 @@ func NewKeeping(limit job.Size, k Keep, exceed func()) *Buffer {
 	}
 }
 
-// Keep bounds what a Buffer keeps.
+// Keep sets how many bytes of a stream a Buffer stores.
 type Keep struct {
 	Bytes    job.Size
 	InMemory int // bytes of it; at most MaxInMemory

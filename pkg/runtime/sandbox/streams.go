@@ -30,7 +30,7 @@ type keep struct{ out, err capture.Keep }
 // keepAll keeps what the policy allows.
 var keepAll = keep{capture.Keep{Bytes: policy.MaxOutput, InMemory: capture.MaxInMemory}, capture.Keep{Bytes: policy.MaxOutput, InMemory: capture.MaxInMemory}}
 
-// kept counts what was kept of output streams, in bytes.
+// kept counts the stored bytes of output streams.
 type kept struct {
 	out, err job.Size
 	inMemory int

@@ -108,8 +108,8 @@ func (c *Clock) Sum() {
 // Sums reports whether Sum was called.
 func (c *Clock) Sums() bool { return c.counted }
 
-// All returns how long the program waited until it ended, when it had used that much CPU time. No look has seen the time
-// since the last one: of that, the program waited what it used no core, but no longer than the host had tasks without a core.
+// All returns how long the program waited until it ended, when it had used that much CPU time. For the time since the last
+// look, the wait is the time without CPU use, and at most the time in which the host had tasks without a core.
 // All is for sums over many short programs, each of which would add its unseen time.
 func (c *Clock) All(ended time.Time, cpu time.Duration) (time.Duration, error) {
 	c.mu.Lock()

@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"testing/synctest"
@@ -80,7 +81,8 @@ func TestShares(t *testing.T) {
 // TestDoubtfulTimeOutsAreRunAgain: a time-out without CPU time on a busy host is no verdict; one with CPU time, or again and again, is.
 func TestDoubtfulTimeOutsAreRunAgain(t *testing.T) {
 	for name, c := range map[string]struct {
-		stuck   int // tries in which the solution gets no core, though no counter shows it
+		wall    time.Duration // one second if zero
+		stuck   int           // tries in which the solution gets no core, though no counter shows it
 		cpu     time.Duration
 		idle    bool
 		network policy.NetworkMode
@@ -91,6 +93,8 @@ func TestDoubtfulTimeOutsAreRunAgain(t *testing.T) {
 		"without a core":       {stuck: 1, runs: 2, want: job.Succeeded},
 		"without a core twice": {stuck: 2, runs: 3, want: job.Succeeded},
 		"asleep":               {stuck: 9, runs: 3, want: job.Failed},
+		"often without a core": {wall: 300 * time.Millisecond, stuck: 8, runs: 9, want: job.Succeeded},
+		"asleep for less":      {wall: 300 * time.Millisecond, stuck: 99, runs: 10, want: job.Failed},
 		"an endless loop":      {stuck: 9, cpu: time.Second, runs: 1, want: job.Failed},
 		"on an idle host":      {stuck: 9, idle: true, runs: 1, want: job.Failed},
 		"with a network":       {stuck: 9, network: policy.NetworkOpen, runs: 1, want: job.Failed},
@@ -98,7 +102,7 @@ func TestDoubtfulTimeOutsAreRunAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := policy.Default()
-				p.Wall, p.Network.Mode = job.Duration(time.Second), policy.NetworkNone
+				p.Wall, p.Network.Mode = job.Duration(cmp.Or(c.wall, time.Second)), policy.NetworkNone
 				if c.network != "" {
 					p.Network.Mode = c.network
 				}
@@ -119,6 +123,24 @@ func TestDoubtfulTimeOutsAreRunAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestDoubtOfTheRestOfAWall: the case that met the limit may have had little of the wall left, for time that the cases before it lost.
+func TestDoubtOfTheRestOfAWall(t *testing.T) {
+	p := policy.Default()
+	p.Wall, p.Network.Mode = job.Duration(300*time.Millisecond), policy.NetworkNone
+	c := &Config{Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: p}}, Busy: func() bool { return true }}
+	rep := &runtime.Report{}
+	rep.Tests = &job.TestsResult{Cases: []job.CaseResult{
+		{Passed: true, Outcome: job.Succeeded},
+		{Outcome: job.TimedOut, Limits: &job.CaseLimits{Wall: job.Duration(17 * time.Millisecond)}},
+	}}
+	for cpu, want := range map[float64]bool{23: true, 149: true, 151: false} {
+		rep.Usage.CPUMS = cpu
+		if got := doubtful(c, rep, 300*time.Millisecond); got != want {
+			t.Errorf("%v ms of CPU time in 300 ms: doubtful %v", cpu, got)
+		}
 	}
 }
 

@@ -95,22 +95,28 @@ var gradings atomic.Uint64
 //
 // A time-out in which a program used hardly any CPU time, on a busy host, is no verdict yet: the solution is graded again.
 func Run(ctx context.Context, c Config) (*runtime.Report, error) {
-	for range mostTries - 1 {
-		rep, err := once(ctx, c)
-		if err != nil || !doubtful(&c, rep) {
+	patience := retryTime
+	for try := 1; ; try++ {
+		rep, own, err := once(ctx, c)
+		patience -= max(own, c.Attempt.Plan.Policy.Wall.D()/4)
+		if err != nil || try >= mostTries || try >= fewTries && patience <= 0 || !doubtful(&c, rep, own) {
 			return rep, err
 		}
-		slog.WarnContext(ctx, "time-out in doubt; the solution is graded again", "job", c.Attempt.Job, "cpu_ms", rep.Usage.CPUMS)
+		slog.WarnContext(ctx, "time-out in doubt; the solution is graded again", "job", c.Attempt.Job, "cpu_ms", rep.Usage.CPUMS, "own", own)
 	}
-	return once(ctx, c)
 }
 
-// mostTries bounds how often a solution is graded. One that sleeps times out each time.
-const mostTries = 3
+// Bounds of how often a solution is graded, since one that sleeps times out each time: fewTries, and more while all tries together
+// have taken less than retryTime. Short limits are what a busy host breaks most.
+const (
+	fewTries  = 3
+	mostTries = 12
+	retryTime = 3 * time.Second
+)
 
-// doubtful reports whether a solution timed out though it used less than half of the limit, while the host was busy. A solution that
-// leaves artifacts or reaches the network is not run again.
-func doubtful(c *Config, rep *runtime.Report) bool {
+// doubtful reports whether a solution timed out though it used less than half of the limit, or of the time that counted, in CPU time,
+// while the host was busy. own is that time. A solution that leaves artifacts or reaches the network is not run again.
+func doubtful(c *Config, rep *runtime.Report, own time.Duration) bool {
 	p := &c.Attempt.Plan.Policy
 	if rep.Tests == nil || c.Busy == nil || c.Attempt.Collect != nil || p.Network.Mode != policy.NetworkNone {
 		return false
@@ -126,11 +132,12 @@ func doubtful(c *Config, rep *runtime.Report) bool {
 			limit = min(limit, r.Limits.Wall.D())
 		}
 	}
-	return late && rep.Usage.CPUMS < job.Milliseconds(limit)/2 && c.Busy()
+	// The rest of a job's wall may be a short limit, which the CPU time of the cases before it passes.
+	return late && rep.Usage.CPUMS < job.Milliseconds(max(limit, own))/2 && c.Busy()
 }
 
-// once grades a solution one time.
-func once(ctx context.Context, c Config) (*runtime.Report, error) {
+// once grades a solution one time. own is the time that counted against the job's wall.
+func once(ctx context.Context, c Config) (rep *runtime.Report, own time.Duration, err error) {
 	p := &c.Attempt.Plan.Policy
 	if t := *c.Tests; t.Function == "" {
 		t.Function = t.Candidate()
@@ -139,7 +146,7 @@ func once(ctx context.Context, c Config) (*runtime.Report, error) {
 	budget := runtime.NewCPUBudget(p.CPUTime.D())
 	g := &grading{Config: c, clock: newClock(p, budget), together: gradings.Add(1), cpu: budget, written: newWritten(p)}
 	g.halt()
-	err := g.all(ctx)
+	err = g.all(ctx)
 	if g.box != nil {
 		if e := g.leave(); err == nil {
 			err = e
@@ -148,17 +155,17 @@ func once(ctx context.Context, c Config) (*runtime.Report, error) {
 	g.report.Stdout, g.report.Stderr = g.written.stdout.output(), g.written.stderr.output()
 	if errors.Is(err, errCanceled) {
 		g.report.Outcome, g.report.State = job.OutcomeCanceled, job.Canceled
-		return &g.report, nil
+		return &g.report, g.now(), nil
 	}
 	if missing := new(unready); errors.As(err, &missing) {
 		g.report.Outcome, g.report.State, g.report.Message = job.SetupError, job.Finished, missing.Error()
-		return &g.report, nil
+		return &g.report, g.now(), nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, g.now(), err
 	}
 	g.conclude()
-	return &g.report, nil
+	return &g.report, g.now(), nil
 }
 
 // all grades by cases, by the check and by stdio.

@@ -12,6 +12,7 @@ trusts none of them.
 Standard library only, for Python 3.8 and later.
 """
 
+import _signal
 import _socket
 import _thread
 import base64
@@ -30,13 +31,15 @@ import time
 
 import assay_imports
 import harness
-from assay_output import Captured
+from assay_output import Captured, prepare
 from assay_shell import Shell
 
 MAX_PICTURE = 4 << 20
 MAX_FILE = 16 << 20
 MAX_ARGS = 4 << 20
 MAX_SOURCES = 4 << 20  # characters of snippets whose lines tracebacks can show
+SIGINT = int(signal.SIGINT)
+encode = json.JSONEncoder(check_circular=False).encode  # json.dumps would make an encoder each time
 MAX_DEEP = 200  # of a variable that is read, in lists and dicts
 
 
@@ -176,7 +179,7 @@ class Session:
     def send(self, m):
         if os.getpid() != self.pid:
             return
-        data = json.dumps(m, check_circular=False).encode("ascii", "replace")
+        data = encode(m).encode("ascii", "replace")
         data = len(data).to_bytes(4, "big") + data
         with self.writing:
             while data:
@@ -226,7 +229,7 @@ class Session:
             find_classes(self.sources)
         self.names.pop("__warningregistry__", None)  # a warning of another snippet is another warning
         looker = harness._Looker(m.get("wall"))
-        signal.signal(signal.SIGINT, self.on_interrupt)  # a snippet may have changed it
+        _signal.signal(SIGINT, self.on_interrupt)  # a snippet may have changed it
         began = time.perf_counter()
         try:
             with self.guard:
@@ -613,6 +616,7 @@ def warm_up():
         sys.modules["__main__"] = main
         sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = streams
         signal.signal(signal.SIGINT, handler)
+    prepare()
 
 
 def serve(fd):

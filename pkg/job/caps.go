@@ -1,14 +1,13 @@
 package job
 
-// LabelCaps bounds jobs that have a label in common: label → the most jobs with
-// the same value of it that may be dispatched or running at once.
+// LabelCaps limits concurrent jobs by label. It maps a label to the most jobs that may be
+// dispatched or running at once with the same value of this label.
 type LabelCaps map[string]int
 
-// MaxLabelCaps is how many labels may be capped in one place.
+// MaxLabelCaps is the highest number of labels with a cap in one place.
 const MaxLabelCaps = 8
 
-// Validate judges caps that came from somebody; field is where they stood. Its
-// errors are *FieldError.
+// Validate checks caps from outside. Its errors are *FieldError under field.
 func (c LabelCaps) Validate(field string) error {
 	if len(c) > MaxLabelCaps {
 		return Invalid(field, "caps %d labels; at most %d", len(c), MaxLabelCaps)

@@ -6,46 +6,50 @@ import (
 	"time"
 )
 
-// Checker is a program that decides on the output of a case, or that talks with the program of a case and decides on it.
-// It runs in a sandbox of its own, with limits of its own. Its failure is the tests', unless it is one on the output only: a
-// checker that accepts the case's answer works.
+// Checker is a program that judges the output of a case. An interactor also talks with the program
+// of the case. It runs in its own sandbox with its own limits.
+//
+// A failure of the checker is a CheckError. The exception is a checker of output that accepts the
+// reference answer: then the solution's output is at fault.
 type Checker struct {
 	Protocol Protocol `json:"protocol,omitempty"` // default kattis
-	Code     *Code    `json:"code,omitempty"`     // in a language of the catalogue; or argv
+	Code     *Code    `json:"code,omitempty"`     // in a language of the catalogue; an alternative to argv
 	Argv     []string `json:"argv,omitempty"`     // a program of the image
 	Flags    []string `json:"flags,omitempty"`    // arguments after those of the protocol
-	Wall     Duration `json:"wall,omitempty"`     // for each case; default the policy's, and at least DefaultCheckerWall
-	Memory   Size     `json:"memory,omitempty"`   // default the policy's, and at least DefaultCheckerMemory
-	// MaxScore is the score that is a full pass, where the protocol has scores; default 1.
+	Wall     Duration `json:"wall,omitempty"`     // for each case; default: the policy's, at least DefaultCheckerWall
+	Memory   Size     `json:"memory,omitempty"`   // default: the policy's, at least DefaultCheckerMemory
+	// MaxScore is the score of a full pass, for protocols with scores. Default 1.
 	MaxScore float64 `json:"max_score,omitempty"`
 }
 
-// Protocol is how a checker is called, and how it answers.
+// Protocol is the calling convention of a checker.
 type Protocol string
 
 // The protocols.
 const (
-	// Kattis is that of problem packages of Kattis and the ICPC: the arguments are the files of input and answer and a
-	// directory for messages, the output is on its standard input; it exits with 42 for accepted and 43 for wrong.
+	// Kattis is the convention of Kattis and ICPC problem packages. The arguments are the files of
+	// input and answer and a directory for messages. The output is on standard input. Exit code 42
+	// means accepted, 43 means wrong.
 	Kattis Protocol = "kattis"
-	// Testlib is that of testlib.h: the arguments are the files of input, output and answer; it exits with 0 for accepted, 1
-	// for wrong, 2 for a wrong format, 7 for points, and 3 for a failure of its own.
+	// Testlib is the convention of testlib.h. The arguments are the files of input, output and
+	// answer. The exit codes are 0 for accepted, 1 for wrong, 2 for a wrong format, 7 for points, and
+	// 3 for a failure of the checker.
 	Testlib Protocol = "testlib"
 )
 
-// What a checker has at least where it does not say, if the ceiling of its tenant allows it.
+// The minimum defaults of a checker without own limits, if the tenant's ceiling allows them.
 const (
 	DefaultCheckerWall   = Duration(10 * time.Second)
 	DefaultCheckerMemory = 512 * MiB
 )
 
-// Multiplier is what a language's share of the limits of a case is multiplied by: 2 is twice as much. 0 is 1.
+// Multiplier holds the factors by which a language multiplies the limits of a case. 0 means 1.
 type Multiplier struct {
 	Wall   float64 `json:"wall,omitempty"`
 	Memory float64 `json:"memory,omitempty"`
 }
 
-// Multiplier is that of the solution's language, by its name in the catalogue.
+// Multiplier returns the factors for the solution's language, by its name in the catalogue.
 func (t *Tests) Multiplier() Multiplier {
 	if t.Language == "" {
 		return t.Limits["python"]
@@ -53,7 +57,7 @@ func (t *Tests) Multiplier() Multiplier {
 	return t.Limits[t.Language]
 }
 
-// MaxMultiplier is the largest of either.
+// MaxMultiplier is the largest value of either factor.
 const MaxMultiplier = 100
 
 // Times returns a limit multiplied by m.
@@ -64,7 +68,7 @@ func Times[T ~int64](limit T, m float64) T {
 	return T(float64(limit) * m)
 }
 
-// CheckerCode is the code of the checker or interactor; nil: there is none. t may be nil.
+// CheckerCode returns the code of the checker or interactor, or nil if there is none. t may be nil.
 func (t *Tests) CheckerCode() *Code {
 	switch {
 	case t == nil:
@@ -76,7 +80,8 @@ func (t *Tests) CheckerCode() *Code {
 	return nil
 }
 
-// MemoryFor is what a checker's sandbox has, for a job with that much. Admission has it say so.
+// MemoryFor returns the memory of the checker's sandbox, given the job's memory. Admission stores
+// it in the spec.
 func (c *Checker) MemoryFor(policy Size) Size {
 	if c.Memory > 0 {
 		return c.Memory
@@ -84,7 +89,7 @@ func (c *Checker) MemoryFor(policy Size) Size {
 	return policy
 }
 
-// WallFor is what a checker has for one case, for a job with that much.
+// WallFor returns the checker's wall for one case, given the job's wall.
 func (c *Checker) WallFor(policy Duration) Duration {
 	if c.Wall > 0 {
 		return c.Wall

@@ -1,6 +1,7 @@
 package job
 
-// What a chunk of an upload may be at most: a request that is held in memory, and a transaction.
+// Limits of one chunk of an upload. The dispatcher holds it in memory and stores it in one
+// transaction.
 const (
 	MaxChunk     = 32 << 20 // bytes of lines
 	MaxChunkJobs = 20_000

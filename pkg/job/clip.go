@@ -2,8 +2,8 @@ package job
 
 import "unicode/utf8"
 
-// Clip bounds a text that is shown or recorded: it returns s if it has at most n bytes, and else what of its first n bytes
-// are whole characters, with … behind. Bytes that are not UTF-8 stay as they are.
+// Clip returns s if it has at most n bytes. Otherwise it returns the whole characters among its
+// first n bytes, followed by "…". Invalid UTF-8 is kept.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s

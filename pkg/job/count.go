@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// CountElements returns how many elements the list in the given field of a JSON
-// object has, or most+1 if there are more: it looks at nothing behind those and
-// keeps nothing of them. What is no such object has none; decoding says why.
+// CountElements returns the length of the list in the given field of a JSON object, or most+1 if it
+// is longer. It reads no further than that and keeps no elements. Other input has length 0;
+// decoding reports its error.
 func CountElements(raw []byte, field string, most int) (n int) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -39,8 +39,8 @@ func CountElements(raw []byte, field string, most int) (n int) {
 	return n
 }
 
-// nothing is what is left of JSON that nobody wants.
+// nothing discards a JSON value.
 type nothing struct{}
 
-// UnmarshalJSON keeps nothing.
+// UnmarshalJSON does nothing.
 func (*nothing) UnmarshalJSON([]byte) error { return nil }

@@ -11,24 +11,28 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds the nesting of values that are passed on to the program: its
-// own JSON reader must be able to take them.
+// maxDepth limits the nesting of values for programs, so that their JSON readers can parse them.
 const maxDepth = 200
 
 var tooDeep = "is nested deeper than " + strconv.Itoa(maxDepth) + " levels"
 
-// maxField is about the longest path of a field that is told, in bytes.
+// maxField is the approximate length limit of a field's path in errors, in bytes.
 const maxField = 512
 
-// maxDigits is how many digits a whole number in such a value may have: python reads no
-// more (sys.get_int_max_str_digits).
+// maxDigits is the most digits of an integer in such a value. Python reads no more
+// (sys.get_int_max_str_digits).
 const maxDigits = 4300
 
-// Decode reads the JSON in raw into the value that into points to, as the
-// contract wants it: an unknown or repeated field, another spelling of a field,
-// a wrong type, text that is not Unicode, nesting beyond 200 levels or a whole number of
-// more digits than python reads is a *FieldError with the path of the field, beneath at. A null is the same as an
-// absent field. What into held before stays where raw says nothing.
+// Decode reads the JSON in raw into the value that into points to. Its errors are *FieldError with
+// the path of the field beneath at. It rejects:
+//
+//   - unknown, repeated and misspelled fields
+//   - wrong types
+//   - text that is not Unicode
+//   - more than 200 levels of nesting
+//   - integers with more digits than Python reads
+//
+// A null equals an absent field. Fields of into that raw lacks keep their values.
 func Decode(raw []byte, at string, into any) error {
 	if !utf8.Valid(raw) {
 		return Invalid(at, "is not valid UTF-8 (byte %d)", invalidUTF8(raw))
@@ -42,8 +46,8 @@ func Decode(raw []byte, at string, into any) error {
 	return nil
 }
 
-// CheckValue is Decode for a value that is passed on to a program as it is. What is not JSON at
-// all is no error: whoever reads it says so.
+// CheckValue applies Decode's rules to a value that a program receives unchanged. It returns nil
+// for malformed JSON, which the parser reports later.
 func CheckValue(raw []byte, at string) error {
 	if !utf8.Valid(raw) {
 		return nil
@@ -51,9 +55,9 @@ func CheckValue(raw []byte, at string) error {
 	return walk(raw, at, reflect.TypeFor[json.RawMessage]())
 }
 
-// walk returns what Decode does not want in JSON for a t, and encoding/json takes: alone it
-// names no paths, takes any case, lets a repeated field overwrite the first and replaces half a
-// surrogate pair in silence. What is not JSON at all is left for others to say.
+// walk finds problems that encoding/json accepts: field names in another case, repeated fields and
+// halves of surrogate pairs. Its errors have paths, which those of encoding/json lack. It returns
+// nil for malformed JSON, which the parser reports.
 func walk(raw []byte, at string, t reflect.Type) error {
 	w := walker{raw: raw}
 	if w.value(shapeOf(t)); w.bad != nil && json.Valid(raw) {
@@ -80,7 +84,7 @@ func invalidUTF8(b []byte) int {
 	}
 }
 
-// join puts a path beneath another: a.b, or a["x y"].
+// join appends a path to another: a.b, or a["x y"].
 func join(at, path string) string {
 	if at == "" || path == "" || path[0] == '[' {
 		return at + path
@@ -88,7 +92,7 @@ func join(at, path string) string {
 	return at + "." + path
 }
 
-// key is the path of one key of a table.
+// key returns the path of one key of a table.
 func key(k string) string {
 	if k == "" {
 		return `[""]`
@@ -101,17 +105,18 @@ func key(k string) string {
 	return Clip(k, 80)
 }
 
-// maxLongDigits is how many digits a whole number of a case may have: those are passed on in another notation.
+// maxLongDigits is the most digits of an integer in a case. The worker sends these in another
+// notation.
 const maxLongDigits = 315_000
 
-// walker compares JSON with a shape. It trusts the syntax: what it finds in
-// malformed input is dropped in favor of the syntax error.
+// walker compares JSON with a shape. It assumes valid syntax: Decode drops its findings in
+// malformed input and reports the syntax error.
 type walker struct {
 	raw []byte
 	pos int
 	bad *FieldError // the first problem; ends the walk
 
-	digits int // how many a whole number in the value may have
+	digits int // limit of digits of an integer
 }
 
 func (w *walker) fail(problem string) {
@@ -121,7 +126,7 @@ func (w *walker) fail(problem string) {
 	w.pos = len(w.raw)
 }
 
-// inside names where the problem found in the meantime was.
+// inside prepends name to the path of a problem found since.
 func (w *walker) inside(name string) {
 	if w.bad != nil {
 		w.bad.Field = strings.ToValidUTF8(Clip(join(name, w.bad.Field), maxField), "")
@@ -140,7 +145,7 @@ func (w *walker) peek() byte {
 	return 0
 }
 
-// step passes over one byte, but never over the end.
+// step skips one byte, but stops at the end.
 func (w *walker) step() { w.pos = min(w.pos+1, len(w.raw)) }
 
 func (w *walker) value(s *shape) {
@@ -178,7 +183,7 @@ func (w *walker) object(s *shape) {
 			seen |= f.bit
 			w.colon()
 			if w.peek() == 'n' {
-				w.skip() // null: as if it were absent
+				w.skip() // null equals absent
 			} else {
 				w.value(f.shape)
 			}
@@ -202,7 +207,7 @@ func (w *walker) table(s *shape) {
 	w.keys(func() { w.value(s.elem) })
 }
 
-// keys walks an object whose keys are free, by a function that walks one value.
+// keys walks an object with arbitrary keys. The function value walks one value.
 func (w *walker) keys(value func()) {
 	var seen names
 	for w.pos++; w.peek() == '"'; w.comma() {
@@ -222,13 +227,13 @@ func (w *walker) keys(value func()) {
 	w.step()
 }
 
-// names are the keys of one object so far. Most have few, and need no table.
+// names holds the keys of one object so far. Few keys need no table.
 type names struct {
 	few  [][]byte
 	many map[string]bool
 }
 
-// again adds a name, and reports whether it was there.
+// again adds a name and reports whether it is a duplicate.
 func (n *names) again(name []byte) bool {
 	if n.many != nil {
 		was := n.many[string(name)]
@@ -249,7 +254,7 @@ func (n *names) again(name []byte) bool {
 	return false
 }
 
-// passed walks a value that is passed on to a program as it is.
+// passed walks a value that a program receives unchanged.
 func (w *walker) passed(depth int) {
 	if depth > maxDepth {
 		w.fail(tooDeep)
@@ -270,7 +275,7 @@ func (w *walker) passed(depth int) {
 		}
 		w.step()
 	case '}', ']', ',', ':':
-		w.pos++ // malformed: the syntax error will say so
+		w.pos++ // malformed: the parser reports it
 	default:
 		if n := len(bytes.TrimPrefix(w.word(), minus)); n > w.digits {
 			w.tooLong(n)
@@ -280,7 +285,7 @@ func (w *walker) passed(depth int) {
 
 var minus = []byte("-")
 
-// tooLong refuses the word of n bytes that has just been passed, if it is a whole number.
+// tooLong rejects the preceding word of n bytes if it is an integer.
 func (w *walker) tooLong(n int) {
 	if word := w.raw[w.pos-n : w.pos]; len(bytes.Trim(word, "0123456789")) == 0 {
 		w.fail("is a whole number of " + strconv.Itoa(n) + " digits; python reads " + strconv.Itoa(w.digits) + " at most, so pass it as a string")
@@ -311,7 +316,7 @@ func (w *walker) comma() {
 	}
 }
 
-// name passes over the name of a field and returns it.
+// name reads the name of a field.
 func (w *walker) name() []byte {
 	start := w.pos
 	escaped := w.text()
@@ -321,13 +326,13 @@ func (w *walker) name() []byte {
 	token := w.raw[start:w.pos]
 	if escaped {
 		var s string
-		_ = json.Unmarshal(token, &s) // malformed: the syntax error will say so
+		_ = json.Unmarshal(token, &s) // malformed: the parser reports it
 		return []byte(s)
 	}
 	return token[1:max(1, len(token)-1)]
 }
 
-// text passes over a string and reports whether it has \u escapes.
+// text skips a string and reports whether it has \u escapes.
 func (w *walker) text() (escaped bool) {
 	start := w.pos
 	escaped = w.quoted()
@@ -337,8 +342,7 @@ func (w *walker) text() (escaped bool) {
 	return escaped
 }
 
-// halfPair reports whether a string token has a \u escape that is one half of a
-// surrogate pair without the other.
+// halfPair reports whether a string token has an unpaired surrogate as a \u escape.
 func halfPair(token []byte) bool {
 	for i := 0; i < len(token); i++ {
 		if token[i] != '\\' {
@@ -370,11 +374,11 @@ func utf16At(b []byte) rune {
 	return rune(n)
 }
 
-// quoted passes over a string and reports whether it has \u escapes.
+// quoted skips a string and reports whether it has \u escapes.
 func (w *walker) quoted() (unicode bool) {
 	w.pos++
 	for end := w.pos; ; {
-		if end <= w.pos { // found no end yet, or the one that was found is escaped
+		if end <= w.pos { // no end found yet, or the quote is escaped
 			n := bytes.IndexByte(w.raw[w.pos:], '"')
 			if n < 0 {
 				w.pos = len(w.raw)
@@ -393,7 +397,7 @@ func (w *walker) quoted() (unicode bool) {
 	}
 }
 
-// skip passes over any value.
+// skip skips any value.
 func (w *walker) skip() {
 	depth := 0
 	for w.pos < len(w.raw) {
@@ -419,7 +423,7 @@ func (w *walker) skip() {
 	}
 }
 
-// word passes over a number, true, false or null.
+// word skips a number, true, false or null.
 func (w *walker) word() []byte {
 	start := w.pos
 	for ; w.pos < len(w.raw); w.pos++ {
@@ -431,7 +435,7 @@ func (w *walker) word() []byte {
 	return w.raw[start:]
 }
 
-// literal judges everything that is not a container or a plain string.
+// literal checks a value that is neither a container nor a plain string.
 func (w *walker) literal(s *shape, c byte) {
 	start := w.pos
 	w.skip()

@@ -5,14 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// Edges returns the head and the tail of s, each of at most so many bytes of JSON, with
-// a marker line between that says where the rest is.
+// Edges returns the head and the tail of s, each at most most bytes of JSON. The marker line
+// between them includes where, the location of the rest.
 func Edges(s string, most int, where string) string {
 	head := headWithin(s, most)
 	return joinEdges(s[:head], s[head:][tailWithin(s[head:], most):], int64(len(s)), where)
 }
 
-// EdgesOf is Edges for a text of total bytes of which the caller has a head and a tail, which do not overlap.
+// EdgesOf is Edges for a text of total bytes. The caller has its head and tail, which do not
+// overlap.
 func EdgesOf(head, tail string, total int64, most int, where string) string {
 	return joinEdges(head[:headWithin(head, most)], tail[tailWithin(tail, most):], total, where)
 }
@@ -25,7 +26,7 @@ func joinEdges(head, tail string, total int64, where string) string {
 	return fmt.Sprintf("%s\n[%d bytes are %s]\n%s", head, rest, where, tail)
 }
 
-// headWithin returns where the longest head of s ends that takes most bytes of JSON.
+// headWithin returns the end of the longest head of s that fits in most bytes of JSON.
 func headWithin(s string, most int) (head int) {
 	for n := 0; head < len(s); {
 		r, size := utf8.DecodeRuneInString(s[head:])
@@ -37,7 +38,7 @@ func headWithin(s string, most int) (head int) {
 	return head
 }
 
-// tailWithin returns where the longest tail of s begins that takes most bytes of JSON.
+// tailWithin returns the start of the longest tail of s that fits in most bytes of JSON.
 func tailWithin(s string, most int) int {
 	tail := len(s)
 	for n := 0; tail > 0; {
@@ -50,8 +51,8 @@ func tailWithin(s string, most int) int {
 	return tail
 }
 
-// EncodedSize is what s takes as JSON, without it being encoded: up to six times its
-// length.
+// EncodedSize returns the size of s as JSON without encoding it. The result is up to six times the
+// length of s.
 func EncodedSize(s string) int {
 	n := 2
 	for i := 0; i < len(s); {
@@ -67,7 +68,7 @@ func EncodedSize(s string) int {
 	return n
 }
 
-// encodedRune is what package json makes of a rune of so many bytes.
+// encodedRune returns the size of a rune as encoding/json writes it. size is its length in UTF-8.
 func encodedRune(r rune, size int) int {
 	switch {
 	case r == '"', r == '\\', r == '\n', r == '\r', r == '\t', r == '\b', r == '\f':

@@ -5,28 +5,28 @@ import (
 	"fmt"
 )
 
-// The errors that mean something to a caller. Adapters translate into these at
-// their edge; internal/httpapi maps them to HTTP in one table, and pkg/client
-// walks the same table backwards.
+// The errors that callers can match. Adapters translate their own errors into these. One table in
+// internal/httpapi maps them to HTTP; pkg/client reads it in reverse.
 var (
-	ErrInvalid     = errors.New("invalid")                 // the request is wrong; saying it again will not help
-	ErrNotFound    = errors.New("not found")               // no such job, batch, artifact, …
-	ErrGone        = errors.New("gone")                    // it was there, and is not kept any more
-	ErrConflict    = errors.New("conflict")                // not in the state that it is in: it has ended, it is not done, it is there already
-	ErrStale       = errors.New("stale")                   // somebody else has changed it since it was read
-	ErrKeyUsed     = errors.New("idempotency key used")    // for a request with another body
-	ErrLost        = errors.New("lease lost")              // a newer attempt or a terminal state won
-	ErrUnavailable = errors.New("temporarily unavailable") // a dependency is down; nothing was written, or retry with the same key
-	ErrTooLarge    = errors.New("too large")               // a body, file or artifact above its limit
-	ErrTooMany     = errors.New("too many")                // the tenant has as much of something as it may; later, or after giving some back
-	ErrRefused     = errors.New("refused")                 // above a ceiling, a quota, or not permitted
+	ErrInvalid  = errors.New("invalid")              // the request is wrong; a retry does not help
+	ErrNotFound = errors.New("not found")            // no such job, batch, artifact, …
+	ErrGone     = errors.New("gone")                 // it existed, but its data was deleted
+	ErrConflict = errors.New("conflict")             // wrong state: it has ended, is not done, or exists already
+	ErrStale    = errors.New("stale")                // changed by another writer since it was read
+	ErrKeyUsed  = errors.New("idempotency key used") // for a request with a different body
+	ErrLost     = errors.New("lease lost")           // a newer attempt or a terminal state won
+	// a dependency is down; nothing was written, or the client can retry with the same key
+	ErrUnavailable = errors.New("temporarily unavailable")
+	ErrTooLarge    = errors.New("too large") // a body, file or artifact above its limit
+	ErrTooMany     = errors.New("too many")  // the tenant reached a limit; retry later or release something
+	ErrRefused     = errors.New("refused")   // above a ceiling, a quota, or not permitted
 )
 
-// FieldError is bad input that can be pinned to one field.
+// FieldError is bad input in one field.
 type FieldError struct {
 	Line    int    // 1-based line of a batch file, 0 if there is none
 	Field   string // path of the field, such as policy.memory
-	Problem string // what is wrong with it, and what to do
+	Problem string // what is wrong and how to fix it
 }
 
 func (e *FieldError) Error() string {

@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// ID names a job, a batch or a session: a UUID version 7 in its canonical
-// text form (RFC 9562), so that IDs sort by the time of their creation and
-// tables can be partitioned by them.
+// ID identifies a job, a batch or a session. It is a UUID version 7 in canonical text form (RFC
+// 9562). IDs sort by creation time, and tables are partitioned by them.
 type ID string
 
-// Lease fences one attempt: it is drawn from a sequence, only grows, and every
-// write that an attempt makes is guarded by it. Zero means no lease.
+// Lease is the fencing token of one attempt, from an increasing sequence. It guards every write of
+// the attempt. Zero means no lease.
 type Lease int64
 
-// Generation counts how often a job was handed to the queue. It is part of the
-// queue subject, so that a retry never collides with its own past.
+// Generation counts how often a job was sent to the queue. It is part of the queue subject, so that
+// a retry does not collide with an earlier message.
 type Generation int32
 
 var idState struct {
@@ -46,16 +45,15 @@ func NewID() ID {
 	return formatID(b)
 }
 
-// FirstIDAt returns the smallest ID that NewID could return at t: the bound of
-// a time partition.
+// FirstIDAt returns the smallest ID that NewID can return at t. It is the bound of a time
+// partition.
 func FirstIDAt(t time.Time) ID {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(t.UnixMilli())<<16)
 	return formatID(b)
 }
 
-// Time returns when id was made, to the millisecond; the zero time if id is
-// not a valid ID.
+// Time returns the creation time of id in milliseconds, or the zero time if id is not valid.
 func (id ID) Time() time.Time {
 	raw, err := parseID(string(id))
 	if err != nil {

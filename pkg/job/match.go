@@ -2,7 +2,7 @@ package job
 
 import "cmp"
 
-// Match is a rule for when the value of a case equals the expected one.
+// Match is a rule that compares the value of a case with the expected one.
 type Match string
 
 // The rules.
@@ -14,12 +14,13 @@ const (
 // Matching is how one case compares values.
 type Matching struct {
 	Match Match
-	// Floats may differ by Absolute, or by Relative times the expected number. If Larger is set, they may differ by it, or by
-	// it times the expected number if that is above 1.
+	// Floats may differ by Absolute, or by Relative times the expected number. Larger allows a
+	// difference of Larger × max(1, |expected|).
 	Larger, Absolute, Relative float64
 }
 
-// MatchingOf returns how a case compares values: by its own fields, else by those of the tests.
+// MatchingOf returns how a case compares values: by its own fields or, by default, those of the
+// tests.
 func (t *Tests) MatchingOf(c *Case) Matching {
 	m := Matching{Match: cmp.Or(c.Match, t.Match, MatchPython), Larger: c.Tolerance, Absolute: c.AbsoluteTolerance, Relative: c.RelativeTolerance}
 	if m.Larger == 0 && m.Absolute == 0 && m.Relative == 0 {
@@ -28,7 +29,7 @@ func (t *Tests) MatchingOf(c *Case) Matching {
 	return m
 }
 
-// badMatching judges the fields of a case, or of tests.
+// badMatching checks the fields of a case or of tests.
 func badMatching(m Match, both, absolute, relative float64) (field, problem string) {
 	if m != "" && m != MatchPython && m != MatchJSON {
 		return "match", "must be python or json"
@@ -47,7 +48,7 @@ func badMatching(m Match, both, absolute, relative float64) (field, problem stri
 	return "", ""
 }
 
-// badMatching judges the defaults of the cases.
+// badMatching checks the defaults of the cases.
 func (t *Tests) badMatching() (field, problem string) {
 	if len(t.Cases) == 0 {
 		switch {

@@ -1,21 +1,21 @@
 package job
 
-// Network is what a job did with the way out that its policy gave it.
+// Network records how a job used its network.
 type Network struct {
-	Attempts      []NetworkAttempt `json:"attempts"` // alike ones together, in the order of the first; bounded
-	Unlisted      int              `json:"unlisted"` // attempts that found no room in the list
+	Attempts      []NetworkAttempt `json:"attempts"` // equal ones merged, in the order of the first; bounded
+	Unlisted      int              `json:"unlisted"` // attempts beyond the bound of the list
 	SentBytes     int64            `json:"sent_bytes"`
 	ReceivedBytes int64            `json:"received_bytes"`
-	Exceeded      bool             `json:"exceeded"` // it reached policy.network.max_bytes and was cut off
+	Exceeded      bool             `json:"exceeded"` // it reached policy.network.max_bytes and was disconnected
 }
 
 // NetworkAttempt is one or more tries to reach a host.
 type NetworkAttempt struct {
 	Protocol      string `json:"protocol"`          // connect, http or socks5
-	Host          string `json:"host"`              // name or address; in quotes, as it was written, if it is neither
-	Port          int    `json:"port"`              // 0 if it could not be told
-	Address       string `json:"address,omitempty"` // that was connected to
-	Decision      string `json:"decision"`          // allowed, refused, or failed: allowed, but it could not be reached
+	Host          string `json:"host"`              // name or address; quoted verbatim if it is neither
+	Port          int    `json:"port"`              // 0 if unknown
+	Address       string `json:"address,omitempty"` // the address of the connection
+	Decision      string `json:"decision"`          // allowed, refused, or failed (allowed but unreachable)
 	Reason        string `json:"reason,omitempty"`
 	Count         int    `json:"count"`
 	SentBytes     int64  `json:"sent_bytes"`

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Program is what to run: exactly one field is set.
+// Program is what to run. Exactly one field is set.
 type Program struct {
 	Python  *Python  `json:"python,omitempty"`
 	Command *Command `json:"command,omitempty"`
@@ -31,8 +31,9 @@ func (p Program) Kind() string {
 	return ""
 }
 
-// InLanguage returns what of p is in a language of the catalogue: its code, or the solution of tests that name one, as
-// admission leaves them (they name python only where the solution is files). It is nil if nothing is.
+// InLanguage returns the part of p in a language of the catalogue, or nil. This is its code, or the
+// solution of tests with a language. After admission, tests name python only if the solution
+// consists of files.
 func (p Program) InLanguage() *Code {
 	if t := p.Tests; t != nil && t.Language != "" {
 		return &Code{Language: t.Language, Source: t.Code, Files: t.Files, Compile: t.Compile}
@@ -45,7 +46,8 @@ type Python struct {
 	Code      string                     `json:"code"`
 	Variables map[string]json.RawMessage `json:"variables,omitempty"` // set in the namespace before the code runs
 	Context   json.RawMessage            `json:"context,omitempty"`   // the variable "context"
-	// Tagged says that Variables and Context are in the tagged encoding of values, and not in plain JSON.
+	// Tagged reports whether Variables and Context are in the tagged encoding of values instead of
+	// plain JSON.
 	Tagged bool `json:"tagged,omitempty"`
 }
 
@@ -57,19 +59,20 @@ type Command struct {
 	Steps []Step   `json:"steps,omitempty"`
 }
 
-// Code is a program in a language of the catalogue (package language). One that needs it is compiled first, in a sandbox
-// of its own; what that yields is kept, and the same source is not compiled again.
+// Code is a program in a language of the catalogue (package language). A sandbox of its own
+// compiles it first if necessary. The result is cached for the same source.
 type Code struct {
 	Language string            `json:"language"`         // a name or an alias of the catalogue
-	Source   string            `json:"source,omitempty"` // of one file; or files
+	Source   string            `json:"source,omitempty"` // of one file; an alternative to files
 	Files    map[string]string `json:"files,omitempty"`  // relative path → text; beneath /workspace
-	Main     string            `json:"main,omitempty"`   // of files: which one it begins with; default the catalogue's name of it
+	Main     string            `json:"main,omitempty"`   // the entry file among files; default: the catalogue's name
 	Stdin    string            `json:"stdin,omitempty"`
 	Args     []string          `json:"args,omitempty"`
 	Compile  *Compile          `json:"compile,omitempty"`
 }
 
-// Paths returns where its sources lie, beneath the directory that it begins in, sorted. One file is called name.
+// Paths returns the sorted paths of the sources beneath the working directory. A single file is
+// called name.
 func (c *Code) Paths(name string) []string {
 	if len(c.Files) == 0 {
 		return []string{name}
@@ -77,15 +80,15 @@ func (c *Code) Paths(name string) []string {
 	return slices.Sorted(maps.Keys(c.Files))
 }
 
-// Compile is how a program is compiled: what it is told, and its limits, which are not those of the run.
+// Compile holds the flags and limits of a compilation. They are separate from the limits of the
+// run.
 type Compile struct {
 	Flags  []string `json:"flags,omitempty"`  // arguments after those of the catalogue
-	Wall   Duration `json:"wall,omitempty"`   // default the catalogue's
-	Memory Size     `json:"memory,omitempty"` // default the catalogue's, or the policy's where that is more
+	Wall   Duration `json:"wall,omitempty"`   // default: the catalogue's
+	Memory Size     `json:"memory,omitempty"` // default: the larger of the catalogue's and the policy's
 }
 
-// Step is one part of a command, such as compile or run. A failing step ends
-// the command.
+// Step is one part of a command, such as compile or run. A failed step ends the command.
 type Step struct {
 	Name   string          `json:"name"`
 	Argv   []string        `json:"argv"`
@@ -94,50 +97,49 @@ type Step struct {
 	Policy json.RawMessage `json:"policy,omitempty"` // limits of this step, never above the job's
 }
 
-// Tests grades a solution that is never trusted.
+// Tests grades an untrusted solution.
 type Tests struct {
 	Code  string `json:"code"`            // the solution, in python; may be empty where every test is a stdio with argv
 	Setup string `json:"setup,omitempty"` // runs before the solution and, in the other sandbox, before the check
-	// Function is what is under test: a name, Class.method or Class().method. What stands
-	// before () is called without arguments.
+	// Function is the function under test: a name, Class.method or Class().method. The class before
+	// () is called without arguments.
 	Function      string  `json:"function,omitempty"`
 	Cases         []Case  `json:"cases,omitempty"`
-	Check         string  `json:"check,omitempty"` // python code that asserts things about candidate
+	Check         string  `json:"check,omitempty"` // python code with assertions about candidate
 	Stdio         []Stdio `json:"stdio,omitempty"`
 	StopOnFailure bool    `json:"stop_on_failure,omitempty"`
 
-	// CaseWall is the wall of each case and each stdio case that has none of its own.
+	// CaseWall is the default wall of each case and each stdio case.
 	CaseWall Duration `json:"case_wall,omitempty"`
 
-	// How values are compared, for cases that have no such field.
+	// Defaults for the comparison of values in the cases.
 	Match             Match   `json:"match,omitempty"`
 	Tolerance         float64 `json:"tolerance,omitempty"`
 	AbsoluteTolerance float64 `json:"absolute_tolerance,omitempty"`
 	RelativeTolerance float64 `json:"relative_tolerance,omitempty"`
 
-	// Language is that of the solution, a name or an alias of the catalogue; default python. Other languages than that
-	// can be graded by stdio alone.
+	// Language is the language of the solution: a name or an alias of the catalogue. Default python.
+	// Other languages support stdio cases only.
 	Language string            `json:"language,omitempty"`
 	Files    map[string]string `json:"files,omitempty"`   // instead of code, as in Code
 	Compile  *Compile          `json:"compile,omitempty"` // as in Code
 
-	// Checker decides on the output of each stdio case, in place of a comparison; Interactor talks with the program of
-	// each. At most one of them.
+	// Checker judges the output of each stdio case instead of a comparison. Interactor talks with the
+	// program of each. At most one is set.
 	Checker    *Checker `json:"checker,omitempty"`
 	Interactor *Checker `json:"interactor,omitempty"`
-	// Limits are what the limits of stdio cases are multiplied by, for each language that a solution may be written in.
+	// Limits holds, for each language of solutions, the factors for the limits of stdio cases.
 	Limits map[string]Multiplier `json:"limits,omitempty"`
 
-	// Class says that a class is what the solution is to write: its instances may
-	// then answer for themselves in the check. See OfClass for the default.
+	// Class reports whether the solution must write a class. Its instances may then answer for
+	// themselves in the check. OfClass has the default.
 	Class *bool `json:"class,omitempty"`
 
-	// Functions are further functions of the solution that the check may call by their
-	// names. What they answer is the solution's own word about itself: a check that
-	// compares them with each other tests that they agree, and nothing else.
+	// Functions are further functions of the solution that the check may call by name. Their answers
+	// are untrusted: a check that compares two of them only tests that they agree.
 	Functions []string `json:"functions,omitempty"`
 
-	// Process is where a check runs its solution: Separate, the default, or Shared.
+	// Process selects where a check runs its solution: Separate (the default) or Shared.
 	Process string `json:"process,omitempty"`
 }
 
@@ -150,8 +152,8 @@ const (
 	Shared = "shared"
 )
 
-// Candidate is what the check has by the name candidate: Function or, without it, the
-// first of Functions.
+// Candidate returns the name that check code calls candidate: Function or, without it, the first of
+// Functions.
 func (t *Tests) Candidate() string {
 	if t.Function == "" && len(t.Functions) > 0 {
 		return t.Functions[0]
@@ -159,9 +161,8 @@ func (t *Tests) Candidate() string {
 	return t.Function
 }
 
-// OfClass reports whether Function names a class: Class says so or, if it does
-// not say, the name does, as python writes those of classes: a capital first, and
-// no underscore.
+// OfClass reports whether Function names a class. Class decides if it is set. Otherwise a name in
+// Python's style for classes counts: an initial capital and no underscore.
 func (t *Tests) OfClass() bool {
 	if t.Class != nil {
 		return *t.Class
@@ -174,8 +175,8 @@ func (t *Tests) OfClass() bool {
 // WallOf returns the wall of a case or stdio case: its own or, if that is 0, CaseWall. It returns 0 if neither is set.
 func (t *Tests) WallOf(own Duration) Duration { return cmp.Or(own, t.CaseWall) }
 
-// Case is one call of the function under test. One that expects nothing passes if the
-// call returns.
+// Case is one call of the function under test. A case without an expected value passes if the call
+// returns.
 type Case struct {
 	Name              string                     `json:"name,omitempty"`
 	Args              []json.RawMessage          `json:"args,omitempty" digits:"long"`
@@ -186,7 +187,7 @@ type Case struct {
 	Weight            *float64                   `json:"weight,omitempty"` // default 1
 	Wall              Duration                   `json:"wall,omitempty"`
 
-	// How the value is compared with Expected. The defaults are the fields of Tests.
+	// The comparison of the value with Expected. Defaults: the fields of Tests.
 	Match             Match   `json:"match,omitempty"`
 	Tolerance         float64 `json:"tolerance,omitempty"`
 	AbsoluteTolerance float64 `json:"absolute_tolerance,omitempty"`
@@ -197,5 +198,5 @@ type Case struct {
 type File struct {
 	Text   *string `json:"text,omitempty"`
 	Base64 *string `json:"base64,omitempty"`
-	Blob   string  `json:"blob,omitempty"` // "sha256:…" of a blob uploaded before
+	Blob   string  `json:"blob,omitempty"` // "sha256:…" of a previously uploaded blob
 }

@@ -18,33 +18,34 @@ type Result struct {
 	Signal      string              `json:"signal,omitempty"` // such as SIGSEGV
 	Stdout      Output              `json:"stdout"`
 	Stderr      Output              `json:"stderr"`
-	Output      []Chunk             `json:"output,omitempty"` // both streams in the order in which a snippet wrote to them, if it used both
+	Output      []Chunk             `json:"output,omitempty"` // both streams in write order, if a snippet used both
 	Value       *Value              `json:"value"`            // of the last expression
 	Display     []Display           `json:"display,omitempty"`
-	Exception   *ExceptionInfo      `json:"exception,omitempty"` // of tests: the first by which the solution failed
+	Exception   *ExceptionInfo      `json:"exception,omitempty"` // of tests: the first that made the solution fail
 	Variables   map[string]Variable `json:"variables,omitempty"`
 	Steps       []StepResult        `json:"steps,omitempty"`
 	Tests       *TestsResult        `json:"tests,omitempty"`
-	Compiled    *Compiled           `json:"compiled,omitempty"` // nil: nothing was to be compiled
+	Compiled    *Compiled           `json:"compiled,omitempty"` // nil: nothing to compile
 	Feedback    []string            `json:"feedback,omitempty"`
 	Artifacts   []Artifact          `json:"artifacts,omitempty"`
-	Network     *Network            `json:"network,omitempty"` // nil: there was no way out
+	Network     *Network            `json:"network,omitempty"` // nil: no network
 	Usage       Usage               `json:"usage"`
 	Timings     Timings             `json:"timings"`
 	Enforcement []Enforcement       `json:"enforcement,omitempty"`
 	Attempts    []Attempt           `json:"attempts,omitempty"`
-	ImageDigest string              `json:"image_digest,omitempty"` // of the environment, if the policy names packages
-	Packages    []string            `json:"packages,omitempty"`     // that the environment holds, as requirements with hashes
-	TraceID     string              `json:"trace_id,omitempty"`
-	Cached      bool                `json:"cached,omitempty"`      // the rest is the record of another job
-	CachedFrom  ID                  `json:"cached_from,omitempty"` // which one
+	ImageDigest string              `json:"image_digest,omitempty"` // of the environment, if the policy lists packages
+	// the packages of the environment, as requirements with hashes
+	Packages   []string `json:"packages,omitempty"`
+	TraceID    string   `json:"trace_id,omitempty"`
+	Cached     bool     `json:"cached,omitempty"`      // the rest is copied from the record of another job
+	CachedFrom ID       `json:"cached_from,omitempty"` // the ID of this other job
 }
 
-// Compiled says how the program was compiled, before it ran.
+// Compiled records the compilation before the run.
 type Compiled struct {
 	Language string  `json:"language"`          // its name in the catalogue
-	Version  string  `json:"version,omitempty"` // of the language in the image, as its label says; empty: the worker does not know
-	Cached   bool    `json:"cached,omitempty"`  // the same source was compiled before, and was not again
+	Version  string  `json:"version,omitempty"` // of the language in the image, from its label; empty: unknown
+	Cached   bool    `json:"cached,omitempty"`  // taken from the cache
 	Outcome  Outcome `json:"outcome"`           // of the compiler: succeeded, failed, timed_out, …
 	ExitCode *int    `json:"exit_code,omitempty"`
 	Stdout   Output  `json:"stdout"`
@@ -52,35 +53,36 @@ type Compiled struct {
 	Usage    Usage   `json:"usage"`
 }
 
-// Output is one captured stream. Text is valid UTF-8: other bytes are replaced.
-// When it was cut, Text holds the head and the tail with a marker line between.
+// Output is one captured stream. Text is valid UTF-8 with other bytes replaced. If the stream was
+// cut, Text has its head and tail with a marker line between.
 type Output struct {
 	Text      string `json:"text"`
-	Bytes     int64  `json:"bytes"` // written by the program, kept or not
+	Bytes     int64  `json:"bytes"` // all bytes written, kept or not
 	Truncated bool   `json:"truncated"`
-	// Binary says that the kept bytes are not UTF-8. Base64, or the stored output, has them as they are.
+	// Binary reports that the kept bytes are not UTF-8. Base64 or the stored output has them
+	// unchanged.
 	Binary bool `json:"binary,omitempty"`
 	// Base64 has the kept bytes of a binary output that is not stored, with the marker if it was cut.
 	Base64 []byte `json:"base64,omitempty"`
-	// Stored is where all of what was kept is, if that is more than MaxInline. Text then
-	// holds the head and the tail of it.
+	// Stored locates the whole kept output if it is larger than MaxInline. Text then has its head and
+	// tail.
 	Stored *StoredOutput `json:"stored,omitempty"`
-	// Spill reads the whole output if it is too large for the memory of the worker that ran the program.
-	// Text then holds its head and its tail. Nil: Text is the whole output, or the output is stored.
+	// Spill reads an output that is too large for the worker's memory. Text then has its head and
+	// tail. Nil: Text is complete, or the output is stored.
 	Spill Spill `json:"-"`
 }
 
-// Spill is an output in a file of its worker.
+// Spill is an output in a file of the worker.
 type Spill interface {
-	// Open reads the output from its beginning, as Output.Text has it. It may be called again.
+	// Open reads the output from its start in the form of Output.Text. It may be called again.
 	Open() io.Reader
-	// Exact reads the bytes of the output as they are.
+	// Exact reads the unchanged bytes of the output.
 	Exact() io.Reader
 	// Close removes the file.
 	Close() error
 }
 
-// Exact returns the bytes that a result has of the output: all that was kept, unless it is stored.
+// Exact returns the unchanged bytes of an output that is not stored.
 func (o *Output) Exact() []byte {
 	if o.Base64 != nil {
 		return o.Base64
@@ -88,19 +90,19 @@ func (o *Output) Exact() []byte {
 	return []byte(o.Text)
 }
 
-// StoredOutput is an output that is kept beside its result.
+// StoredOutput is an output in a separate object.
 type StoredOutput struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 	Object string `json:"object"` // object path: <tenant>/<job>/<lease>/…
 }
 
-// Value is a python value as the program itself reported it.
+// Value is a Python value as the program reported it.
 type Value struct {
 	Type string          `json:"type"`
 	Repr string          `json:"repr"`           // capped
-	JSON json.RawMessage `json:"json,omitempty"` // where it has a faithful JSON form
-	// Tagged is the value in the tagged encoding, where JSON alone cannot represent it.
+	JSON json.RawMessage `json:"json,omitempty"` // if it has a faithful JSON form
+	// Tagged is the value in the tagged encoding, if JSON cannot represent it.
 	Tagged json.RawMessage `json:"tagged,omitempty"`
 }
 
@@ -110,8 +112,8 @@ type Variable struct {
 	Repr string `json:"repr"` // capped
 }
 
-// ExceptionInfo is an uncaught exception. Line numbers are the user's own. In a session,
-// Source is the name of the snippet that Line is in.
+// ExceptionInfo is an uncaught exception. Line numbers refer to the user's code. In a session,
+// Source is the name of the snippet.
 type ExceptionInfo struct {
 	Type      string `json:"type"`
 	Message   string `json:"message"`
@@ -135,14 +137,16 @@ type StepResult struct {
 type TestsResult struct {
 	Passed int `json:"passed"`
 	Failed int `json:"failed"`
-	Errors int `json:"errors,omitempty"` // cases that ended as CheckError: neither passed nor failed
+	Errors int `json:"errors,omitempty"` // cases with CheckError: neither passed nor failed
 	Total  int `json:"total"`
-	// Skipped counts the tests of a check that skipped themselves. They are in Cases, but neither in Total nor in Score.
+	// Skipped counts the tests of a check that skipped themselves. They are in Cases, but neither in
+	// Total nor in Score.
 	Skipped int `json:"skipped,omitempty"`
-	// Forgeable is set if the check shared a process with its solution, which could then forge the verdicts of the check.
+	// Forgeable reports that the check and its solution shared a process, so the solution could forge
+	// verdicts.
 	Forgeable bool `json:"forgeable,omitempty"`
-	// Score is the weighted share of passed cases, 0 to 1, and of those with a score of their own that share; nil, and null in JSON, if
-	// there are Errors: then there is no verdict on the solution.
+	// Score is the weighted share of passed cases, from 0 to 1. A case with its own score counts with
+	// this score. If there are Errors, Score is nil (null in JSON), because there is no verdict.
 	Score *float64     `json:"score"`
 	Cases []CaseResult `json:"cases"`
 }
@@ -154,21 +158,21 @@ type CaseResult struct {
 	Outcome  Outcome `json:"outcome"`
 	Got      string  `json:"got,omitempty"`
 	Expected string  `json:"expected,omitempty"`
-	Message  string  `json:"message,omitempty"` // why it failed, in one line
+	Message  string  `json:"message,omitempty"` // reason of the failure, in one line
 	WallMS   float64 `json:"wall_ms"`
 
-	// Score is what a checker gave that gives points, as a share of its full score: a case passes with 1. Nil: it gave none.
+	// Score is the checker's score as a share of the full score. A case passes with 1. Nil: the
+	// checker gave none.
 	Score *float64 `json:"score,omitempty"`
-	// Limits are those that it ran with: of its own, or its share of the job's.
+	// Limits are the effective limits of the case: its own, or its share of the job's.
 	Limits *CaseLimits `json:"limits,omitempty"`
-	// Stderr is the end of what the program wrote there, of a stdio case that failed.
+	// Stderr is the end of the program's stderr in a failed stdio case.
 	Stderr string `json:"stderr,omitempty"`
 
-	// SelfReported says that the check asked objects of the solution about
-	// themselves (instances of the class under test, through their methods) or called
-	// one of Tests.Functions.
+	// SelfReported reports that the verdict depends on the solution's word: the check called methods
+	// of instances of the class under test, or one of Tests.Functions.
 	SelfReported bool `json:"self_reported,omitempty"`
-	// Skipped is set if a test of a check skipped itself: it neither passed nor failed.
+	// Skipped reports that a test of a check skipped itself. It neither passed nor failed.
 	Skipped bool `json:"skipped,omitempty"`
 }
 
@@ -178,7 +182,7 @@ type CaseLimits struct {
 	Memory Size     `json:"memory,omitempty"`
 }
 
-// Artifact is a file that a job left behind.
+// Artifact is a file that a job produced.
 type Artifact struct {
 	Path      string `json:"path"` // inside the sandbox
 	Bytes     int64  `json:"bytes"`
@@ -188,17 +192,17 @@ type Artifact struct {
 	URL       string `json:"url,omitempty"`    // where the API serves it
 }
 
-// Usage is what an attempt consumed, as the kernel counted it.
+// Usage is the consumption of an attempt as the kernel counted it.
 type Usage struct {
 	WallMS          float64 `json:"wall_ms"`
-	WaitedMS        float64 `json:"waited_ms,omitempty"` // of that it could run and had no core, which its limits do not count
+	WaitedMS        float64 `json:"waited_ms,omitempty"` // time when it was runnable but had no core; limits exclude it
 	CPUMS           float64 `json:"cpu_ms"`
 	MemoryPeakBytes int64   `json:"memory_peak_bytes"`
 	ProcessesPeak   int64   `json:"processes_peak"`
 	NetworkBytes    int64   `json:"network_bytes"`
 }
 
-// Timings is where the time of a job went, in milliseconds.
+// Timings is the duration of each phase of a job, in milliseconds.
 type Timings struct {
 	QueuedMS  float64 `json:"queued_ms"`  // accepted → claimed
 	SlotMS    float64 `json:"slot_ms"`    // waiting for a slot
@@ -208,7 +212,7 @@ type Timings struct {
 	RecordMS  float64 `json:"record_ms"`  // end of collection → recorded
 }
 
-// Attempt is one try, as the record remembers it.
+// Attempt is the record of one try.
 type Attempt struct {
 	Lease   Lease   `json:"lease"`
 	Worker  string  `json:"worker"`
@@ -216,18 +220,18 @@ type Attempt struct {
 	Reason  Reason  `json:"reason"`
 }
 
-// Level is how strong the wall behind a capability is.
+// Level is the strength of the mechanism that enforces a capability.
 type Level string
 
 // The levels, strongest first.
 const (
 	LevelKernel  Level = "kernel"  // the kernel refuses
-	LevelRuntime Level = "runtime" // the worker watches and kills, or never passes it in
-	LevelHarness Level = "harness" // advisory: code inside the sandbox could get around it
+	LevelRuntime Level = "runtime" // the worker kills on violation, or never passes the capability in
+	LevelHarness Level = "harness" // advisory: code inside the sandbox can bypass it
 	LevelNone    Level = "none"    // not enforced
 )
 
-// Enforcement is the truth about one capability of a policy.
+// Enforcement records how one capability of a policy was enforced.
 type Enforcement struct {
 	Capability string `json:"capability"`
 	Requested  string `json:"requested"`

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// SessionKind is what is executed in a session.
+// SessionKind is the kind of code that a session executes.
 type SessionKind string
 
 // The kinds.
@@ -16,7 +16,7 @@ const (
 	SessionShell  SessionKind = "shell"  // bash scripts that share a directory and an environment
 )
 
-// SessionState is where a session stands.
+// SessionState is the state of a session.
 type SessionState string
 
 // The states.
@@ -25,38 +25,41 @@ const (
 	SessionEnded SessionState = "ended"
 )
 
-// SessionSpec is a session as a client asks for it. Policy's wall, cpu_time, stdout
-// and stderr are for each execution; its other limits are for the session as a whole.
+// SessionSpec is a client's request for a session. Wall, cpu_time, stdout and stderr of its policy
+// apply to each execution. Other limits apply to the whole session.
 type SessionSpec struct {
-	Name        string            `json:"name,omitempty"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	Kind        SessionKind       `json:"kind,omitempty"`         // default python
-	Image       string            `json:"image,omitempty"`        // default python
-	Pool        string            `json:"pool,omitempty"`         // as a job's
-	Policy      json.RawMessage   `json:"policy,omitempty"`       // an object, or the name of a stored one
-	IdleTimeout Duration          `json:"idle_timeout,omitempty"` // ends without an execution for so long; default 10m
-	Lease       Duration          `json:"lease,omitempty"`        // ends without any sign of its client for so long; 0: does not
-	Functions   []string          `json:"functions,omitempty"`    // host functions, answered by the client; policy.callbacks allows them
+	Name   string            `json:"name,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Kind   SessionKind       `json:"kind,omitempty"`   // default python
+	Image  string            `json:"image,omitempty"`  // default python
+	Pool   string            `json:"pool,omitempty"`   // as for jobs
+	Policy json.RawMessage   `json:"policy,omitempty"` // an object, or the name of a stored policy
+	// the session ends after this time without an execution; default 10m
+	IdleTimeout Duration `json:"idle_timeout,omitempty"`
+	// the session ends after this time without contact from its client; 0: never
+	Lease Duration `json:"lease,omitempty"`
+	// host functions that the client answers; policy.callbacks allows them
+	Functions []string `json:"functions,omitempty"`
 }
 
-// Session is a live interpreter, or what is known of one that has ended.
+// Session is a live interpreter, or the record of an ended one.
 type Session struct {
 	ID         ID           `json:"id"`
-	Spec       SessionSpec  `json:"spec"` // its policy with every default filled in
+	Spec       SessionSpec  `json:"spec"` // the policy has all defaults filled in
 	State      SessionState `json:"state"`
-	Outcome    Outcome      `json:"outcome,omitempty"` // once it has ended
+	Outcome    Outcome      `json:"outcome,omitempty"` // after the end
 	Message    string       `json:"message,omitempty"`
 	Worker     string       `json:"worker"`
-	Parent     ID           `json:"parent,omitempty"` // that it was forked from
-	Executions int          `json:"executions"`       // how many are recorded
-	Executes   int          `json:"executes"`         // the same, by its older name
+	Parent     ID           `json:"parent,omitempty"` // the session that it was forked from
+	Executions int          `json:"executions"`       // number of recorded executions
+	Executes   int          `json:"executes"`         // the same under an older name
 	CreatedAt  time.Time    `json:"created_at"`
 	EndedAt    *time.Time   `json:"ended_at,omitempty"`
 
-	Enforcement []Enforcement `json:"enforcement,omitempty"` // of its policy, in every execution
+	Enforcement []Enforcement `json:"enforcement,omitempty"` // of its policy, for every execution
 }
 
-// Execute is what came of one execution in a session.
+// Execute is the result of one execution in a session.
 type Execute struct {
 	ID        ID                  `json:"id"`
 	SessionID ID                  `json:"session_id"`
@@ -65,31 +68,32 @@ type Execute struct {
 	ExitCode  *int                `json:"exit_code,omitempty"`
 	Stdout    Output              `json:"stdout"`
 	Stderr    Output              `json:"stderr"`
-	Output    []Chunk             `json:"output,omitempty"` // both streams in the order in which they were written
+	Output    []Chunk             `json:"output,omitempty"` // both streams in write order
 	Value     *Value              `json:"value"`
-	Source    string              `json:"source,omitempty"` // the name of the snippet in tracebacks
+	Source    string              `json:"source,omitempty"` // name of the snippet in tracebacks
 	Exception *ExceptionInfo      `json:"exception,omitempty"`
 	Variables map[string]Variable `json:"variables,omitempty"` // new and changed
 	Display   []Display           `json:"display,omitempty"`
-	WallMS    float64             `json:"wall_ms"`         // as the session itself measured it
-	Usage     Usage               `json:"usage"`           // as the worker did: CPU since the end of the execution before, peaks since the beginning
-	Calls     int                 `json:"calls,omitempty"` // of host functions, those that were refused among them
-	Alive     bool                `json:"alive"`           // whether the session is, after it
+	WallMS    float64             `json:"wall_ms"` // measured by the session itself
+	// measured by the worker: CPU since the previous execution, peaks since the start
+	Usage Usage `json:"usage"`
+	Calls int   `json:"calls,omitempty"` // calls of host functions, including refused ones
+	Alive bool  `json:"alive"`           // whether the session survived
 }
 
-// Export is what a session left behind when it was last asked for that, or at its end.
+// Export is the files of a session at the last export or at its end.
 type Export struct {
 	Artifacts  []Artifact `json:"artifacts"`
-	Feedback   []string   `json:"feedback,omitempty"` // what is not there although the policy names it, and why
+	Feedback   []string   `json:"feedback,omitempty"` // files in the policy that are missing, with reasons
 	ExportedAt *time.Time `json:"exported_at,omitempty"`
 }
 
-// SessionReset is what a reset did. Names are cut to the first few hundred.
+// SessionReset is the result of a reset. Lists of names are cut to a few hundred.
 type SessionReset struct {
-	Dropped   []string `json:"dropped"`   // names of the namespace that are gone
-	Modules   []string `json:"modules"`   // that were imported of the session's own files, and are not any more
-	Functions []string `json:"functions"` // of the host that are still there: those that the session was made with
-	Kept      []string `json:"kept"`      // what else is, in words
+	Dropped   []string `json:"dropped"`   // names removed from the namespace
+	Modules   []string `json:"modules"`   // unloaded modules that came from the session's own files
+	Functions []string `json:"functions"` // remaining host functions: those from the start of the session
+	Kept      []string `json:"kept"`      // other state that survived, in words
 }
 
 // Chunk is a piece of output.
@@ -98,11 +102,11 @@ type Chunk struct {
 	Text   string `json:"text"`
 }
 
-// Display is something to look at: a figure, or a data frame as a table.
+// Display is a figure, or a data frame as a table.
 type Display struct {
 	MediaType string `json:"media_type"`
 	Base64    string `json:"base64,omitempty"`
-	Path      string `json:"path,omitempty"` // of the file in the sandbox that it is in; an artifact, if the policy says so
+	Path      string `json:"path,omitempty"` // path of the file in the sandbox; an artifact if the policy lists it
 	Table     *Table `json:"table,omitempty"`
 }
 
@@ -110,10 +114,10 @@ type Display struct {
 type Table struct {
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
-	Total   int        `json:"total"` // rows of the whole
+	Total   int        `json:"total"` // rows of the whole frame
 }
 
-// HostCall is a call of a host function that waits for its client's answer.
+// HostCall is a pending call of a host function. The client answers it.
 type HostCall struct {
 	Call   int64           `json:"call"`
 	Name   string          `json:"name"`
@@ -121,13 +125,13 @@ type HostCall struct {
 	Kwargs json.RawMessage `json:"kwargs"`
 }
 
-// The bounds of a session's times.
+// The limits of a session's times.
 const (
 	DefaultIdle = 10 * time.Minute
 	MaxIdle     = 24 * time.Hour
 )
 
-// Validate returns s with its defaults filled in, or a *FieldError.
+// Validate returns s with defaults filled in, or a *FieldError.
 func (s SessionSpec) Validate() (SessionSpec, error) {
 	if err := (Spec{Name: s.Name, Labels: s.Labels, Pool: s.Pool, Program: Program{Python: &Python{Code: "0"}}}).Validate(); err != nil {
 		return s, err
@@ -153,7 +157,7 @@ func (s SessionSpec) Validate() (SessionSpec, error) {
 	return s, CheckNames("functions", s.Functions)
 }
 
-// CheckNames refuses what is no python name, naming the field.
+// CheckNames returns an error for field unless all names are Python names.
 func CheckNames(field string, names []string) error {
 	if len(names) > 100 {
 		return Invalid(field, "has %d names; at most 100", len(names))
@@ -166,8 +170,8 @@ func CheckNames(field string, names []string) error {
 	return nil
 }
 
-// PythonName reports whether s can name a variable: whether it is a Python identifier of at most 200 bytes. Python brings
-// identifiers to the Unicode form NFKC, which is done where the variable is set.
+// PythonName reports whether s is a Python identifier of at most 200 bytes. Python normalizes
+// identifiers to NFKC; the code that sets the variable does so.
 func PythonName(s string) bool {
 	if s == "" || len(s) > 200 || !utf8.ValidString(s) {
 		return false
@@ -180,7 +184,7 @@ func PythonName(s string) bool {
 	return true
 }
 
-// The characters of Python identifiers: those that may begin one, and those that may follow besides.
+// The character classes of Python identifiers: start characters and additional later ones.
 var (
 	nameStart = []*unicode.RangeTable{unicode.Letter, unicode.Nl, unicode.Other_ID_Start}
 	nameRest  = []*unicode.RangeTable{unicode.Nd, unicode.Mn, unicode.Mc, unicode.Pc, unicode.Other_ID_Continue}

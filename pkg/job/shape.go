@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// shape is what the JSON of a Go type looks like, as far as Decode judges it.
+// shape describes the JSON of a Go type for Decode.
 type shape struct {
 	kind   kind
 	want   string                     // "a string", for messages
@@ -15,18 +15,18 @@ type shape struct {
 	fields map[string]field           // of an object
 	names  []string                   // of fields, in the order of the type
 	parse  func(literal []byte) error // of a literal with a syntax of its own
-	digits int                        // of anything: how many a whole number in it may have
+	digits int                        // of anything: limit of digits of an integer
 }
 
 type field struct {
 	*shape
-	bit uint64 // its place in the set of fields already seen
+	bit uint64 // position in the set of seen fields
 }
 
 type kind uint8
 
 const (
-	anything kind = iota // passed on as it is
+	anything kind = iota // passed on unchanged
 	object               // a fixed set of fields
 	table                // any keys, values of one shape
 	list
@@ -34,13 +34,13 @@ const (
 	truth
 	whole
 	number
-	literal // judged by parse
+	literal // checked by parse
 )
 
 var shapes sync.Map // reflect.Type → *shape
 
-// shapeOf returns the shape of t. Types that contain themselves, or more than
-// 64 fields, do not occur in the contract.
+// shapeOf returns the shape of t. The contract has no recursive types and no types with more than
+// 64 fields.
 func shapeOf(t reflect.Type) *shape {
 	if s, ok := shapes.Load(t); ok {
 		return s.(*shape)
@@ -112,7 +112,7 @@ func objectShape(t reflect.Type) *shape {
 	return s
 }
 
-// withDigits returns s with another limit for the digits of whole numbers.
+// withDigits returns s with a different limit for the digits of integers.
 func (s *shape) withDigits(n int) *shape {
 	c := *s
 	if c.digits = n; c.elem != nil {
@@ -121,16 +121,16 @@ func (s *shape) withDigits(n int) *shape {
 	return &c
 }
 
-// nearest returns the field of s that name was probably meant to be, or "".
+// nearest returns the field of s that is most similar to name, or "".
 func (s *shape) nearest(name string) string { return Nearest(name, s.names) }
 
-// FieldNames returns the names of the fields that v, a struct, has in JSON, in their order.
+// FieldNames returns the JSON names of the fields of the struct v, in order.
 func FieldNames(v any) []string { return shapeOf(reflect.TypeOf(v)).names }
 
-// Nearest returns the one of names that name was probably meant to be, or "".
+// Nearest returns the element of names that is most similar to name, or "".
 func Nearest(name string, names []string) string {
 	if len(name) > 40 {
-		return "" // no slip of the finger, and the search would take its time
+		return "" // too long for a typing error, and the search would be slow
 	}
 	best, least := "", 1+len(name)/3
 	for _, n := range names {

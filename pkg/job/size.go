@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Size is a number of bytes. In JSON it is a Kubernetes quantity ("256Mi",
-// "1.5G", "4096") or a plain whole number.
+// Size is a number of bytes. In JSON it is a Kubernetes quantity ("256Mi", "1.5G", "4096") or a
+// plain integer.
 type Size int64
 
 // Common sizes.
@@ -31,8 +31,7 @@ var sizeUnits = []struct {
 	{"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18}, {"", 1},
 }
 
-// ParseSize reads a Kubernetes quantity of whole, non-negative bytes.
-// The error wraps ErrInvalid.
+// ParseSize reads a Kubernetes quantity of whole, non-negative bytes. The error wraps ErrInvalid.
 func ParseSize(s string) (Size, error) {
 	bad := fmt.Errorf("%w: size %q is not a quantity such as 256Mi, 1.5G or 4096", ErrInvalid, Clip(s, 40))
 	for _, u := range sizeUnits {
@@ -94,7 +93,7 @@ func (s *Size) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Duration is a time.Duration that is a Go duration string ("1.5s") in JSON.
+// Duration is a time.Duration. In JSON it is a Go duration string ("1.5s").
 type Duration time.Duration
 
 // D returns d as a time.Duration.
@@ -105,8 +104,8 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalJSON writes a Go duration string.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// UnmarshalJSON reads a Go duration string. Bare numbers are refused, because
-// nobody can tell their unit; null changes nothing.
+// UnmarshalJSON reads a Go duration string. It rejects bare numbers, because their unit is unclear.
+// Null changes nothing.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -123,11 +122,11 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// written is what durations look like, however long they are.
+// written matches the syntax of durations of any length.
 var written = regexp.MustCompile(`^[-+]?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
-// ParseDuration reads a Go duration string. The error wraps ErrInvalid, and tells one that
-// is out of range from what is no duration.
+// ParseDuration reads a Go duration string. The error wraps ErrInvalid and distinguishes values out
+// of range from bad syntax.
 func ParseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	switch {

@@ -2,34 +2,33 @@ package job
 
 import "slices"
 
-// State is where a job is in its lifecycle. How its program ended is its
-// Outcome.
+// State is a job's state in its lifecycle. Outcome is how its program ended.
 type State string
 
 // The states. Finished and Canceled are terminal.
 const (
-	Queued     State = "queued"     // accepted, waiting for the scheduler
-	Dispatched State = "dispatched" // handed to the queue, waiting for a worker
+	Queued     State = "queued"     // accepted; waits for the scheduler
+	Dispatched State = "dispatched" // sent to the queue; waits for a worker
 	Running    State = "running"    // claimed by a worker under a lease
 	Finished   State = "finished"   // recorded, with an outcome
-	Canceled   State = "canceled"   // recorded, never to run (again)
+	Canceled   State = "canceled"   // recorded; does not run (again)
 )
 
 // Move is one allowed change of state.
 type Move struct {
 	From, To State
-	Why      string // the event that causes it
+	Why      string // the cause
 }
 
-// InitialStates are the states that a job may begin in, which is a Move from nothing.
+// InitialStates lists the first states of a job, as moves from the empty state.
 var InitialStates = []Move{
 	{"", Queued, "accepted"},
 	{"", Dispatched, "accepted by itself, with nothing ahead of it"},
 	{"", Running, "accepted by itself, with nothing ahead of it, and assigned: a worker with room got a lease"},
 }
 
-// Moves is the lifecycle: every change of state that exists. The schema's
-// guards, docs/states.md and the state-machine tests are all derived from it.
+// Moves is the lifecycle: every allowed change of state. The schema's guards, docs/states.md and
+// the state-machine tests derive from it.
 var Moves = []Move{
 	{Queued, Dispatched, "scheduled: picked, generation + 1"},
 	{Queued, Running, "assigned: a lone job, past those of one other tenant: a worker with room got a lease"},

@@ -7,52 +7,54 @@ import (
 	"strings"
 )
 
-// Stdio is one run of the program with an input and an expected output. Either is text, or base64 for other bytes, or a blob.
+// Stdio is one run of the program with an input and an expected output. Each is text, base64 for
+// other bytes, or a blob.
 type Stdio struct {
 	Name   string   `json:"name,omitempty"`
 	Stdin  string   `json:"stdin"`
 	Stdout string   `json:"stdout"`
 	Weight *float64 `json:"weight,omitempty"`
 	Wall   Duration `json:"wall,omitempty"`
-	Memory Size     `json:"memory,omitempty"` // of this run, never above the job's
+	Memory Size     `json:"memory,omitempty"` // of this run, at most the job's
 
 	StdinBase64  string `json:"stdin_base64,omitempty"`
-	StdinBlob    string `json:"stdin_blob,omitempty"` // "sha256:…" of a blob uploaded before
+	StdinBlob    string `json:"stdin_blob,omitempty"` // "sha256:…" of a previously uploaded blob
 	StdoutBase64 string `json:"stdout_base64,omitempty"`
 	StdoutBlob   string `json:"stdout_blob,omitempty"`
 
-	Argv    []string `json:"argv,omitempty"`    // instead of the solution as a script; files bring what it needs
+	Argv    []string `json:"argv,omitempty"`    // runs instead of the solution as a script; files provide its inputs
 	Compare Compare  `json:"compare,omitempty"` // default whitespace
 
-	// What floats may differ by: Tolerance absolutely or, above 1, relative to the expected number; or, in its place, either
-	// of the other two, of which one has to hold. Without any: DefaultTolerance.
+	// Float tolerances. Tolerance is absolute or, above 1, relative to the expected number.
+	// AbsoluteTolerance and RelativeTolerance replace it; one of them must hold. Default:
+	// DefaultTolerance.
 	Tolerance         float64 `json:"tolerance,omitempty"`
 	AbsoluteTolerance float64 `json:"absolute_tolerance,omitempty"`
 	RelativeTolerance float64 `json:"relative_tolerance,omitempty"`
 	IgnoreCase        bool    `json:"ignore_case,omitempty"` // of ASCII letters
 }
 
-// Compare says when two outputs are the same. Blanks are those of ASCII.
+// Compare is a rule for equal outputs. Blanks are ASCII blanks.
 type Compare string
 
 // The ways to compare outputs.
 const (
 	CompareExact      Compare = "exact"      // byte by byte
-	CompareWhitespace Compare = "whitespace" // blanks at the ends of lines and empty lines at the end do not count
-	CompareTokens     Compare = "tokens"     // the words between blanks are the same
-	CompareFloats     Compare = "floats"     // as tokens, and numbers may differ by the tolerance
-	CompareUnordered  Compare = "unordered"  // the lines are the same, in any order; blanks at their ends and empty lines do not count
+	CompareWhitespace Compare = "whitespace" // ignores blanks at line ends and empty lines at the end
+	CompareTokens     Compare = "tokens"     // compares the words between blanks
+	CompareFloats     Compare = "floats"     // as tokens, with the tolerance for numbers
+	CompareUnordered  Compare = "unordered"  // compares the lines in any order; ignores blanks at line ends and empty lines
 )
 
 var compares = []Compare{CompareExact, CompareWhitespace, CompareTokens, CompareFloats, CompareUnordered}
 
-// DefaultTolerance is what floats may differ by where a test does not say.
+// DefaultTolerance is the tolerance of floats in tests without one.
 const DefaultTolerance = 1e-6
 
-// Input is what the program reads, as a file.
+// Input returns the program's input as a file.
 func (s *Stdio) Input() File { return oneOf(s.Stdin, s.StdinBase64, s.StdinBlob) }
 
-// Expected is what the program is expected to write, as a file.
+// Expected returns the expected output as a file.
 func (s *Stdio) Expected() File { return oneOf(s.Stdout, s.StdoutBase64, s.StdoutBlob) }
 
 func oneOf(text, encoded, blob string) File {
@@ -65,7 +67,7 @@ func oneOf(text, encoded, blob string) File {
 	return File{Text: &text}
 }
 
-// Inline returns the bytes of a file that is no blob; nil where its base64 is not valid.
+// Inline returns the bytes of a file that is no blob, or nil if its base64 is invalid.
 func (f File) Inline() []byte {
 	if f.Text != nil {
 		return []byte(*f.Text)
@@ -77,7 +79,7 @@ func (f File) Inline() []byte {
 	return data
 }
 
-// Blobs are those that the cases name, by the field that does.
+// Blobs returns the blobs of the cases by field.
 func (t *Tests) Blobs() map[string]string {
 	out := map[string]string{}
 	for i := range t.Stdio {
@@ -120,7 +122,7 @@ func (s *Stdio) problem() (field, problem string) {
 	return "weight", badWeight(s.Weight)
 }
 
-// badData judges one of the two streams of a case.
+// badData checks one of the two streams of a case.
 func badData(name, text, encoded, blob string) (field, problem string) {
 	n := 0
 	for _, s := range []string{text, encoded, blob} {
@@ -143,7 +145,7 @@ func badData(name, text, encoded, blob string) (field, problem string) {
 	return "", ""
 }
 
-// badCompare judges how a case is compared.
+// badCompare checks the comparison fields of a case.
 func (s *Stdio) badCompare() (field, problem string) {
 	if s.Compare != "" && !slices.Contains(compares, s.Compare) {
 		return "compare", "must be exact, whitespace, tokens, floats or unordered"

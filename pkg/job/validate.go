@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeSpec reads one job as a client wrote it, fills in the defaults and
-// validates it. Its errors are *FieldError, and name the first field that is
-// wrong. The policy is only judged to be an object or a name: package policy
-// does the rest.
+// DecodeSpec reads a client's job, fills in the defaults and validates it. Its errors are
+// *FieldError for the first wrong field. It only checks that the policy is an object or a name;
+// package policy does the rest.
 func DecodeSpec(raw []byte) (Spec, error) {
 	if len(raw) > int(MaxSpec) {
 		return Spec{}, Invalid("", "is %d bytes; a job has at most %d, upload larger inputs as blobs", len(raw), MaxSpec)
@@ -35,8 +34,8 @@ func (s *Spec) setDefaults() {
 	}
 }
 
-// Validate judges a Spec, however it was made; an empty image and zero
-// attempts stand for their defaults. Its errors are *FieldError.
+// Validate checks a Spec from any source. An empty image and zero attempts stand for their
+// defaults. Its errors are *FieldError.
 func (s Spec) Validate() error {
 	if p := badName(s.Name, MaxName); p != "" && s.Name != "" {
 		return Invalid("name", "%s", p)
@@ -133,8 +132,8 @@ func validateFiles(files map[string]File) error {
 	})
 }
 
-// each checks every entry of a table. Of several that are wrong it names the
-// one whose key sorts first, so that the same input has the same error.
+// each checks every entry of a table. It reports the wrong entry with the lowest key, so that the
+// same input gives the same error.
 func each[V any](at string, m map[string]V, problem func(k string, v V) string) error {
 	var worst, what string
 	for k, v := range m {
@@ -148,9 +147,9 @@ func each[V any](at string, m map[string]V, problem func(k string, v V) string) 
 	return &FieldError{Field: join(at, key(worst)), Problem: what}
 }
 
-// The functions below say what is wrong with a value, "" if nothing is.
+// The functions below return the problem of a value, or "".
 
-// badText judges text that reaches the program as a C string or as source.
+// badText checks text that reaches the program as a C string or as source.
 func badText(s string, limit int) string {
 	switch {
 	case len(s) > limit:
@@ -163,7 +162,7 @@ func badText(s string, limit int) string {
 	return ""
 }
 
-// badName judges text that people will see in lists and terminals.
+// badName checks text that people see in lists and terminals.
 func badName(s string, limit int) string {
 	if s == "" {
 		return "must not be empty"
@@ -193,7 +192,7 @@ func badImage(s string) string {
 	return ""
 }
 
-// badPath judges a path inside the sandbox.
+// badPath checks a path inside the sandbox.
 func badPath(p string) string {
 	if bad := badName(p, MaxPath); bad != "" {
 		return bad

@@ -33,8 +33,8 @@ func (c *Code) validate(at string) error {
 	return c.Compile.validate(at + ".compile")
 }
 
-// validateLanguage judges what of tests is there for languages of the catalogue. Which those are, and that only python
-// has other tests than stdio, is for whoever knows it to say.
+// validateLanguage checks the parts of tests for languages of the catalogue. The caller checks that
+// the language exists, and that other languages than python use stdio cases only.
 func (t *Tests) validateLanguage(at string) error {
 	if p := badName(t.Language, MaxName); p != "" && t.Language != "" {
 		return Invalid(at+".language", "%s", p)
@@ -57,7 +57,7 @@ func (t *Tests) validateLanguage(at string) error {
 	return t.Compile.validate(at + ".compile")
 }
 
-// validateSources judges the sources of a program, by their paths beneath the directory that it begins in.
+// validateSources checks the sources of a program by their paths beneath the working directory.
 func validateSources(at string, files map[string]string) error {
 	if len(files) > MaxFiles {
 		return Invalid(at, "has %d files; at most %d", len(files), MaxFiles)
@@ -75,7 +75,8 @@ func validateSources(at string, files map[string]string) error {
 	})
 }
 
-// badSourcePath judges a relative path. One that begins with a dot or a dash would be ours, or an option of a compiler.
+// badSourcePath checks a relative path. A leading dot is reserved for us; a leading dash is an
+// option of a compiler.
 func badSourcePath(p string) string {
 	switch {
 	case p == "":
@@ -102,7 +103,7 @@ func validateArgs(at string, args []string) error {
 	return nil
 }
 
-// validate judges how to compile, which need not be said.
+// validate checks compile settings, which are optional.
 func (c *Compile) validate(at string) error {
 	if c == nil {
 		return nil

@@ -141,12 +141,12 @@ func (t *Tests) validate() error {
 	return t.validateJudging(at)
 }
 
-// onlyArgv reports whether every case runs a program of its own, and none the solution.
+// onlyArgv reports whether every case runs a program of its own and none the solution.
 func (t *Tests) onlyArgv() bool {
 	return len(t.Cases) == 0 && t.Check == "" && len(t.Stdio) > 0 && !slices.ContainsFunc(t.Stdio, func(s Stdio) bool { return len(s.Argv) == 0 })
 }
 
-// validateFunctions judges what is under test.
+// validateFunctions checks the functions under test.
 func (t *Tests) validateFunctions(at string) error {
 	switch {
 	case t.Function == "" && len(t.Cases) > 0:
@@ -222,8 +222,7 @@ func badCode(s string) string {
 	return badText(s, int(MaxCode))
 }
 
-// badFunction judges the name of a function, or of a method: Solution.twoSum, and
-// Solution().twoSum.
+// badFunction checks the name of a function or a method: Solution.twoSum and Solution().twoSum.
 func badFunction(s string) string {
 	if strings.HasSuffix(s, "()") {
 		return "must name what is called, not call it: leave the last () out"
@@ -276,7 +275,7 @@ func (f File) problem() string {
 	return ""
 }
 
-// checkBase64 decodes s to nowhere. Short input, most of it, needs no stream.
+// checkBase64 validates s and discards the bytes. Short input, the usual case, needs no stream.
 func checkBase64(s string) (err error) {
 	var buf [768]byte
 	if base64.StdEncoding.DecodedLen(len(s)) <= len(buf) {
@@ -287,7 +286,7 @@ func checkBase64(s string) (err error) {
 	return err
 }
 
-// badDigest judges the digest that names a blob.
+// badDigest checks the digest of a blob.
 func badDigest(s string) string {
 	hex, ok := strings.CutPrefix(s, "sha256:")
 	if !ok || len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {

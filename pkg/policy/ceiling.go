@@ -10,11 +10,11 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// Ceiling is the most that a tenant may ask for. A zero field sets no limit.
+// Ceiling is the most that a tenant may request. A zero field sets no limit.
 type Ceiling struct {
-	Above        Above        `json:"above,omitempty"`     // what becomes of a policy above it
+	Above        Above        `json:"above,omitempty"`     // how to treat a policy above the ceiling
 	Isolation    Isolation    `json:"isolation,omitempty"` // the floor: the weakest allowed
-	Enforce      Enforce      `json:"enforce,omitempty"`   // strict: report is not allowed
+	Enforce      Enforce      `json:"enforce,omitempty"`   // strict: forbids report
 	Wall         job.Duration `json:"wall,omitempty"`
 	CPU          float64      `json:"cpu,omitempty"`
 	CPUTime      job.Duration `json:"cpu_time,omitempty"`
@@ -25,48 +25,47 @@ type Ceiling struct {
 	OpenFiles    int          `json:"open_files,omitempty"`
 	Stdout       job.Size     `json:"stdout,omitempty"`
 	Stderr       job.Size     `json:"stderr,omitempty"`
-	Network      NetworkMode  `json:"network,omitempty"`       // the most open allowed
-	NetworkAllow []string     `json:"network_allow,omitempty"` // what allow-lists must stay within; rules out open
-	// NetworkPrivate are addresses that are not public and that jobs may reach
-	// where their own policies allow it, as CIDR:port. What NetworkAllow names by
-	// address is open, too.
+	Network      NetworkMode  `json:"network,omitempty"`       // the most open mode allowed
+	NetworkAllow []string     `json:"network_allow,omitempty"` // hosts that allow-lists may use; excludes open
+	// NetworkPrivate lists private addresses that jobs may reach if their own policies allow it, as
+	// CIDR:port. Addresses in NetworkAllow are open, too.
 	NetworkPrivate []string `json:"network_private,omitempty"`
 	NetworkBytes   job.Size `json:"network_bytes,omitempty"`
 	MaxCalls       int      `json:"max_calls,omitempty"`
 	ArtifactBytes  job.Size `json:"artifact_bytes,omitempty"`
 	ArtifactFiles  int      `json:"artifact_files,omitempty"`
 
-	// Registries are those that images may come from, of the ones that a worker's
-	// operator lists: host[:port], with the beginning of a path or without. What
-	// workers have and never pull is always allowed, so assay.local alone allows
-	// nothing else.
+	// Registries restricts the registries that images may come from, among those that the worker's
+	// operator lists: host[:port], optionally with a path prefix. Images that workers hold and never
+	// pull are always allowed. So assay.local alone allows nothing else.
 	Registries []string `json:"registries,omitempty"`
 
-	// What the tenant has at once, whatever its policies say.
-	Sessions int   `json:"sessions,omitempty"` // that live
-	Queued   int64 `json:"queued,omitempty"`   // jobs that are not over
-	Batches  int64 `json:"batches,omitempty"`  // that are not over, those that are still sent included
-	Classes  int   `json:"classes,omitempty"`  // different needs of a worker that its jobs wait with
+	// Limits of the tenant's total, independent of its policies.
+	Sessions int   `json:"sessions,omitempty"` // live sessions
+	Queued   int64 `json:"queued,omitempty"`   // jobs that have not ended
+	Batches  int64 `json:"batches,omitempty"`  // batches that have not ended, including uploads in progress
+	Classes  int   `json:"classes,omitempty"`  // distinct needs among its waiting jobs
 
-	// What the tenant sends, at each dispatcher. A second's worth may come at once.
+	// Limits of the tenant's requests, at each dispatcher. A burst of one second is allowed.
 	Requests float64  `json:"requests_per_second,omitempty"`
-	Bytes    job.Size `json:"bytes_per_second,omitempty"` // of bodies, in the mean: a larger one is paid off before the next
+	Bytes    job.Size `json:"bytes_per_second,omitempty"` // of bodies, on average: a large body delays the next one
 }
 
-// DefaultArtifactFiles is the ceiling of artifacts.max_files where an operator sets none: each file is an object of the store.
+// DefaultArtifactFiles is the default ceiling of artifacts.max_files. Each file is an object of the
+// store.
 const DefaultArtifactFiles = 10_000
 
-// Above says what becomes of a policy that asks for more than its ceiling.
+// Above is how to treat a policy above its ceiling.
 type Above string
 
 // The choices.
 const (
-	Refuse Above = "refuse" // naming every field; the default
-	Lower  Above = "clamp"  // to what is allowed; the enforcement report says what was asked for
+	Refuse Above = "refuse" // reject it and name every field; the default
+	Lower  Above = "clamp"  // lower it to the ceiling; the enforcement report has the request
 )
 
-// ParseCeiling reads a ceiling; none and null set no limit. Errors are
-// *job.FieldError with paths such as ceiling.memory.
+// ParseCeiling reads a ceiling. Empty input and null set no limit. Errors are *job.FieldError with
+// paths such as ceiling.memory.
 func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
 	var c Ceiling
 	if len(raw) == 0 || string(raw) == "null" {
@@ -102,15 +101,14 @@ func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
 			return Ceiling{}, job.Invalid(fmt.Sprintf("ceiling.registries[%d]", i), "%.200q: %s", entry, bad)
 		}
 	}
-	// A ceiling below what any policy needs would refuse everything.
+	// A ceiling below the minimum of every policy would reject all jobs.
 	if err := c.Clamp(Default()).validateAt("ceiling"); err != nil {
 		return Ceiling{}, err
 	}
 	return c, nil
 }
 
-// Check returns nil if c allows p, or a *Refusal that names every field of p
-// that is too much.
+// Check returns nil if c allows p. Otherwise it returns a *Refusal that names every field above c.
 func (c Ceiling) Check(p Policy) error {
 	var over []*job.FieldError
 	for _, b := range bounds {
@@ -124,8 +122,8 @@ func (c Ceiling) Check(p Policy) error {
 	return nil
 }
 
-// Apply returns what a policy means under c: p itself, p lowered if that is what
-// c says about policies above it, or a *Refusal as Check does.
+// Apply returns p, or p lowered to c if c.Above is Lower. Otherwise it returns a *Refusal as Check
+// does.
 func (c Ceiling) Apply(p Policy) (Policy, error) {
 	p.Asked, p.Network.Private, p.RestrictHelpers = nil, nil, false
 	if len(p.Callbacks.Allow) > 0 && p.Callbacks.MaxCalls == 0 {
@@ -148,8 +146,7 @@ func (c Ceiling) Apply(p Policy) (Policy, error) {
 	return low, nil
 }
 
-// private returns the addresses that are not public and that p may reach, by the
-// word of whoever made the ceiling and of nobody else.
+// private returns the private addresses that p may reach. Only the ceiling can open them.
 func (c *Ceiling) private(p *Policy) []string {
 	if p.Network.Mode == NetworkNone {
 		return nil
@@ -157,7 +154,7 @@ func (c *Ceiling) private(p *Policy) []string {
 	return slices.Concat(c.NetworkPrivate, netrule.Private(c.NetworkAllow))
 }
 
-// asked renders what p asks of a capability.
+// asked renders p's request for a capability.
 func (p *Policy) asked(name string) string {
 	for i := range capabilities {
 		if c := &capabilities[i]; c.name == name && (c.when == nil || c.when(p)) {
@@ -167,7 +164,7 @@ func (p *Policy) asked(name string) string {
 	return ""
 }
 
-// Clamp returns p, lowered (or for isolation, raised) to what c allows.
+// Clamp returns p lowered (isolation: raised) to the limits of c.
 func (c Ceiling) Clamp(p Policy) Policy {
 	for _, b := range bounds {
 		if b.exceeded(&c, &p) != "" {
@@ -175,7 +172,7 @@ func (c Ceiling) Clamp(p Policy) Policy {
 		}
 	}
 	if p.Network.Mode == NetworkAllow && len(p.Network.Allow) == 0 {
-		p.Network.Mode = NetworkNone // it was open: there is no list to allow
+		p.Network.Mode = NetworkNone // it was open, so there is no list to allow
 	}
 	if p.Network.Mode != NetworkAllow {
 		p.Network.Allow = nil
@@ -183,10 +180,10 @@ func (c Ceiling) Clamp(p Policy) Policy {
 	return p
 }
 
-// bound ties a field of a policy to its ceiling.
+// bound connects a field of a policy with its ceiling.
 type bound struct {
 	field    string
-	exceeded func(*Ceiling, *Policy) string // what is wrong, "" if nothing is
+	exceeded func(*Ceiling, *Policy) string // the problem, or ""
 	lower    func(*Ceiling, *Policy)
 }
 
@@ -240,7 +237,7 @@ func beyondList(c *Ceiling, p *Policy) string {
 
 func keepWithinList(c *Ceiling, p *Policy) { p.Network.Allow, _ = c.split(p) }
 
-// split parts the allow-list of p into what is within the ceiling and what is not.
+// split divides the allow-list of p into entries within the ceiling and entries beyond it.
 func (c *Ceiling) split(p *Policy) (within, over []string) {
 	if len(c.NetworkAllow) == 0 {
 		return p.Network.Allow, nil
@@ -269,7 +266,7 @@ func most[T cmp.Ordered](field string, of func(*Ceiling, *Policy) (limit, value 
 	}
 }
 
-// ladder bounds a choice from above; steps go from the least to the most.
+// ladder limits a choice from above. The steps go from least to most.
 func ladder[T ~string](field string, steps []T, of func(*Ceiling, *Policy) (limit, value *T)) bound {
 	return bound{field,
 		func(c *Ceiling, p *Policy) string {
@@ -282,7 +279,7 @@ func ladder[T ~string](field string, steps []T, of func(*Ceiling, *Policy) (limi
 	}
 }
 
-// floor bounds a choice from below.
+// floor limits a choice from below.
 func floor[T ~string](field string, steps []T, of func(*Ceiling, *Policy) (limit, value *T)) bound {
 	return bound{field,
 		func(c *Ceiling, p *Policy) string {

@@ -2,8 +2,8 @@ package policy
 
 import "github.com/assay-run/assay/pkg/job"
 
-// CheckTests refuses a checker or interactor that asks for more than the ceiling allows. Its limits are not those of the
-// job's policy, and nothing lowers them.
+// CheckTests returns an error if a checker or interactor exceeds the ceiling. Its limits are
+// separate from the job's policy, and a ceiling never lowers them.
 func (c Ceiling) CheckTests(t *job.Tests) error {
 	if t == nil {
 		return nil

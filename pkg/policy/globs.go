@@ -9,12 +9,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Bounds of artifacts.paths. A worker matches the globs with each file of a job.
+// Limits of artifacts.paths. A worker matches the globs with each file of a job.
 const (
-	maxGlobs     = 32 // patterns with wildcards; other paths are files
-	maxGlobParts = 16 // of such a pattern
-	maxGlobStars = 2  // ** in it, of which consecutive ones count once
-	maxPathParts = 64 // of a path without wildcards
+	maxGlobs     = 32 // patterns with wildcards; other paths name single files
+	maxGlobParts = 16 // components of such a pattern
+	maxGlobStars = 2  // number of ** in it; adjacent ones count as one
+	maxPathParts = 64 // components of a path without wildcards
 )
 
 func badGlob(p string) string {
@@ -46,7 +46,7 @@ func badGlob(p string) string {
 
 func isGlob(p string) bool { return strings.ContainsAny(p, `*?[\`) }
 
-// validateGlobs judges how many patterns there are.
+// validateGlobs checks the number of patterns.
 func (p *Policy) validateGlobs() error {
 	n := 0
 	for i, g := range p.Artifacts.Paths {

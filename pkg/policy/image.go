@@ -7,13 +7,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// localImages begins the names of images that workers have and never pull; a bare
-// name means one of them.
+// localImages is the prefix of images that workers hold and never pull. A bare name means such an
+// image.
 const localImages = "assay.local"
 
-// ImageName returns the whole name that a job's image means, as workers read it:
-// python is assay.local/python, library/python is docker.io/library/python. A tag
-// or a digest stays at its end.
+// ImageName returns the full name of a job's image: python becomes assay.local/python,
+// library/python becomes docker.io/library/python. It keeps a tag or digest.
 func ImageName(image string) string {
 	host, path, ok := strings.Cut(image, "/")
 	switch {
@@ -30,18 +29,18 @@ func ImageName(image string) string {
 	return host + "/" + path
 }
 
-// ShortName is the shortest name by which a job may name an image that workers list under a whole one.
+// ShortName returns the shortest name by which a job can select an image, given its full name.
 func ShortName(name string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(name, localImages+"/"), ":latest")
 }
 
-// isHost tells the name of a registry from the beginning of a path on Docker's.
+// isHost distinguishes the name of a registry from the first component of a path on Docker Hub.
 func isHost(s string) bool {
 	return strings.ContainsAny(s, ".:") || s == "localhost" || s != strings.ToLower(s)
 }
 
-// CheckImage returns nil if c allows jobs with image, or a *Refusal. The images that
-// workers have are always allowed.
+// CheckImage returns nil if c allows jobs with image, or a *Refusal. Local images are always
+// allowed.
 func (c Ceiling) CheckImage(image string) error {
 	if len(c.Registries) == 0 {
 		return nil
@@ -56,7 +55,7 @@ func (c Ceiling) CheckImage(image string) error {
 	return &Refusal{[]*job.FieldError{{Field: "image", Problem: name + " is not within the ceiling of registries: " + names(c.Registries)}}}
 }
 
-// badRegistry says what is wrong with an entry of Ceiling.Registries, "" if nothing is.
+// badRegistry returns the problem of an entry of Ceiling.Registries, or "".
 func badRegistry(entry string) string {
 	host, path, _ := strings.Cut(entry, "/")
 	plain := func(c rune) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Planner plans policies for one host, and remembers the latest, because the
-// jobs of a batch tend to share a few. It is safe for concurrent use.
+// Planner plans policies for one host. It caches recent plans, because the jobs of a batch tend to
+// share a few policies. It is safe for concurrent use.
 type Planner struct {
 	host Host
 
@@ -31,7 +31,7 @@ func (pl *Planner) Plan(raw json.RawMessage, u Use) (*Plan, error) {
 	})
 }
 
-// of returns the memory of the plans for a kind of program.
+// of returns the cache of plans for a kind of program.
 func (pl *Planner) of(u Use) *memo[*Plan] {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -44,12 +44,12 @@ func (pl *Planner) of(u Use) *memo[*Plan] {
 }
 
 const (
-	memoEntries = 1024        // of each generation
-	memoKey     = 8 * job.KiB // longest key: what is longer is not shared by many
+	memoEntries = 1024        // in each generation
+	memoKey     = 8 * job.KiB // longest key; longer policies are rarely shared
 )
 
-// memo remembers the answers to recent questions: at least the latest
-// memoEntries, at most twice as many. Errors are not remembered.
+// memo is a cache of at least the latest memoEntries values and at most twice as many. It does not
+// cache errors.
 type memo[V any] struct {
 	mu       sync.Mutex
 	now, old map[string]V

@@ -12,10 +12,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// DefaultIsolation is the isolation of a policy that names none.
+// DefaultIsolation is the isolation of a policy without one.
 const DefaultIsolation = Cell
 
-// Default returns the documented defaults, in memory of their own.
+// Default returns the documented defaults as a new value without shared memory.
 func Default() Policy {
 	return Policy{
 		Isolation:    DefaultIsolation,
@@ -43,13 +43,12 @@ func Default() Policy {
 	}
 }
 
-// Parse overlays a client's policy on the defaults and validates the outcome;
-// no policy and null are the defaults. Errors are *job.FieldError with paths
-// such as policy.memory. The name of a stored policy must have been replaced
-// by the policy before (see Name).
+// Parse applies a client's policy to the defaults and validates the result. Empty input and null
+// return the defaults. Errors are *job.FieldError with paths such as policy.memory. The caller must
+// first replace the name of a stored policy with its content (see Name).
 func Parse(raw json.RawMessage) (Policy, error) { return ParseOver(Default(), raw) }
 
-// ParseOver is Parse with other defaults. It leaves base alone.
+// ParseOver is Parse with other defaults. It does not change base.
 func ParseOver(base Policy, raw json.RawMessage) (Policy, error) {
 	p := base.clone()
 	if len(raw) > 0 && string(raw) != "null" {
@@ -61,8 +60,7 @@ func ParseOver(base Policy, raw json.RawMessage) (Policy, error) {
 	return p, p.Validate()
 }
 
-// Name returns the name of the stored policy that raw stands for, if it is a
-// name rather than a policy.
+// Name returns the name of the stored policy if raw is a name rather than a policy.
 func Name(raw json.RawMessage) (name string, ok bool) {
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &name) != nil {
 		return "", false
@@ -70,8 +68,8 @@ func Name(raw json.RawMessage) (name string, ok bool) {
 	return name, true
 }
 
-// Version splits the name of a stored policy such as strict, which means its
-// newest version (0), or strict@2. The error is a *job.FieldError.
+// Version splits the name of a stored policy. The name strict means its newest version (0),
+// strict@2 means version 2. The error is a *job.FieldError.
 func Version(s string) (name string, version int, err error) {
 	name, number, ok := strings.Cut(s, "@")
 	if !ok {
@@ -84,16 +82,15 @@ func Version(s string) (name string, version int, err error) {
 	return name, version, nil
 }
 
-// MarshalJSON writes the whole policy, so that Parse reads it back unchanged
-// whatever the defaults are by then.
+// MarshalJSON writes the whole policy. Parse then reads it back unchanged even if the defaults have
+// changed.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	type plain Policy // without this method
 	p.fill(Policy{})
 	return json.Marshal(plain(p))
 }
 
-// fill puts the values of from, or else empty ones, where p has nil: the JSON
-// null, which stands for the default.
+// fill replaces nil lists and maps of p (null in JSON) with those of from, or with empty ones.
 func (p *Policy) fill(from Policy) {
 	for _, l := range []struct{ to, from *[]string }{
 		{&p.Read, &from.Read},
@@ -108,7 +105,7 @@ func (p *Policy) fill(from Policy) {
 			*l.to = append([]string{}, *l.from...)
 		}
 	}
-	if len(p.Network.Allow) == 0 { // it has no default, and is left out when it is empty
+	if len(p.Network.Allow) == 0 { // it has no default and is omitted when empty
 		p.Network.Allow = nil
 	}
 	if p.Env.Set == nil {
@@ -125,7 +122,7 @@ func copied(m map[string]string) map[string]string {
 	return out
 }
 
-// clone returns p without shared memory: decoding writes into what it finds.
+// clone returns p without shared memory, because decoding writes into existing slices and maps.
 func (p Policy) clone() Policy {
 	for _, l := range []*[]string{
 		&p.Read, &p.Write, &p.Network.Allow, &p.Network.Private, &p.Imports.Allow, &p.Imports.Deny,

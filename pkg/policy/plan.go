@@ -9,67 +9,67 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Host is what one machine can enforce, as its self-check found it.
+// Host is what one machine can enforce, as its self-check reports it.
 type Host struct {
 	Isolations []Isolation `json:"isolations"` // available, weakest first
 	CgroupV2   bool        `json:"cgroup_v2"`
 	Cores      int         `json:"cores"`
 	Memory     job.Size    `json:"memory"`
-	Processes  int         `json:"processes,omitempty"`  // most of one job; 0: any number
-	OpenFiles  int         `json:"open_files,omitempty"` // the same of its descriptors
-	Stack      job.Size    `json:"stack,omitempty"`      // the same of the stack of its main thread
-	Missing    []string    `json:"missing,omitempty"`    // what is not there, and what to do about it
+	Processes  int         `json:"processes,omitempty"`  // most of one job; 0: unlimited
+	OpenFiles  int         `json:"open_files,omitempty"` // most descriptors of one job; 0: unlimited
+	Stack      job.Size    `json:"stack,omitempty"`      // largest stack of a main thread; 0: unlimited
+	Missing    []string    `json:"missing,omitempty"`    // missing features and how to add them
 
-	// Holes are known ones of this machine's kernel and container programs.
+	// Holes are known vulnerabilities of this machine's kernel and container programs.
 	Holes []string `json:"holes,omitempty"`
 
-	// Unenforced names capabilities, as in the enforcement report, that this
-	// machine cannot enforce although its isolation could, each with the reason.
+	// Unenforced maps capabilities of the enforcement report to reasons. This machine cannot enforce
+	// them although its isolation could.
 	Unenforced map[string]string `json:"unenforced,omitempty"`
 
-	// ImageDigests says which image a name means on this machine at present, for
-	// names that jobs have used.
+	// ImageDigests maps names that jobs have used to the current image on this machine.
 	ImageDigests map[string]string `json:"image_digests,omitempty"`
 
-	// Images are those that this machine has at present, the operator's first: at most
-	// MaxHostImages. ImagesMore is how many there are besides.
+	// Images are the current images of this machine, the operator's first: at most MaxHostImages.
+	// ImagesMore counts the others.
 	Images     []HostImage `json:"images,omitempty"`
 	ImagesMore int         `json:"images_more,omitempty"`
 }
 
-// MaxHostImages bounds what a host says about its images: it says so every few seconds.
+// MaxHostImages limits the images in a host's report, which it sends every few seconds.
 const MaxHostImages = 200
 
-// SomeImages returns the first of all that a host says, and how many it leaves out.
+// SomeImages returns the first of all images for a host's report, and the number of others.
 func SomeImages(all []HostImage) (some []HostImage, more int) {
 	more = max(0, len(all)-MaxHostImages)
 	return all[:len(all)-more], more
 }
 
-// HostImage is an image that a machine has under a name.
+// HostImage is an image on a machine, under one name.
 type HostImage struct {
-	Name   string `json:"name"` // in full: assay.local/python:latest is what jobs call python
+	Name   string `json:"name"` // full name: assay.local/python:latest is the image that jobs call python
 	Digest string `json:"digest"`
-	Bytes  int64  `json:"bytes"`  // packed and unpacked, as if it shared no layer; 0: not known
-	Pulled bool   `json:"pulled"` // a job brought it, and it goes when space is needed; false: it is the operator's
+	Bytes  int64  `json:"bytes"`  // packed plus unpacked, without shared layers; 0: unknown
+	Pulled bool   `json:"pulled"` // pulled for a job and evicted when space is needed; false: from the operator
 
-	// Languages are those of the catalogue that it has, with their versions, as its label says (package language); nil: it
-	// says nothing. Of the first MaxHostLanguages images that do.
+	// Languages are the languages of the catalogue in this image with their versions, from its label
+	// (package language). Nil: no label. Only the first MaxHostLanguages images with a label report
+	// them.
 	Languages map[string]string `json:"languages,omitempty"`
 }
 
-// MaxHostLanguages bounds of how many images a host says which languages they have.
+// MaxHostLanguages limits the number of images that report their languages.
 const MaxHostLanguages = 16
 
-// Plan is a policy made concrete for one host: what the runtime has to set up.
-// Plans are shared between attempts: nobody writes to them.
+// Plan is a policy made concrete for one host: the set-up that the runtime has to do. Attempts
+// share plans, so plans are read-only.
 type Plan struct {
-	Policy      Policy            // its Isolation is the one to use
+	Policy      Policy            // its Isolation is the effective one
 	Enforcement []job.Enforcement // the report, in the order of the policy's fields
 }
 
-// Refusal says which fields of a policy are too much: above a ceiling, or
-// beyond what can be enforced. It is a job.ErrRefused.
+// Refusal lists the fields of a policy that are above a ceiling or cannot be enforced. It is a
+// job.ErrRefused.
 type Refusal struct{ Fields []*job.FieldError }
 
 func (r *Refusal) Error() string {
@@ -80,7 +80,7 @@ func (r *Refusal) Error() string {
 	return strings.Join(out, "; ")
 }
 
-// Unwrap yields job.ErrRefused, and then the fields.
+// Unwrap returns job.ErrRefused, and then the fields.
 func (r *Refusal) Unwrap() []error {
 	out := []error{job.ErrRefused}
 	for _, f := range r.Fields {
@@ -89,16 +89,14 @@ func (r *Refusal) Unwrap() []error {
 	return out
 }
 
-// Plan decides which mechanism enforces each capability of a valid policy on h,
-// for a program of the kind for which most is. Who knows what is to run asks
-// PlanFor.
+// Plan decides which mechanism enforces each capability of a valid policy on h, for the kind of
+// program with the most enforcement. Use PlanFor if the program is known.
 func (p Policy) Plan(h Host) (*Plan, error) { return p.PlanFor(h, UseAny) }
 
-// PlanFor decides which mechanism enforces each capability of a valid policy on
-// h, for one kind of program. Under strict enforcement it returns a *Refusal that
-// names every field that asks for what nothing here enforces. An isolation that h
-// lacks is always refused, with one exception: a cell may be a task, which is the
-// same walls and more.
+// PlanFor decides which mechanism enforces each capability of a valid policy on h, for one kind of
+// program. Under strict enforcement it returns a *Refusal that names every requested capability
+// without enforcement. It always rejects an isolation that h lacks. One exception: a task may
+// replace a cell, because it has the same walls and more.
 func (p Policy) PlanFor(h Host, u Use) (*Plan, error) {
 	isolation, ok := h.serve(p.Isolation)
 	if !ok {
@@ -119,7 +117,7 @@ func (p Policy) PlanFor(h Host, u Use) (*Plan, error) {
 	return &Plan{Policy: p, Enforcement: report}, nil
 }
 
-// Explain returns the enforcement report that PlanFor would, but never refuses.
+// Explain returns the same enforcement report as PlanFor, but never rejects.
 func Explain(p Policy, h Host, u Use) []job.Enforcement {
 	isolation, _ := h.serve(p.Isolation)
 	p.MainStack = p.stackFor(h, u)
@@ -127,7 +125,7 @@ func Explain(p Policy, h Host, u Use) []job.Enforcement {
 	return report
 }
 
-// beyond is what p asks for and no program on h can have, whatever enforces it.
+// beyond returns the fields of p that exceed the host's own limits, independent of enforcement.
 func (h Host) beyond(p Policy) (fields []*job.FieldError) {
 	if h.Processes > 0 && p.Processes > h.Processes {
 		fields = append(fields, &job.FieldError{
@@ -147,7 +145,7 @@ func (h Host) beyond(p Policy) (fields []*job.FieldError) {
 	return fields
 }
 
-// serve returns the isolation that a job asking for want gets on h.
+// serve returns the isolation on h for a job that requests want.
 func (h Host) serve(want Isolation) (Isolation, bool) {
 	if slices.Contains(h.Isolations, want) {
 		return want, true
@@ -158,8 +156,7 @@ func (h Host) serve(want Isolation) (Isolation, bool) {
 	return "", false
 }
 
-// enforcement walks the table: the report, and the fields that ask for what
-// nothing enforces.
+// enforcement walks the table. It returns the report and the fields without enforcement.
 func (p *Policy) enforcement(h Host, isolation Isolation, u Use) (report []job.Enforcement, missing []*job.FieldError) {
 	report = make([]job.Enforcement, 0, len(capabilities))
 	for c := range p.rows() {
@@ -175,7 +172,7 @@ func (p *Policy) enforcement(h Host, isolation Isolation, u Use) (report []job.E
 	return report, missing
 }
 
-// rows yields the row of the table that is meant of each capability.
+// rows yields the applicable row of the table for each capability.
 func (p *Policy) rows() iter.Seq[*capability] {
 	return func(yield func(*capability) bool) {
 		last := ""

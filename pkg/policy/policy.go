@@ -1,9 +1,8 @@
-// Package policy is the capability policy of a job: what its program may do.
+// Package policy is the capability policy of a job: the permissions of its program.
 //
-// It is pure. Parse reads a policy, Validate judges it, Ceiling says what a
-// tenant may ask for at most, and Plan decides which mechanism enforces each
-// capability on a given host and yields the enforcement report. Nothing here
-// touches the system; the mechanisms live in pkg/runtime.
+// It is pure and does not touch the system; the mechanisms live in pkg/runtime. Parse reads a
+// policy, Validate checks it, and Ceiling limits what a tenant may request. Plan decides which
+// mechanism enforces each capability on a given host and returns the enforcement report.
 package policy
 
 import (
@@ -13,24 +12,24 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Isolation is the kind of wall a job runs behind.
+// Isolation is the kind of wall around a job.
 type Isolation string
 
 // The isolation levels, weakest first.
 const (
-	Cell   Isolation = "cell"   // namespaces of its own inside the tenant's containerd task
-	Task   Isolation = "task"   // a containerd task of its own, under runc
-	GVisor Isolation = "gvisor" // the same under runsc
+	Cell   Isolation = "cell"   // its own namespaces inside the tenant's containerd task
+	Task   Isolation = "task"   // its own containerd task, under runc
+	GVisor Isolation = "gvisor" // its own containerd task, under runsc
 	VM     Isolation = "vm"     // another containerd runtime handler
 )
 
-// Enforce says what happens to a capability that cannot be enforced.
+// Enforce is how to treat a capability that cannot be enforced.
 type Enforce string
 
 // The modes.
 const (
-	Strict Enforce = "strict" // refuse the job, naming the field
-	Report Enforce = "report" // run it, and say so in the enforcement report
+	Strict Enforce = "strict" // reject the job and name the field
+	Report Enforce = "report" // run it and record the gap in the enforcement report
 )
 
 // NetworkMode is none, allow or open.
@@ -43,7 +42,7 @@ const (
 	NetworkOpen  NetworkMode = "open"
 )
 
-// OnExceed says what happens when a stream passes its limit.
+// OnExceed is the action when a stream passes its limit.
 type OnExceed string
 
 // The choices.
@@ -52,8 +51,8 @@ const (
 	Kill     OnExceed = "kill"     // outcome output_limit
 )
 
-// Policy is what a program may do. Default returns the documented defaults;
-// Parse overlays a client's object on them.
+// Policy is the permissions and limits of a program. Default returns the documented defaults; Parse
+// applies a client's object to them.
 type Policy struct {
 	Isolation    Isolation    `json:"isolation"`
 	Enforce      Enforce      `json:"enforce"`
@@ -61,16 +60,16 @@ type Policy struct {
 	CPU          float64      `json:"cpu"` // cores
 	CPUTime      job.Duration `json:"cpu_time"`
 	Memory       job.Size     `json:"memory"`          // swap is always off
-	Stack        job.Size     `json:"stack,omitempty"` // of main threads; 0: DefaultStack or more, see stackFor
+	Stack        job.Size     `json:"stack,omitempty"` // of main threads; 0: at least DefaultStack, see stackFor
 	Processes    int          `json:"processes"`
 	Subprocesses bool         `json:"subprocesses"`
-	Disk         job.Size     `json:"disk"`  // per writable path, and in all
+	Disk         job.Size     `json:"disk"`  // per writable path, and in total
 	Files        int          `json:"files"` // inodes on writable paths
 	OpenFiles    int          `json:"open_files"`
 	Stdout       Stream       `json:"stdout"`
 	Stderr       Stream       `json:"stderr"`
-	Read         []string     `json:"read"`  // directories with inputs that the program cannot change
-	Write        []string     `json:"write"` // directories that it can, with what the image has there
+	Read         []string     `json:"read"`  // directories with inputs that are read-only for the program
+	Write        []string     `json:"write"` // writable directories, which start with the image's content
 	Network      Network      `json:"network"`
 	Env          Env          `json:"env"`
 	Imports      Imports      `json:"imports"`
@@ -79,23 +78,21 @@ type Policy struct {
 	Callbacks    Callbacks    `json:"callbacks"`
 	Artifacts    Artifacts    `json:"artifacts"`
 
-	// MainStack is the stack limit that main threads begin with. PlanFor sets it; 0 is DefaultStack.
+	// MainStack is the initial stack limit of main threads. PlanFor sets it; 0 is DefaultStack.
 	MainStack job.Size `json:"-"`
 
-	// Asked is what was asked for where a ceiling lowered it, by capability, as
-	// the enforcement report renders it. It is for the record: what a client
-	// writes here is ignored.
+	// Asked records requests that a ceiling lowered, by capability, as the enforcement report renders
+	// them. A client's own value is ignored.
 	Asked map[string]string `json:"asked,omitempty"`
 
-	// RestrictHelpers holds the checker, interactor and compiler of the job to this policy
-	// as well. Admission sets it for keys that are restricted to a policy: what a client
-	// writes here is ignored.
+	// RestrictHelpers applies this policy to the checker, interactor and compiler of the job as well.
+	// Admission sets it for keys that are restricted to a policy. A client's own value is ignored.
 	RestrictHelpers bool `json:"restrict_helpers,omitempty"`
 }
 
-// Helper returns the policy of a checker, interactor or compiler of a job under p. The policy
-// own is what the helper has by itself, and input is the size of the files that the worker
-// gives it. If p restricts helpers, none of its limits is passed.
+// Helper returns the policy of a checker, interactor or compiler of a job under p. The policy own
+// is the helper's own, and input is the size of the files from the worker. If p restricts helpers,
+// the result stays within all limits of p.
 func (p *Policy) Helper(own Policy, input job.Size) Policy {
 	if !p.RestrictHelpers {
 		return own
@@ -118,35 +115,34 @@ type Stream struct {
 	OnExceed OnExceed `json:"on_exceed"`
 }
 
-// Network says whom a job may talk to.
+// Network is the set of hosts that a job may connect to.
 type Network struct {
 	Mode     NetworkMode `json:"mode"`
 	Allow    []string    `json:"allow,omitempty"` // host:port, *.host:port, address:port, CIDR:port
-	MaxBytes job.Size    `json:"max_bytes"`       // to and from hosts together
+	MaxBytes job.Size    `json:"max_bytes"`       // sent plus received
 
-	// Private are the addresses that are not public and that the tenant's ceiling
-	// opens, as CIDR:port. Whoever admits a job puts them here: what a client
-	// writes is ignored.
+	// Private are the private addresses that the tenant's ceiling opens, as CIDR:port. Admission sets
+	// it; a client's own value is ignored.
 	Private []string `json:"private,omitempty"`
 }
 
-// Env is the whole environment of a job: nothing is inherited.
+// Env is the whole environment of a job, which inherits no variables.
 type Env struct {
 	Set     map[string]string `json:"set"`
 	Secrets map[string]string `json:"secrets"` // variable → name of a secret
 }
 
-// Imports restricts python imports. It is advice, not a wall. Both empty is any import;
-// a module that is denied is denied wherever it is allowed.
+// Imports restricts Python imports. It is advice, not a wall. Both empty means any import. Deny has
+// priority over Allow.
 type Imports struct {
-	Allow []string `json:"allow"` // none besides these, unless it is empty
-	Deny  []string `json:"deny"`  // not these; DenyAll: only what Allow names
+	Allow []string `json:"allow"` // only these modules; empty: all
+	Deny  []string `json:"deny"`  // not these; DenyAll: only the modules in Allow
 }
 
-// DenyAll stands for every module that Imports.Allow does not name.
+// DenyAll denies every module that Imports.Allow does not name.
 const DenyAll = "*"
 
-// Any reports whether there are rules at all.
+// Any reports whether there are any rules.
 func (i Imports) Any() bool { return len(i.Allow)+len(i.Deny) > 0 }
 
 func (i Imports) String() string {
@@ -163,28 +159,29 @@ func (i Imports) String() string {
 	return text
 }
 
-// AnyFunction stands for every host function that a session is given, in Callbacks.Allow.
+// AnyFunction in Callbacks.Allow stands for every host function of a session.
 const AnyFunction = "*"
 
 // Callbacks lists the host functions that a session may call.
 type Callbacks struct {
 	Allow    []string `json:"allow"`
-	MaxCalls int      `json:"max_calls"` // 0: as many as the ceiling says, or any number
+	MaxCalls int      `json:"max_calls"` // 0: the ceiling's value, or unlimited
 }
 
-// Allows reports whether a host function of that name may be called.
+// Allows reports whether the session may call the host function with this name.
 func (c *Callbacks) Allows(name string) bool {
 	return slices.Contains(c.Allow, AnyFunction) || slices.Contains(c.Allow, name)
 }
 
-// Artifacts says which files are kept.
+// Artifacts selects the files to keep.
 type Artifacts struct {
 	Paths    []string `json:"paths"` // globs of absolute paths; ** crosses directories
 	MaxBytes job.Size `json:"max_bytes"`
 	MaxFiles int      `json:"max_files"`
 }
 
-// Time is how long a worker collects artifacts: 15 seconds, and one for each 4 MiB of MaxBytes, at most 10 minutes.
+// Time returns how long a worker collects artifacts: 15 seconds plus one second for each 4 MiB of
+// MaxBytes, at most 10 minutes.
 func (a Artifacts) Time() time.Duration {
 	return min(15*time.Second+time.Duration(a.MaxBytes/(4*job.MiB))*time.Second, 10*time.Minute)
 }

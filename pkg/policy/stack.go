@@ -10,18 +10,19 @@ import (
 const (
 	MinStack     = job.MiB
 	MaxStack     = 64 * job.GiB
-	DefaultStack = 8 * job.MiB // of snippets, commands and sessions that name none
+	DefaultStack = 8 * job.MiB // default of snippets, commands and sessions
 
-	// gradedStack bounds the default of graded solutions and of programs in a language of
-	// the catalogue. Their default is the memory limit, as contest judges have it. The bound
-	// is for threads, which reserve an address range of this size each.
+	// gradedStack limits the default of graded solutions and of programs in a language of the
+	// catalogue. Their default is the memory limit, as in contest judges. The reason for this limit
+	// is threads, each of which reserves an address range of this size.
 	gradedStack = job.GiB
-	// gvisorStack is the most that the kernel of gVisor maps.
+	// gvisorStack is the largest stack that gVisor's kernel maps.
 	gvisorStack = 128 * job.MiB
 )
 
-// stackRange refuses a stack that no program can start with or that its memory cannot hold.
-// Apply lowers memory only after this check, so a ceiling never turns a default into an error.
+// stackRange returns an error for a stack that is too small for any program or too large for its
+// memory. Apply lowers memory only after this check, so a ceiling cannot turn a default into an
+// error.
 func stackRange(p *Policy) *job.FieldError {
 	switch {
 	case p.Stack == 0:
@@ -34,7 +35,7 @@ func stackRange(p *Policy) *job.FieldError {
 	return nil
 }
 
-// stackFor returns the stack limit that a program of this kind begins with on h.
+// stackFor returns the initial stack limit of a program of this kind on h.
 func (p *Policy) stackFor(h Host, u Use) job.Size {
 	stack := p.Stack
 	if stack == 0 {
@@ -54,7 +55,7 @@ func (p *Policy) stackFor(h Host, u Use) job.Size {
 	return stack
 }
 
-// stackAsked renders the stack that a policy asks for, or the default that applies.
+// stackAsked renders the stack in a policy, or its default.
 func stackAsked(p *Policy) string {
 	switch {
 	case p.Stack > 0:
@@ -65,7 +66,7 @@ func stackAsked(p *Policy) string {
 	return "default"
 }
 
-// stackApplied renders the limit that the program begins with.
+// stackApplied renders the initial stack limit of the program.
 func stackApplied(p *Policy, _ Host) string {
 	if p.MainStack > 0 {
 		return p.MainStack.String()

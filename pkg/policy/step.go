@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// stepLimits is what the policy of a step can say.
+// stepLimits holds the fields that the policy of a step may set.
 type stepLimits struct {
 	Wall    job.Duration `json:"wall"`
 	CPUTime job.Duration `json:"cpu_time"`
@@ -17,10 +17,9 @@ type stepLimits struct {
 	Stderr  Stream       `json:"stderr"`
 }
 
-// ParseStep returns the policy of one step of a command: the job's, with the
-// limits on wall, cpu_time, stdout and stderr that raw lowers for this step.
-// The job's own limits hold for all steps together besides. Errors are
-// *job.FieldError.
+// ParseStep returns the policy of one step of a command: the job's policy with the limits on wall,
+// cpu_time, stdout and stderr from raw, which may only lower them. The job's own limits also apply
+// to all steps together. Errors are *job.FieldError.
 func ParseStep(raw json.RawMessage, parent Policy) (Policy, error) {
 	return parseStep(raw, "policy", parent)
 }
@@ -52,9 +51,11 @@ func parseStep(raw json.RawMessage, at string, parent Policy) (Policy, error) {
 	return p, p.validateAt(at)
 }
 
-// CheckSpec judges what a job and its policy must agree on: its input files lie
-// on its paths and fit there, its steps stay below its limits, and what it asks for
-// is enforced for programs of its kind. Errors are *job.FieldError.
+// CheckSpec checks a job against its policy. Errors are *job.FieldError. It checks that:
+//
+//   - input files lie on writable paths and fit there
+//   - steps stay below the job's limits
+//   - each requested capability is enforced for this kind of program
 func (p Policy) CheckSpec(s job.Spec) error {
 	if err := p.checkFiles(s.Files); err != nil {
 		return err
@@ -79,7 +80,7 @@ func (p Policy) CheckSpec(s job.Spec) error {
 	return nil
 }
 
-// checkArgv refuses rules for imports beside programs that are not python.
+// checkArgv returns an error if there are rules for imports and the program is not Python.
 func (p Policy) checkArgv(t *job.Tests) error {
 	if !p.Imports.Any() {
 		return nil
@@ -92,7 +93,8 @@ func (p Policy) checkArgv(t *job.Tests) error {
 	return nil
 }
 
-// checkWalls refuses a test with a wall above the job's own. It accepts one if a ceiling has lowered the job's wall.
+// checkWalls returns an error for a test whose wall exceeds the job's own. It accepts such a test
+// if a ceiling has lowered the job's wall.
 func (p Policy) checkWalls(t *job.Tests) error {
 	if p.Asked["wall"] != "" {
 		return nil
@@ -153,5 +155,5 @@ func inlineSize(f job.File) job.Size {
 	case f.Base64 != nil:
 		return job.Size(base64.StdEncoding.DecodedLen(len(*f.Base64)))
 	}
-	return 0 // a blob: its size is known when it is fetched
+	return 0 // a blob: its size is unknown before the fetch
 }

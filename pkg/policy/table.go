@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// wall is what enforces a capability behind one kind of isolation. The zero
-// wall is none.
+// wall is the mechanism that enforces a capability under one kind of isolation. The zero wall is
+// none.
 type wall struct {
 	mechanism string
 	level     job.Level
@@ -19,37 +19,37 @@ type wall struct {
 func kernel(mechanism string) wall { return wall{mechanism, job.LevelKernel} }
 func worker(mechanism string) wall { return wall{mechanism, job.LevelRuntime} }
 
-// walls says what enforces a capability, by isolation. Where an isolation has
-// no entry nothing does: a strict policy that asks for it is refused.
+// walls maps each isolation to the mechanism for a capability. A strict policy is rejected if its
+// isolation has no entry.
 type walls map[Isolation]wall
 
-// inCellAndTask is for what both put up alike: a cell's jobs have the same kernel
-// walls as a task's.
+// inCellAndTask is for mechanisms that are equal in both: a cell's jobs have the same kernel walls
+// as a task's.
 func inCellAndTask(w wall) walls { return walls{Cell: w, Task: w} }
 
-// everywhere is for what comes from outside of the sandbox.
+// everywhere is for mechanisms outside the sandbox.
 func everywhere(w wall) walls { return inCellAndTask(w).foreign(w) }
 
-// foreign adds what enforces it where the sandbox has a kernel of its own.
+// foreign adds the mechanism for sandboxes with a kernel of their own.
 func (w walls) foreign(f wall) walls {
 	w[GVisor], w[VM] = f, f
 	return w
 }
 
-// capability is one row of the table: one capability, or one way to ask for it.
+// capability is one row of the table: a capability, or one way to request it.
 type capability struct {
-	name    string                     // as in the policy, and in the report
-	when    func(*Policy) bool         // whether this way of asking is meant; nil: the only one
-	asked   func(*Policy) string       // how the report renders what was asked
-	applied func(*Policy, Host) string // what a host can apply of it at most; nil: all of it
-	free    bool                       // asks for nothing: there is nothing to enforce
-	without string                     // what applies where nothing enforces it
+	name    string                     // as in the policy and in the report
+	when    func(*Policy) bool         // whether this row applies; nil: the only row of its capability
+	asked   func(*Policy) string       // renders the request for the report
+	applied func(*Policy, Host) string // renders what the host applies at most; nil: all of it
+	free    bool                       // requests nothing, so there is nothing to enforce
+	without string                     // rendered value if nothing enforces it
 	by      walls
-	as      map[Use]wall   // where another mechanism does it for a use, whatever the isolation
-	unfit   map[Use]string // uses for which nothing does it, each with the reason
+	as      map[Use]wall   // a different mechanism for a use, under any isolation
+	unfit   map[Use]string // uses without enforcement, each with the reason
 }
 
-// oneReason has nothing enforce a capability for any of these uses.
+// oneReason marks a capability as not enforced for these uses.
 func oneReason(reason string, uses ...Use) map[Use]string {
 	out := make(map[Use]string, len(uses))
 	for _, u := range uses {
@@ -58,25 +58,24 @@ func oneReason(reason string, uses ...Use) map[Use]string {
 	return out
 }
 
-// inSessions has something else enforce a capability in sessions of both kinds.
+// inSessions sets a different mechanism for sessions of both kinds.
 func inSessions(w wall) map[Use]wall { return map[Use]wall{UseSession: w, UseShell: w} }
 
-// andTests adds what does it for a graded solution.
+// andTests adds the mechanism for a graded solution.
 func andTests(m map[Use]wall, w wall) map[Use]wall {
 	m[UseTests] = w
 	return m
 }
 
-// collected is what holds a stream of a session: its interpreter collects what is
-// written, in its own memory, so code in there could lie about it.
+// collected is the wall for a stream of a session. The interpreter collects the output in its own
+// memory, so code in the session could falsify it.
 var collected = wall{"collected by the session's interpreter, which is interrupted, and cut by the worker", job.LevelHarness}
 
-// ofEachRun is what holds a stream of a graded solution.
+// ofEachRun is the wall for a stream of a graded solution.
 var ofEachRun = worker("collector that keeps draining, for each run of the solution")
 
-// capabilities is the whole truth about what is enforced, and by what, in the
-// order of the policy's fields. To implement a mechanism is to add its entry
-// here, together with the test that tries to get past it.
+// capabilities lists every capability with its mechanisms, in the order of the policy's fields. A
+// new mechanism needs an entry here and a test that tries to bypass it.
 var capabilities = []capability{
 	{name: "isolation", asked: func(p *Policy) string { return string(p.Isolation) },
 		by: walls{
@@ -165,7 +164,7 @@ func is(s string) func(*Policy) string { return func(*Policy) string { return s 
 
 func (s Stream) String() string { return s.Limit.String() + ", " + string(s.OnExceed) }
 
-// coresOf is what a host has of the cores that were asked for.
+// coresOf returns the cores of the host, at most those requested.
 func coresOf(p *Policy, h Host) string {
 	cores := p.CPU
 	if h.Cores > 0 {
@@ -187,8 +186,8 @@ func artifactsAsked(p *Policy) string {
 	return fmt.Sprintf("%s; %s, %d files", names(a.Paths), a.MaxBytes, a.MaxFiles)
 }
 
-// names renders a list for the report, which travels with every result: the
-// first few entries and how many more there are.
+// names renders a list for the report, which is part of every result: the first few entries and the
+// number of others.
 func names(list []string) string {
 	const few = 8
 	switch {

@@ -2,16 +2,16 @@ package policy
 
 import "github.com/assay-run/assay/pkg/job"
 
-// Use is the kind of program that runs under a policy. Some capabilities are
-// enforced for some kinds only, or by something else.
+// Use is the kind of program under a policy. Some capabilities are enforced for some kinds only, or
+// by a different mechanism.
 type Use string
 
-// The uses. UsePython to UseCode are what job.Program.Kind returns.
+// The uses. job.Program.Kind returns UsePython to UseCode.
 const (
-	UseAny     Use = ""        // not known yet: whatever most is enforced for
+	UseAny     Use = ""        // unknown: the kind with the most enforcement
 	UsePython  Use = "python"  // a snippet
 	UseCommand Use = "command" // argv, or steps
-	UseTests   Use = "tests"   // a solution and what grades it
+	UseTests   Use = "tests"   // a solution and its tests
 	UseCode    Use = "code"    // a program in a language of the catalogue, or a solution in one
 	UseSession Use = "session" // a live interpreter
 	UseShell   Use = "shell"   // a live shell
@@ -36,7 +36,7 @@ func UseOfProgram(p job.Program) Use {
 	return Use(p.Kind())
 }
 
-// Check refuses, under strict enforcement, what of a policy no worker enforces for
+// Check returns an error, under strict enforcement, for capabilities that no worker enforces for
 // this kind of program. Errors are *job.FieldError.
 func (p *Policy) Check(u Use) error {
 	if p.Enforce != Strict {

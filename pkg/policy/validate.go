@@ -17,15 +17,15 @@ import (
 
 const (
 	maxEntries  = 256           // of any list
-	maxPaths    = 16            // of write and read: each is a mount
+	maxPaths    = 16            // of write and read together; each is a mount
 	maxEnvBytes = 128 * job.KiB // of names and values
 	tebibyte    = 1024 * job.GiB
 )
 
-// MaxOutput is the most that a worker keeps of one stream of a job, of all its steps together.
+// MaxOutput is the most bytes of one stream of a job that a worker keeps, for all steps together.
 const MaxOutput = 16 * job.MiB
 
-// ranges are the limits that no policy can pass, whoever asks.
+// ranges are absolute limits for all policies.
 var ranges = []func(*Policy) *job.FieldError{
 	between("wall", job.Duration(time.Millisecond), job.MaxWall, func(p *Policy) job.Duration { return p.Wall }),
 	between("cpu", 0.05, 256, func(p *Policy) float64 { return p.CPU }),
@@ -55,7 +55,7 @@ var Isolations = []Isolation{Cell, Task, GVisor, VM}
 
 var networkModes = []NetworkMode{NetworkNone, NetworkAllow, NetworkOpen} // strictest first
 
-// between returns a check that answers nil in the range.
+// between returns a check that returns nil inside the range.
 func between[T cmp.Ordered](field string, low, high T, get func(*Policy) T) func(*Policy) *job.FieldError {
 	return func(p *Policy) *job.FieldError {
 		if v := get(p); !(v >= low && v <= high) { // false for NaN
@@ -74,8 +74,8 @@ func oneOf[T ~string](field string, choices []T, get func(*Policy) T) func(*Poli
 	}
 }
 
-// Validate judges a policy, however it was made. Its errors are
-// *job.FieldError with paths such as policy.memory.
+// Validate checks a policy from any source. Its errors are *job.FieldError with paths such as
+// policy.memory.
 func (p Policy) Validate() error {
 	if err := p.validateAt("policy"); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (p Policy) Validate() error {
 	return p.validateLists()
 }
 
-// validateAt judges the numbers and choices of p, with field paths beneath at.
+// validateAt checks the numbers and choices of p, with field paths beneath at.
 func (p Policy) validateAt(at string) error {
 	for _, check := range ranges {
 		if bad := check(&p); bad != nil {
@@ -127,8 +127,8 @@ func (p *Policy) validateLists() error {
 	return p.validateGlobs()
 }
 
-// validatePaths judges the places where the job gets a sized filesystem of its
-// own: ones to write to, and ones with inputs that it only reads.
+// validatePaths checks the paths with filesystems of their own: writable ones, and read-only ones
+// with inputs.
 func (p *Policy) validatePaths() error {
 	if n := len(p.Write) + len(p.Read); n > maxPaths {
 		return job.Invalid("policy.write", "and policy.read have %d paths; at most %d", n, maxPaths)
@@ -146,13 +146,13 @@ func (p *Policy) validatePaths() error {
 	return nil
 }
 
-// SandboxDir is the directory of a sandbox that holds its own programs and sockets.
+// SandboxDir is the directory in a sandbox for the sandbox's own programs and sockets.
 const SandboxDir = "/run/assay"
 
-// maxPathPart is the longest name of one directory that a kernel takes (NAME_MAX).
+// maxPathPart is the longest name of a directory that the kernel accepts (NAME_MAX).
 const maxPathPart = 255
 
-// badPlace returns the fault of the i-th of all paths, "" if it has none.
+// badPlace returns the problem of the i-th of all paths, or "".
 func (p *Policy) badPlace(at string, i int) string {
 	if bad := badPath(at); bad != "" {
 		return bad
@@ -176,8 +176,8 @@ func (p *Policy) badPlace(at string, i int) string {
 	return ""
 }
 
-// ReservedPlace returns why no filesystem of a job can be mounted at a clean path, "" if
-// one can. A mount there would hide the kernel's files, or the programs of the sandbox.
+// ReservedPlace returns why a job's filesystem cannot be mounted at a clean path, or "". A mount
+// there would hide files of the kernel or programs of the sandbox.
 func ReservedPlace(at string) string {
 	for _, kernel := range []string{"/proc", "/sys", "/dev"} {
 		if beneath(at, kernel) {
@@ -240,13 +240,13 @@ func (p *Policy) validateEnv() error {
 	return nil
 }
 
-// beneath reports whether p is dir or lies in it; both are clean.
+// beneath reports whether p is dir or lies in it. Both are clean.
 func beneath(p, dir string) bool {
 	rest, ok := strings.CutPrefix(p, dir)
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// The functions below say what is wrong with an entry, "" if nothing is.
+// The functions below return the problem of an entry, or "".
 
 func badPath(p string) string {
 	switch {
@@ -264,8 +264,8 @@ func badPath(p string) string {
 	return ""
 }
 
-// requirement is a name with extras and versions, as PEP 508 has them: nothing
-// that would be an option of pip's, an address or a path.
+// requirement matches a name with extras and versions as in PEP 508. It excludes options of pip,
+// addresses and paths.
 var requirement = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(\[[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*\])?` +
 	`( ?(===|==|!=|~=|<=|>=|<|>) ?[A-Za-z0-9.*+!_-]+( ?, ?(===|==|!=|~=|<=|>=|<|>) ?[A-Za-z0-9.*+!_-]+)*)?$`)
 
@@ -276,16 +276,16 @@ func badRequirement(s string) string {
 	return ""
 }
 
-// IsRequirement says whether s could be an entry of packages.
+// IsRequirement reports whether s is a valid entry of packages.
 func IsRequirement(s string) bool { return badRequirement(s) == "" }
 
-// RequirementName is the name of the package that a requirement is about.
+// RequirementName returns the package name in a requirement.
 func RequirementName(s string) string { return requirementName.FindString(s) }
 
 var requirementName = regexp.MustCompile(`^[A-Za-z0-9._-]+`)
 
-// Requirements is what p wants installed, in a form that is the same for all
-// policies that want the same; "" for nothing.
+// Requirements returns the packages of p in a canonical form that is equal for equal sets, or ""
+// for none.
 func (p *Policy) Requirements() string {
 	list := slices.Clone(p.Packages)
 	for i := range list {
@@ -295,7 +295,7 @@ func (p *Policy) Requirements() string {
 	return strings.Join(slices.Compact(list), "\n")
 }
 
-// badWord judges text that is a name to us: visible and of one piece.
+// badWord checks text that we use as a name: visible characters without blanks.
 func badWord(s string) string {
 	if s == "" {
 		return "must not be empty"
@@ -306,7 +306,7 @@ func badWord(s string) string {
 	return ""
 }
 
-// badVariable judges the name of an environment variable or of a callback.
+// badVariable checks the name of an environment variable or a callback.
 func badVariable(s string) string {
 	const first = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 	if s == "" || len(s) > job.MaxName || strings.Trim(s, first+"0123456789") != "" || !strings.Contains(first, s[:1]) {
@@ -315,7 +315,7 @@ func badVariable(s string) string {
 	return ""
 }
 
-// badFunction is badVariable, but that any name is one, too.
+// badFunction is badVariable, but also accepts AnyFunction.
 func badFunction(s string) string {
 	if s == AnyFunction {
 		return ""

@@ -1,6 +1,5 @@
-// Package netrule is the language of network allow-lists: what an entry of one
-// may look like, and what it allows. The policy that is judged and the proxy that
-// enforces it read it with the same code.
+// Package netrule is the language of network allow-lists: the syntax of entries and their meaning.
+// The policy that validates them and the proxy that enforces them share this code.
 package netrule
 
 import (
@@ -12,31 +11,30 @@ import (
 	"strings"
 )
 
-// MaxRules is how long an allow-list may be.
+// MaxRules is the most entries of an allow-list.
 const MaxRules = 1000
 
-// Rules is an allow-list. The zero value allows nothing. It is never changed
-// once made, so it may be shared.
+// Rules is an allow-list. The zero value allows nothing. It is immutable, so it may be shared.
 type Rules struct {
 	list []Rule
 	any  bool
 }
 
-// Rule is one entry of an allow-list: a name, the names below a domain, or a
-// range of addresses, at one port or at all.
+// Rule is one entry of an allow-list: a name, the names below a domain, or a range of addresses, at
+// one port or at all ports.
 type Rule struct {
 	name   string       // canonical, "" for a range
-	below  bool         // the names below name, and not name itself
+	below  bool         // names below name, excluding name itself
 	prefix netip.Prefix // of a range
 	port   uint16       // 0 for all
 }
 
-// Any is the list that allows every name and every public address at every port. Addresses that
-// need a rule of their own stay refused.
+// Any returns the list that allows every name and every public address at every port. It does not
+// allow addresses that need a rule of their own.
 func Any() Rules { return Rules{any: true} }
 
-// ParseRules reads an allow-list. An error names the entry and says what is
-// wrong with it. See ParseRule for what an entry looks like.
+// ParseRules reads an allow-list. An error names the entry and its problem. ParseRule has the
+// syntax of entries.
 func ParseRules(entries []string) (Rules, error) {
 	if len(entries) > MaxRules {
 		return Rules{}, fmt.Errorf("an allow-list has at most %d entries, not %d", MaxRules, len(entries))
@@ -54,10 +52,9 @@ func ParseRules(entries []string) (Rules, error) {
 	return r, nil
 }
 
-// ParseRule reads host:port, *.domain:port, address:port or CIDR:port, where
-// IPv6 stands in brackets ([2001:db8::/32]:443) and * as a port is every port.
-// *.domain is every name below domain, however deep, but not domain. Case and a
-// trailing dot do not matter.
+// ParseRule reads host:port, *.domain:port, address:port or CIDR:port. IPv6 needs brackets
+// ([2001:db8::/32]:443), and the port * means every port. *.domain means every name below domain at
+// any depth, but not domain. Case and a trailing dot are ignored.
 func ParseRule(entry string) (Rule, error) {
 	rule, err := parseRule(entry)
 	if err != nil {
@@ -96,7 +93,7 @@ func parseRule(entry string) (Rule, error) {
 	return rule, err
 }
 
-// splitEntry takes the port, and the brackets of IPv6, off an entry.
+// splitEntry removes the port and the brackets of IPv6 from an entry.
 func splitEntry(entry string) (host, port string, bracketed bool, err error) {
 	const want = "must be host:port, *.host:port, address:port or CIDR:port"
 	i := strings.LastIndexByte(entry, ':')
@@ -116,7 +113,7 @@ func splitEntry(entry string) (host, port string, bracketed bool, err error) {
 	return host, port, false, nil
 }
 
-// parseRange reads an address or a CIDR in its one plain spelling.
+// parseRange reads an address or a CIDR in canonical form.
 func parseRange(s string, v6 bool) (netip.Prefix, error) {
 	var p netip.Prefix
 	var err error
@@ -129,7 +126,7 @@ func parseRange(s string, v6 bool) (netip.Prefix, error) {
 		}
 	}
 	switch {
-	case strings.Contains(s, "%"): // a prefix would drop it silently
+	case strings.Contains(s, "%"): // a prefix would silently drop it
 		return p, errors.New("must not have a zone")
 	case err != nil:
 		return p, errors.New("is not a plain address or CIDR (192.0.2.7, 192.0.2.0/24, [2001:db8::/32])")
@@ -143,7 +140,7 @@ func parseRange(s string, v6 bool) (netip.Prefix, error) {
 	return p, nil
 }
 
-// ParsePort reads 1 to 65535 in its one plain spelling.
+// ParsePort reads 1 to 65535 in canonical form.
 func ParsePort(s string) (uint16, error) {
 	n, err := strconv.ParseUint(s, 10, 16)
 	if err != nil || n == 0 || s != strconv.FormatUint(n, 10) {
@@ -154,7 +151,7 @@ func ParsePort(s string) (uint16, error) {
 
 const nameBytes = "abcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// CanonicalName lowers an ASCII host name and takes its trailing dot off.
+// CanonicalName converts an ASCII host name to lower case and removes its trailing dot.
 func CanonicalName(s string) (string, error) {
 	s = strings.TrimSuffix(s, ".")
 	if s == "" || len(s) > 253 {
@@ -177,8 +174,8 @@ func CanonicalName(s string) (string, error) {
 	return s, nil
 }
 
-// EndsInNumber says whether a program that follows the WHATWG URL standard, or
-// inet_aton, may take s for an IPv4 address: 127.1, 0x7f000001, 017700000001.
+// EndsInNumber reports whether the WHATWG URL standard or inet_aton may read s as an IPv4 address:
+// 127.1, 0x7f000001, 017700000001.
 func EndsInNumber(s string) bool {
 	s = strings.TrimSuffix(s, ".")
 	last := strings.ToLower(s[strings.LastIndexByte(s, '.')+1:])
@@ -188,7 +185,7 @@ func EndsInNumber(s string) bool {
 	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
-// AllowsName judges a canonical name.
+// AllowsName reports whether r allows a canonical name.
 func (r Rules) AllowsName(name string, port uint16) bool {
 	return r.any || slices.ContainsFunc(r.list, func(rule Rule) bool {
 		if rule.name == "" || !rule.at(port) {
@@ -201,13 +198,13 @@ func (r Rules) AllowsName(name string, port uint16) bool {
 	})
 }
 
-// AllowsAddr judges an address that a client wrote itself.
+// AllowsAddr reports whether r allows an address from a client's request.
 func (r Rules) AllowsAddr(a netip.Addr, port uint16) bool {
 	return r.any || r.Holds(a, port, netip.Prefix{})
 }
 
-// Holds says whether a rule for a range holds a, and lies within block unless
-// block is the zero Prefix.
+// Holds reports whether a rule for a range contains a. Unless block is zero, the range must also
+// lie within block.
 func (r Rules) Holds(a netip.Addr, port uint16, block netip.Prefix) bool {
 	return slices.ContainsFunc(r.list, func(rule Rule) bool {
 		return rule.prefix.IsValid() && rule.at(port) && rule.prefix.Contains(a) &&
@@ -215,12 +212,12 @@ func (r Rules) Holds(a netip.Addr, port uint16, block netip.Prefix) bool {
 	})
 }
 
-// Overlaps says whether a rule for a range has addresses in common with p.
+// Overlaps reports whether a rule for a range shares addresses with p.
 func (r Rules) Overlaps(p netip.Prefix) bool {
 	return slices.ContainsFunc(r.list, func(rule Rule) bool { return rule.prefix.IsValid() && rule.prefix.Overlaps(p) })
 }
 
-// IsRange says whether the rule is for addresses rather than names.
+// IsRange reports whether the rule is for addresses rather than names.
 func (r Rule) IsRange() bool { return r.prefix.IsValid() }
 
 func (r Rule) at(port uint16) bool { return r.port == 0 || r.port == port }

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// ParseRanges reads a list of addresses and ranges with a port each, such as
-// 10.0.0.0/8:443. It is how an operator opens addresses that are not public:
-// names have no place in it, for what counts is where they lead.
+// ParseRanges reads a list of addresses and ranges with a port each, such as 10.0.0.0/8:443.
+// Operators open private addresses with it. It rejects names, because only their addresses matter.
 func ParseRanges(entries []string) (Rules, error) {
 	for i, e := range entries {
 		rule, err := ParseRule(e)
@@ -22,9 +21,8 @@ func ParseRanges(entries []string) (Rules, error) {
 	return ParseRules(entries)
 }
 
-// Private returns those entries of an allow-list that are for addresses which
-// are not public. A wide range (0.0.0.0/0:443) is none of them: it opens nothing
-// but public ones. What ParseRule refuses is left out.
+// Private returns the entries of an allow-list for private addresses. It leaves out wide ranges
+// (0.0.0.0/0:443), which open public addresses only, and entries that ParseRule rejects.
 func Private(entries []string) (out []string) {
 	for _, e := range entries {
 		rule, err := ParseRule(e)
@@ -35,17 +33,16 @@ func Private(entries []string) (out []string) {
 	return out
 }
 
-// within says whether wide holds all of narrow.
+// within reports whether wide contains all of narrow.
 func within(narrow, wide netip.Prefix) bool {
 	return wide.Bits() <= narrow.Bits() && wide.Contains(narrow.Addr())
 }
 
-// Host is an entry of a list of hosts: a name or a range, at one port or at all.
+// Host is an entry of a list of hosts: a name or a range, at one port or at all ports.
 type Host struct{ rule Rule }
 
-// ParseHost reads a name, an address or a range, each with or without a port:
-// nats.internal, nats.internal:4222, 10.0.0.0/8, [fd00::1]:80. Without one it
-// stands for all ports.
+// ParseHost reads a name, an address or a range, each with an optional port: nats.internal,
+// nats.internal:4222, 10.0.0.0/8, [fd00::1]:80. Without a port it means all ports.
 func ParseHost(entry string) (Host, error) {
 	text := entry + ":*"
 	if p, err := netip.ParsePrefix(entry); err == nil && p.Addr().Is6() {
@@ -66,23 +63,23 @@ func ParseHost(entry string) (Host, error) {
 	return Host{rule}, nil
 }
 
-// Name returns the name, "" if the entry is a range.
+// Name returns the name, or "" if the entry is a range.
 func (h Host) Name() string { return h.rule.name }
 
-// Range returns the range, the zero Prefix if the entry is a name.
+// Range returns the range, or the zero Prefix if the entry is a name.
 func (h Host) Range() netip.Prefix { return h.rule.prefix }
 
-// At says whether the entry is for port.
+// At reports whether the entry includes port.
 func (h Host) At(port uint16) bool { return h.rule.at(port) }
 
-// Empty says whether the list has no entry.
+// Empty reports whether the list has no entry.
 func (r Rules) Empty() bool { return !r.any && len(r.list) == 0 }
 
-// inner are the domains that lead nowhere but inside somebody's own network.
+// inner lists the domains that resolve only inside private networks.
 var inner = []string{"localhost", "local", "internal", "intranet", "private", "corp", "home", "lan", "localdomain", "arpa", "onion", "alt"}
 
-// Inner says whether a canonical name can only lead to addresses that are not
-// public: a single label, or a name below a domain that is nobody's in public.
+// Inner reports whether a canonical name can only lead to private addresses: a single label, or a
+// name below a domain without public registrations.
 func Inner(name string) bool {
 	for i := len(name) - 1; i >= 0; i-- {
 		if name[i] == '.' {

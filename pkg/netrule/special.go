@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// Block is a range of addresses that a name must not lead into, and that a wide
-// rule (0.0.0.0/0:443) does not open: only a rule for a range within it does.
+// Block is a protected range of addresses. Names must not lead into it, and wide rules
+// (0.0.0.0/0:443) do not open it. Only a rule for a range within the block opens addresses there.
 type Block struct {
 	Prefix netip.Prefix
 	Kind   string // such as loopback
 }
 
-// blocks are judged in order, narrow ones first: the addresses at which clouds
-// hand out credentials, then the IANA special-purpose registries (RFC 6890), then
-// what is not global unicast at all.
+// blocks lists the blocks in order, narrow ones first: the addresses of cloud credentials, then the
+// IANA special-purpose registries (RFC 6890), then all ranges that are not global unicast.
 var blocks = func() []Block {
 	var out []Block
 	add := func(kind string, prefixes ...string) {
@@ -40,7 +39,7 @@ var blocks = func() []Block {
 	return out
 }()
 
-// Special returns the narrowest block that holds a.
+// Special returns the narrowest block that contains a.
 func Special(a netip.Addr) (Block, bool) {
 	for _, b := range blocks {
 		if b.Prefix.Contains(a) {
@@ -50,7 +49,7 @@ func Special(a netip.Addr) (Block, bool) {
 	return Block{}, false
 }
 
-// Covers says whether everything that rule allows is allowed by r, too.
+// Covers reports whether r allows everything that rule allows.
 func (r Rules) Covers(rule Rule) bool {
 	return slices.ContainsFunc(r.list, func(c Rule) bool {
 		switch {
@@ -65,8 +64,8 @@ func (r Rules) Covers(rule Rule) bool {
 	})
 }
 
-// opensMore says whether a rule for narrow opens a block that one for wide does
-// not, though it holds the same addresses: a wide rule opens none.
+// opensMore reports whether a rule for narrow opens a block that a rule for wide does not. Both
+// hold the same addresses, but a wide rule opens no blocks.
 func opensMore(narrow, wide netip.Prefix) bool {
 	return slices.ContainsFunc(blocks, func(b Block) bool {
 		return b.Prefix.Contains(narrow.Addr()) && b.Prefix.Bits() <= narrow.Bits() && wide.Bits() < b.Prefix.Bits()

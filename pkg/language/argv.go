@@ -2,16 +2,16 @@ package language
 
 import "time"
 
-// Where things are in a sandbox.
+// Paths in a sandbox.
 const (
-	Dir = "/workspace"      // sources, by their relative paths; where compilers and programs begin
-	Out = "/workspace/.out" // what is compiled; sources have no names that begin with a dot
+	Dir = "/workspace"      // sources, by relative path; working directory of compilers and programs
+	Out = "/workspace/.out" // output of compilers; names of sources cannot start with a dot
 )
 
-// Python is the language of programs and solutions that need no catalogue.
+// Python is the language of programs and solutions without a catalogue entry.
 const Python = "python"
 
-// Limit is how long the step may take where nobody says.
+// Limit returns the default time limit of the step.
 func (s *Step) Limit() time.Duration {
 	if s.Wall > 0 {
 		return s.Wall

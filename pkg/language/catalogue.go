@@ -1,4 +1,4 @@
 package language
 
-// catalogue is every language, sorted by name.
+// catalogue lists every language, sorted by name.
 var catalogue = sorted(native, managed, scripts, runners)

@@ -10,16 +10,16 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Program is what a step is started for: the values of its placeholders.
+// Program holds the values of the placeholders of a step.
 type Program struct {
-	Main   string   // the file that it begins with, relative to the sources' directory
-	Class  string   // the class that it begins in; empty: that of Main, with dots for slashes
-	Files  []string // all of its files, likewise, of whatever kind
-	Out    string   // the directory for what is compiled, without a slash at its end
-	Memory job.Size // of the sandbox in which the step runs
+	Main   string   // the entry file, relative to the sources' directory
+	Class  string   // the entry class; empty: Main with dots for slashes
+	Files  []string // all files, relative to the same directory, of any kind
+	Out    string   // the output directory of the compiler, without a trailing slash
+	Memory job.Size // of the sandbox of this step
 }
 
-// Expand returns the arguments that a step of the language is started with, which are the caller's.
+// Expand returns the arguments for a step of the language. The caller owns the slice.
 func (l *Language) Expand(s *Step, p Program) []string {
 	stem := strings.TrimSuffix(p.Main, path.Ext(p.Main))
 	class := cmp.Or(p.Class, strings.ReplaceAll(stem, "/", "."))
@@ -39,8 +39,8 @@ func (l *Language) Expand(s *Step, p Program) []string {
 	return out
 }
 
-// sources returns the sources of the language that are wanted, the main one last: some compilers take them in the order in
-// which they need each other.
+// sources returns the wanted sources of the language, the main one last, because some compilers
+// need the order of dependencies.
 func (l *Language) sources(p Program, wanted func(file string) bool) []string {
 	var out []string
 	for _, file := range p.Files {
@@ -52,7 +52,7 @@ func (l *Language) sources(p Program, wanted func(file string) bool) []string {
 	return append(out, argument(p.Main))
 }
 
-// argument is a file as an argument, which no tool takes for an option or a file of options.
+// argument returns a file as an argument that no tool mistakes for an option or a file of options.
 func argument(file string) string {
 	if strings.HasPrefix(file, "-") || strings.HasPrefix(file, "@") || strings.HasPrefix(file, "+") {
 		return "./" + file

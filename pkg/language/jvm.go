@@ -11,14 +11,14 @@ import (
 
 // unit lists the top-level declarations of a Java or Scala source.
 type unit struct {
-	pack   string   // its package; empty: none
+	pack   string   // its package; empty: the default package
 	types  []string // its classes, interfaces, enumerations and records
-	public string   // the first public one of them: javac names the file by it
-	mains  []string // those of the types in which a program can begin
+	public string   // the first public type: javac requires a file of this name
+	mains  []string // the types with an entry point
 }
 
-// class returns the type in which the program of the file begins, with its package.
-// It prefers the type that the file is named after.
+// class returns the entry class of the file, with its package. It prefers the type with the file's
+// name.
 func (u *unit) class(stem string) string {
 	name := stem
 	switch {
@@ -34,14 +34,15 @@ func (u *unit) class(stem string) string {
 	return name
 }
 
-// WithoutMark returns a source without the byte order mark at its beginning, which javac
-// and other compilers refuse.
+// WithoutMark returns a source without its byte order mark. Compilers such as javac reject this
+// mark.
 func WithoutMark(source string) string { return strings.TrimPrefix(source, "\ufeff") }
 
-// Arrange returns the sources of a program as its tools need them, and the file and the class that it begins with.
-// Without main, the program begins with File or with the only file that declares a beginning. No byte order marks are
-// left, and a Java file with a public class of another name is named after it. The class is empty where {class}
-// follows from the file.
+// Arrange returns the sources of a program in the form that its tools need, and its entry file and
+// class. Without main, the entry is File or the only file with an entry point.
+//
+// It removes byte order marks and renames a Java file after its public class. The class is empty if
+// {class} follows from the file.
 func (l *Language) Arrange(main string, sources map[string]string) (file, class string, arranged map[string]string) {
 	arranged = make(map[string]string, len(sources))
 	for name, text := range sources {
@@ -73,7 +74,7 @@ func (l *Language) Arrange(main string, sources map[string]string) (file, class 
 	return file, u.class(strings.TrimSuffix(path.Base(file), path.Ext(file))), arranged
 }
 
-// publicName returns the name that a Java file needs for its public class.
+// publicName returns the file name that Java requires for its public class.
 func (l *Language) publicName(name, text string) string {
 	if !slices.Contains(l.Endings, path.Ext(name)) {
 		return name
@@ -84,8 +85,8 @@ func (l *Language) publicName(name, text string) string {
 	return name
 }
 
-// MainOf returns the file that a program of these sources begins with. That is File or, for languages whose sources declare
-// an entry point, the only file that declares one. Without such a file it returns File.
+// MainOf returns the entry file of these sources. This is File or, for languages with declared
+// entry points, the only file that declares one. Otherwise it returns File.
 func (l *Language) MainOf(sources map[string]string) string {
 	if _, ok := sources[l.File]; ok || l.scan == nil {
 		return l.File
@@ -105,7 +106,7 @@ func (l *Language) MainOf(sources map[string]string) string {
 	return found
 }
 
-// scanJava reads the declarations of a Java source. It understands no more of the language than that takes.
+// scanJava reads the declarations of a Java source. It parses only as much as this requires.
 func scanJava(source string) unit {
 	s := scanner{rest: source}
 	return s.scan(func(u *unit, kind string, before []string) {
@@ -115,7 +116,7 @@ func scanJava(source string) unit {
 	}, "class", "interface", "enum", "record")
 }
 
-// scanScala does the same for Scala, whose programs begin in objects.
+// scanScala does the same for Scala, whose entry points are in objects.
 func scanScala(source string) unit {
 	s := scanner{rest: source, nested: true}
 	return s.scan(func(u *unit, kind string, before []string) {
@@ -129,18 +130,19 @@ func scanScala(source string) unit {
 type scanner struct {
 	rest    string
 	nested  bool   // comments nest, and newlines end statements
-	current string // the type whose declaration or body this is
+	current string // the type being declared or defined
 }
 
-// begin notes that a program can begin in the current type.
+// begin records an entry point in the current type.
 func (s *scanner) begin(u *unit) {
 	if s.current != "" && !slices.Contains(u.mains, s.current) {
 		u.mains = append(u.mains, s.current)
 	}
 }
 
-// scan calls found for each word main that a list of parameters follows in the body of a type, and for each App
-// outside of one, with the words before it in its statement. The kinds are the words that declare a type.
+// scan calls found for entry points: each word main before a parameter list in the body of a type,
+// and each App outside of types. It passes the preceding words of the statement. The kinds are the
+// keywords that declare a type.
 func (s *scanner) scan(found func(u *unit, kind string, before []string), kinds ...string) (u unit) {
 	var before []string
 	braces, parens := 0, 0
@@ -184,7 +186,7 @@ func (s *scanner) scan(found func(u *unit, kind string, before []string), kinds 
 	return u
 }
 
-// notePackage takes the package from a statement of the top level.
+// notePackage records the package from a top-level statement.
 func (u *unit) notePackage(words []string, braces int) {
 	if i := slices.Index(words, "package"); i >= 0 && braces == 0 && u.pack == "" {
 		u.pack = strings.Join(words[i+1:], "")
@@ -196,8 +198,8 @@ func isName(word string) bool {
 	return c == '_' || c == '$' || unicode.IsLetter(c)
 }
 
-// next returns the next word, mark of punctuation or, if comments nest, newline; empty at the end.
-// It skips comments and literals.
+// next returns the next word, punctuation mark or, if comments nest, newline. It returns "" at the
+// end. It skips comments and literals.
 func (s *scanner) next() string {
 	for s.rest != "" {
 		c, size := utf8.DecodeRuneInString(s.rest)
@@ -235,7 +237,7 @@ func (s *scanner) next() string {
 	return ""
 }
 
-// skipTo skips so many bytes and what comes before the end.
+// skipTo skips size bytes and then everything up to end.
 func (s *scanner) skipTo(end string, size int) {
 	_, rest, ok := strings.Cut(s.rest[size:], end)
 	if !ok {
@@ -263,7 +265,7 @@ func (s *scanner) skipComment() {
 	}
 }
 
-// skipLiteral skips a literal of one line.
+// skipLiteral skips a single-line literal.
 func (s *scanner) skipLiteral(quote byte) {
 	for i := 1; i < len(s.rest); i++ {
 		switch s.rest[i] {
@@ -280,7 +282,7 @@ func (s *scanner) skipLiteral(quote byte) {
 	s.rest = ""
 }
 
-// skipCharacter skips a character, or the quote alone before a symbol of Scala.
+// skipCharacter skips a character, or only the quote before a Scala symbol.
 func (s *scanner) skipCharacter() {
 	if len(s.rest) > 1 && s.rest[1] == '\\' {
 		s.skipLiteral('\'')

@@ -6,18 +6,20 @@ import (
 	"unicode"
 )
 
-// Label is the label of an image that says which languages it has: a JSON object from the name of a language to the line in
-// which it says its version. images/build makes it of what the languages say there. An image of others may have it, too.
+// Label is the image label that lists its languages: a JSON object from the name of a language to
+// its version line. images/build writes it from the output of the languages. Third-party images may
+// have it, too.
 const Label = "run.assay.languages"
 
-// maxLabel and maxVersion bound what is read of a label, in bytes: anybody may have written it.
+// maxLabel and maxVersion limit how much of a label is read, in bytes, because labels are
+// untrusted.
 const (
 	maxLabel   = 16 << 10
 	maxVersion = 200
 )
 
-// Versions reads a Label: languages of the catalogue with their versions. It returns nil where there is none, or none that
-// can be read: then nothing is known of the image.
+// Versions reads a Label. It returns the languages of the catalogue with their versions, or nil if
+// the label is missing or malformed.
 func Versions(label string) map[string]string {
 	var said map[string]string
 	if label == "" || len(label) > maxLabel || json.Unmarshal([]byte(label), &said) != nil {
@@ -32,7 +34,7 @@ func Versions(label string) map[string]string {
 	return out
 }
 
-// plain returns what of a version may be shown anywhere.
+// plain returns the printable part of a version.
 func plain(version string) string {
 	out := strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {

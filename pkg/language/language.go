@@ -1,5 +1,5 @@
-// Package language is the catalogue of programming languages: what a source file of each is called, and how it is
-// compiled and run. Whether a language is there is for an image to say.
+// Package language is the catalogue of programming languages: the names of their source files, and
+// how to compile and run them. Images report which languages they have.
 package language
 
 import (
@@ -12,38 +12,44 @@ import (
 
 // Language is one row of the catalogue.
 type Language struct {
-	Name    string   // by which programs name it, such as "cpp"
-	Title   string   // for people: "C++"
-	Aliases []string // other names of it, in lower case: "c++"
-	File    string   // what its source is called where a program has one: "main.cpp"
-	Endings []string // of the names of its sources, the one of File among them: ".cpp"
-	Compile *Step    // nil: what runs is the source
+	Name    string   // the name in programs, such as "cpp"
+	Title   string   // display name: "C++"
+	Aliases []string // alternative names in lower case: "c++"
+	File    string   // the name of a single source file: "main.cpp"
+	Endings []string // extensions of source files, including the one in File: ".cpp"
+	Compile *Step    // nil: the source is run directly
 	Run     Step
 
-	scan     func(source string) unit // what a source declares; nil: a program begins in its main file, whatever that declares
-	byPublic bool                     // a source has the name of its public type
+	scan     func(source string) unit // finds the declarations of a source; nil: the entry is the main file
+	byPublic bool                     // sources are named after their public type
 
-	Version []string // argv that prints a version in the first line that is not empty
+	Version []string // argv that prints the version in the first non-empty line
 }
 
-// Step is how a tool of a language is started, in the directory that holds the sources. Expand makes arguments of it.
+// Step is a command of a language's tool. It runs in the directory of the sources. Expand returns
+// its arguments.
 type Step struct {
-	// Argv may have the placeholders {main}, the file that a program begins with, {stem}, the same without its ending, and
-	// {class}, the class that it begins in; {files}, an argument of its own for each source of the language, the main one last, and
-	// {package}, the same of those that are in its directory; {out}, the directory for what is compiled; {memory}, the
-	// sandbox's memory in MiB.
+	// Argv may have these placeholders:
+	//
+	//   - {main}: the entry file
+	//   - {stem}: the entry file without its extension
+	//   - {class}: the entry class
+	//   - {files}: one argument for each source of the language, the main one last
+	//   - {package}: the same for the sources in the main file's directory
+	//   - {out}: the output directory of the compiler
+	//   - {memory}: the sandbox's memory in MiB
 	Argv []string
-	Env  map[string]string // besides the policy's
-	// The least that the tool works with, whatever the program does; a policy that gives less is an error that says so.
+	Env  map[string]string // in addition to the policy's
+	// The minimum requirements of the tool for any program. A policy below them gets an error.
 	Memory    job.Size
-	Processes int           // threads count
-	Wall      time.Duration // a default for compiling; 0: ten seconds
+	Processes int           // includes threads
+	Wall      time.Duration // default time limit of a compilation; 0: ten seconds
 }
 
-// All returns every language, by name. The slice is the caller's, what it holds is not.
+// All returns every language by name. The caller owns the slice, but not its elements.
 func All() []Language { return slices.Clone(catalogue) }
 
-// Find returns a language by its name or an alias of it, in any case. The error lists what there is.
+// Find returns a language by its name or an alias, ignoring case. The error lists the known names.
 func Find(name string) (*Language, error) {
 	wanted := strings.ToLower(strings.TrimSpace(name))
 	for i := range catalogue {

@@ -7,39 +7,41 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// java starts the Java machine. Without a limit of the heap it would take a quarter of the host's memory, of which the
-// sandbox has a part: with that of the sandbox it collects its garbage in time, and what is too large is ended by the kernel,
-// out of memory, whatever the program catches.
+// java returns the command line of a Java VM. Its default heap limit is a quarter of the host's
+// memory, of which the sandbox has only a part. With the sandbox's memory as the limit, the VM
+// collects garbage in time. The kernel ends a program that needs more as out of memory, whatever
+// exceptions it catches.
 func java(args ...string) []string {
 	return append([]string{"java", "-Xmx{memory}m", "-Xms16m", "-Xss64m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto"}, args...)
 }
 
-// archived is java for a tool that is over before the second compiler of the machine has earned its time. Its classes are in
-// an archive of that name, which images/polyglot/customize makes; where there is none, it takes longer.
+// archived is java for short-lived tools, which do not benefit from the second compiler of the VM.
+// Their classes are in an archive of this name, made by images/polyglot/customize. Without the
+// archive they start more slowly.
 func archived(name string, args ...string) []string {
 	return java(append([]string{"-XX:TieredStopAtLevel=1", "-XX:SharedArchiveFile=/usr/share/assay/" + name + ".jsa"}, args...)...)
 }
 
-// javac compiles into {out} with classes that are there.
+// javac compiles into {out} with the given class path.
 func javac(classes ...string) []string {
 	return archived("javac", slices.Concat([]string{"-m", "jdk.compiler/com.sun.tools.javac.Main", "-encoding", "UTF-8", "-proc:none", "-nowarn"},
 		classes, []string{"-d", "{out}", "{files}"})...)
 }
 
-// Assertions count, for a test may consist of them: without this they are not even evaluated, and whatever they would refuse
-// passes. Kotlin's are a function of its library.
+// Assertions are enabled, because tests may consist of them. Without this option the VM skips them,
+// and wrong programs pass. Kotlin's assertions are functions of its library.
 const (
 	asserts       = "-ea"
 	kotlinAsserts = "-ea:kotlin..."
 )
 
-// where starts a command where a file is: without, Java would say that the program has no such class, and the program would be
-// blamed. As a shell does, it ends with 127.
+// where runs a command only if a file exists. Otherwise Java would report a missing class and the
+// program would be blamed. The exit code is 127, as in a shell.
 func where(file string, argv ...string) []string {
 	return append([]string{"sh", "-c", `test -e "$0" || { echo "there is no $0" >&2; exit 127; }; exec "$@"`, file}, argv...)
 }
 
-// Least memory of a Java machine that does nothing, and of one that compiles.
+// Minimum memory of a Java VM that is idle, and of one during a compilation.
 const (
 	javaMemory   = 128 * job.MiB
 	javacMemory  = 512 * job.MiB
@@ -49,7 +51,7 @@ const (
 	kotlinScriptMemory = 256 * job.MiB
 )
 
-// managed are languages whose programs run on a machine of their own.
+// managed lists the languages with a virtual machine.
 var managed = []Language{
 	{
 		Name: "csharp", Title: "C# (Mono)", Aliases: []string{"c#", "cs", "mono", "mono-csharp", "csharp-mono"}, File: "main.cs", Endings: []string{".cs"},
@@ -73,7 +75,7 @@ var managed = []Language{
 			Memory: kotlinMemory, Processes: javaThreads, Wall: 120 * time.Second,
 		},
 		Run: Step{
-			// The archive knows in which class the program begins, whatever its file and its package are called.
+			// The archive records the entry class, whatever the names of file and package.
 			Argv:   java(asserts, kotlinAsserts, "-Xbootclasspath/a:"+kotlinLibrary, "-jar", "{out}/main.jar"),
 			Memory: javaMemory, Processes: javaThreads,
 		},
@@ -98,7 +100,7 @@ var managed = []Language{
 	},
 }
 
-// Where Debian has the classes of languages.
+// Debian's locations of class files.
 const (
 	kotlinHome    = "/usr/share/kotlin/kotlinc"
 	kotlinJar     = kotlinHome + "/lib/kotlin-compiler.jar"
@@ -112,7 +114,7 @@ const (
 	scalaClasses = scalaJar + ":/usr/share/java/scala-reflect.jar:" + scalaLibrary
 )
 
-// kotlin starts Kotlin's compiler.
+// kotlin returns the command line of Kotlin's compiler.
 func kotlin(args ...string) []string {
 	return where(kotlinJar, archived("kotlinc", append([]string{"-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-nowarn", "-kotlin-home", kotlinHome}, args...)...)...)
 }

@@ -6,10 +6,11 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// goEnv has Go keep its cache where it may write, and never ask the network. The standard library is compiled in the image.
+// goEnv places Go's cache in a writable directory and disables network access. The image contains
+// the compiled standard library.
 var goEnv = map[string]string{"GOCACHE": "/tmp/go-build", "GOPATH": "/tmp/go", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOTELEMETRY": "off"}
 
-// native are languages whose compilers make programs of the machine itself.
+// native lists the languages that compile to machine code.
 var native = []Language{
 	{
 		Name: "c", Title: "C", Aliases: []string{"gcc"}, File: "main.c", Endings: []string{".c"},

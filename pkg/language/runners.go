@@ -6,13 +6,14 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// junitClasses are where Debian has JUnit 5, and JUnit 4 for tests of that kind.
+// junitClasses is Debian's location of JUnit 5, and of JUnit 4 for older tests.
 const (
 	junitJar     = "/usr/share/java/junit-platform-console-standalone.jar"
 	junitClasses = junitJar + ":/usr/share/java/junit4.jar:/usr/share/java/hamcrest.jar"
 )
 
-// runners are frameworks whose sources are tests, and which end with a code that is not 0 if one fails.
+// runners lists test frameworks. Their sources are tests, and their exit code is not 0 if a test
+// fails.
 var runners = []Language{
 	{
 		Name: "gotest", Title: "Go tests", Aliases: []string{"go_test", "go-test"}, File: "main_test.go", Endings: []string{".go"},

@@ -6,19 +6,19 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// node starts Node.js. It lets a program have all the memory of its sandbox: what is too large is ended by the kernel, out of
-// memory, and not by Node.js, which would say that it crashed.
+// node returns the command line of Node.js. A program may use all memory of its sandbox: the kernel
+// ends a larger one as out of memory, while Node.js would report a crash.
 func node(args ...string) []string {
 	return append([]string{"node", "--max-old-space-size={memory}"}, args...)
 }
 
 const (
-	nodeModules = "/usr/share/nodejs" // where Debian has them
+	nodeModules = "/usr/share/nodejs" // Debian's location of them
 	nodeMemory  = 64 * job.MiB
 	nodeThreads = 16
 )
 
-// scripts are languages whose sources are what runs, as they are or translated.
+// scripts lists the languages that run from source, directly or translated.
 var scripts = []Language{
 	{
 		Name: "bash", Title: "Bash", Aliases: []string{"sh", "shell"}, File: "main.sh", Endings: []string{".sh"},
@@ -63,7 +63,8 @@ var scripts = []Language{
 	{
 		Name: "typescript", Title: "TypeScript", Aliases: []string{"ts", "node-ts", "tsc", "typescript5"}, File: "main.ts", Endings: []string{".ts"},
 		Compile: &Step{
-			// Each file is a module: a name of its own is no other declaration of one that browsers have.
+			// Each file is a module, so a file's own names do not clash with global declarations of
+			// browsers.
 			Argv: []string{"tsc", "--target", "es2022", "--module", "commonjs", "--moduleDetection", "force", "--esModuleInterop", "--skipLibCheck",
 				"--typeRoots", nodeModules + "/@types", "--types", "node", "--noEmitOnError", "--rootDir", ".", "--outDir", "{out}", "{files}"},
 			Memory: 512 * job.MiB, Processes: nodeThreads, Wall: 60 * time.Second,

@@ -1,9 +1,9 @@
-// Package placement says which workers can run which jobs.
+// Package placement decides which workers can run which jobs.
 //
-// A job has a Need, a worker makes an Offer. Jobs with the same need are a class, with
-// a queue of its own that only the workers it fits take from. Most jobs need nothing
-// out of the ordinary and name no pool: their class is Any. Dispatchers and workers
-// decide by the same function; that a pool is exclusive, dispatchers say.
+// A job has a Need, a worker makes an Offer. Jobs with the same need form a class. Each class has
+// its own queue, and only suitable workers pull from it. Most jobs have no special needs and name
+// no pool: their class is Any. Dispatchers and workers decide with the same function. Only
+// dispatchers decide that a pool is exclusive.
 package placement
 
 import (
@@ -18,35 +18,36 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Ordinary is the memory that a job may need and still be of its pool's first class.
+// Ordinary is the most memory of a job in its pool's default class.
 const Ordinary = 512 * job.MiB
 
-// Any is the class of jobs that need nothing of a worker and name no pool.
+// Any is the class of jobs without special needs and without a pool.
 const Any = ""
 
-// Offer is what a worker can run.
+// Offer describes the jobs that a worker can run.
 type Offer struct {
 	Isolations []policy.Isolation `json:"isolations,omitempty"`
 	Labels     map[string]string  `json:"labels,omitempty"`
-	Images     []string           `json:"images,omitempty"` // none: any
-	CPU        float64            `json:"cpu,omitempty"`    // cores promised to jobs, 0: no bound; a job with more runs on what there is
-	Memory     job.Size           `json:"memory,omitempty"` // promised to jobs, 0: no bound
-	// Exclusive says that jobs have to name the worker's pool. Dispatchers write it into
-	// what a worker offers: it is not the worker's to say.
+	Images     []string           `json:"images,omitempty"` // empty: any
+	// cores for jobs, 0: unlimited; a job that requests more runs on the existing ones
+	CPU    float64  `json:"cpu,omitempty"`
+	Memory job.Size `json:"memory,omitempty"` // memory for jobs, 0: unlimited
+	// Exclusive requires jobs to name the worker's pool. Dispatchers set it in a worker's offer; the
+	// worker's own value is ignored.
 	Exclusive bool `json:"exclusive,omitempty"`
 }
 
-// Need is what a job needs of a worker. The zero value of a field needs nothing.
+// Need is what a job requires of a worker. The zero value of a field requires nothing.
 type Need struct {
-	Pool      string           // that the job names
-	Isolation policy.Isolation // gvisor or vm: every worker runs tasks, and cells as tasks
+	Pool      string           // the pool in the job
+	Isolation policy.Isolation // gvisor or vm: every worker runs tasks, and runs cells as tasks
 	Memory    job.Size
-	Image     string // one that some workers are reserved for
+	Image     string // an image for which some workers are reserved
 	Labels    map[string]string
 }
 
-// NeedOf returns what a job needs. reserved says for which images there are workers
-// that take nothing else.
+// NeedOf returns the requirements of a job. The function reserved reports whether some workers run
+// only this image.
 func NeedOf(s *job.Spec, p *policy.Policy, reserved func(image string) bool) Need {
 	n := Need{Pool: s.Pool, Memory: MemoryOf(s.Program, p), Labels: labelsOf(s)}
 	if p.Isolation == policy.GVisor || p.Isolation == policy.VM {
@@ -61,7 +62,8 @@ func NeedOf(s *job.Spec, p *policy.Policy, reserved func(image string) bool) Nee
 	return n
 }
 
-// MemoryOf returns the memory that a job needs of a worker: what its program takes, or its compiler, one after the other.
+// MemoryOf returns the memory that a job needs on a worker: the larger of its program's and its
+// compiler's, which run one after the other.
 func MemoryOf(program job.Program, p *policy.Policy) job.Size {
 	most := RunMemoryOf(program, p)
 	for _, c := range []*job.Code{program.InLanguage(), program.Tests.CheckerCode()} {
@@ -72,7 +74,7 @@ func MemoryOf(program job.Program, p *policy.Policy) job.Size {
 	return most
 }
 
-// RunMemoryOf returns the memory that the program of a job takes: check code and interactors run beside the
+// RunMemoryOf returns the memory of the job's program. Check code and interactors run beside the
 // solution, a checker after it.
 func RunMemoryOf(program job.Program, p *policy.Policy) job.Size {
 	n, t := p.Memory, program.Tests
@@ -91,9 +93,9 @@ func RunMemoryOf(program job.Program, p *policy.Policy) job.Size {
 	return n
 }
 
-// Class names the queue in which jobs with a need wait. It is the pool's name, or
-// Any, if they need nothing else. Memory is rounded up, by at most an eighth, so that
-// there are not as many classes as sizes.
+// Class returns the name of the queue for jobs with this need. It is the pool's name, or Any, if
+// there are no other needs. It rounds memory up by at most an eighth to limit the number of
+// classes.
 func (n Need) Class() string {
 	q := url.Values{}
 	if n.Isolation != "" {
@@ -114,14 +116,13 @@ func (n Need) Class() string {
 	return url.QueryEscape(n.Pool) + "?" + q.Encode()
 }
 
-// roundUp keeps four bits.
+// roundUp keeps the four highest bits.
 func roundUp(s job.Size) job.Size {
 	step := job.Size(1) << max(bits.Len64(uint64(s))-4, 0)
 	return (s + step - 1) / step * step
 }
 
-// ParseClass reads what Class wrote. A name that is no class is a pool: pools may
-// have any name.
+// ParseClass reads the output of Class. Any other name is a pool, because pools may have any name.
 func ParseClass(class string) Need {
 	pool, query, special := strings.Cut(class, "?")
 	if !special {
@@ -147,20 +148,19 @@ func ParseClass(class string) Need {
 	return n
 }
 
-// PoolOf is the pool of a class for people: "*" if it names none.
+// PoolOf returns the pool of a class for display, or "*" if there is none.
 func PoolOf(class string) string { return cmp.Or(ParseClass(class).Pool, "*") }
 
-// Takes says whether a worker of a pool with this offer may run the jobs with a need.
+// Takes reports whether a worker of this pool with this offer may run jobs with this need.
 func (o Offer) Takes(pool string, n Need) bool { return o.Open(pool, n) && o.Lacks(n) == "" }
 
-// Open says whether a worker of a pool with this offer takes jobs that name the pool, or
-// none, that the need does.
+// Open reports whether a worker of this pool with this offer accepts the need's pool, or jobs
+// without one.
 func (o Offer) Open(pool string, n Need) bool {
 	return n.Pool == pool || n.Pool == Any && !o.Exclusive
 }
 
-// Lacks says what a worker with this offer does not have that the need asks for, its
-// pool left aside; "" if it has all of it.
+// Lacks returns the first requirement that the offer does not meet, or "". It ignores the pool.
 func (o Offer) Lacks(n Need) string {
 	if n.Isolation != "" && !slices.Contains(o.Isolations, n.Isolation) {
 		return "isolation " + string(n.Isolation)
@@ -179,7 +179,7 @@ func (o Offer) Lacks(n Need) string {
 	return ""
 }
 
-// String says what a need asks for, for people.
+// String describes a need for people.
 func (n Need) String() string {
 	var parts []string
 	if n.Isolation != "" {

@@ -10,16 +10,15 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Pools are what an operator says of pools of workers, by their names: what workers
-// cannot say of themselves, and what is to be known while none of them lives. Pools that
-// nobody has said anything about may have workers, too.
+// Pools holds the operator's settings of pools of workers, by name. Workers cannot decide these
+// settings, and they must be known while no worker is connected. Other pools may have workers, too.
 type Pools map[string]Pool
 
-// Pool is what is said of one pool.
+// Pool holds the settings of one pool.
 type Pool struct {
-	Exclusive bool              // its workers take jobs that name it, and no others
-	Labels    map[string]string // that its workers have, as far as all of them do
-	Images    []string          // that they are reserved for
+	Exclusive bool              // its workers run only jobs that name the pool
+	Labels    map[string]string // labels that all of its workers have
+	Images    []string          // images that they are reserved for
 }
 
 // ParsePools reads a pool from each text:
@@ -62,11 +61,11 @@ func ParsePools(texts []string) (Pools, error) {
 	return ps, nil
 }
 
-// Exclusive says whether the workers of a pool take nothing but jobs that name it.
+// Exclusive reports whether the workers of a pool run only jobs that name it.
 func (ps Pools) Exclusive(pool string) bool { return ps[pool].Exclusive }
 
-// Offer is what workers of the pool will offer as far as it was said. What was not, their isolations, their memory
-// and the protocol that they speak, they are taken to have.
+// Offer returns the expected offer of the pool's workers. It assumes all isolations, unlimited
+// memory and the current protocol, because settings have none of these.
 func (ps Pools) Offer(pool string) Offer {
 	p := ps[pool]
 	return Offer{Exclusive: p.Exclusive, Labels: Speaking(p.Labels, Languages), Images: p.Images, Isolations: []policy.Isolation{policy.GVisor, policy.VM}}

@@ -10,20 +10,22 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Languages is the first version of the protocol (package control) whose workers know programs in languages of the
-// catalogue, checkers and interactors, limits by language, and cases that are blobs or other bytes than text.
+// Languages is the first version of the protocol (package control) whose workers support languages
+// of the catalogue, checkers and interactors, limits by language, and cases as blobs or binary
+// data.
 const Languages = 3
 
-// Values is the first version whose workers know tagged variables, rules by which values are compared, case_wall, and checks
-// that share a process with their solution.
+// Values is the first version whose workers support tagged variables, rules for comparing values,
+// case_wall, and checks that share a process with their solution.
 const Values = 4
 
-// speaks begins the labels by which workers say which versions they speak, and jobs which one they need. They are labels
-// because every release understands those: dispatchers and workers of the release before Languages keep to them, too.
+// speaks is the prefix of protocol labels. A worker has a label for each version that it supports;
+// a job requires one. Labels work because every release matches them, including releases before
+// Languages.
 const speaks = "assay:protocol-"
 
-// Speaking returns the labels of a worker that speaks versions of the protocol up to one: those that its operator gave it,
-// which are not changed, and one for each version that a job may need.
+// Speaking returns labels plus one protocol label for each version up to version. It does not
+// change the operator's labels.
 func Speaking(labels map[string]string, version int) map[string]string {
 	if version < Languages {
 		return labels
@@ -38,12 +40,12 @@ func Speaking(labels map[string]string, version int) map[string]string {
 	return all
 }
 
-// IsVersion says whether a label is one that Speaking adds.
+// IsVersion reports whether a label is a protocol label.
 func IsVersion(label string) bool { return strings.HasPrefix(label, speaks) }
 
-// VersionOf returns the version of the protocol that the workers for a job have to speak; 0: any. Workers of an older
-// release read over the fields that they do not know, and what they then say of the program is wrong. So whatever
-// comes to the spec and changes what becomes of a program has to be here.
+// VersionOf returns the protocol version that the workers for a job need, or 0 for any. An older
+// worker ignores fields that it does not support, and its result would be wrong. So every new field
+// of the spec that changes a result must be listed here.
 func VersionOf(s *job.Spec) int {
 	t := s.Program.Tests
 	switch {
@@ -61,7 +63,7 @@ func VersionOf(s *job.Spec) int {
 	return 0
 }
 
-// needsValues reports whether tests have fields that came with Values.
+// needsValues reports whether tests use fields of version Values.
 func needsValues(t *job.Tests) bool {
 	return t.CaseWall != 0 || t.Process != "" || compares(t.Match, t.Tolerance, t.AbsoluteTolerance, t.RelativeTolerance) ||
 		slices.ContainsFunc(t.Cases, func(c job.Case) bool {
@@ -74,13 +76,13 @@ func compares(match job.Match, tolerances ...float64) bool {
 	return match != "" || slices.ContainsFunc(tolerances, func(t float64) bool { return t != 0 })
 }
 
-// isNew says whether a case has what came with Languages.
+// isNew reports whether a case uses fields of version Languages.
 func isNew(s job.Stdio) bool {
 	return s.StdinBase64 != "" || s.StdinBlob != "" || s.StdoutBase64 != "" || s.StdoutBlob != "" ||
 		s.Compare == job.CompareUnordered || s.AbsoluteTolerance != 0 || s.RelativeTolerance != 0 || s.IgnoreCase
 }
 
-// labelsOf returns the labels that a worker for a job has to have.
+// labelsOf returns the labels that a worker needs for a job.
 func labelsOf(s *job.Spec) map[string]string {
 	version := VersionOf(s)
 	if version == 0 {
@@ -92,7 +94,7 @@ func labelsOf(s *job.Spec) map[string]string {
 	return all
 }
 
-// labelText says for people what a label is about.
+// labelText describes a label for people.
 func labelText(k, v string) string {
 	if version, ours := strings.CutPrefix(k, speaks); ours {
 		return "a release that knows all that the job says, version " + version + " of the protocol"

@@ -15,14 +15,13 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// spoolMemory is how much of a blob is held in memory, in bytes, before its
-// digest (and so its key) is known; more goes to a temporary file.
+// spoolMemory is the most bytes of a blob in memory before its digest (and so its key) is known.
+// The rest goes to a temporary file.
 const spoolMemory = 1 << 20
 
-// BlobKey returns the object path of the content-addressed blob that a job of a
-// tenant names as "sha256:<64 hex digits>". Tenants share none: who may read a blob,
-// and who may learn that it is there, are those who have had its bytes. The error
-// wraps job.ErrInvalid.
+// BlobKey returns the object path of a tenant's content-addressed blob. A job names it as
+// "sha256:<64 hex digits>". Tenants share no blobs: only a tenant that uploaded the bytes can read
+// a blob or learn that it exists. The error wraps job.ErrInvalid.
 func BlobKey(tenant, ref string) (string, error) {
 	if tenant == "" {
 		return "", job.Invalid("tenant", "must not be empty")
@@ -34,13 +33,13 @@ func BlobKey(tenant, ref string) (string, error) {
 	return BlobPrefix + escape(tenant) + "/sha256/" + sum[:2] + "/" + sum, nil
 }
 
-// BlobPrefix is what the keys of all blobs begin with.
+// BlobPrefix is the prefix of the keys of all blobs.
 const BlobPrefix = "blobs/"
 
-// PutBlob stores what r yields under its own digest, for a tenant, and returns the reference
-// ("sha256:…") and the size in bytes. A blob that is already there is not
-// written again, but is as young as if it were. More than limit bytes is an error that wraps job.ErrTooLarge
-// and stores nothing.
+// PutBlob stores the content of r under its digest for a tenant. It returns the reference
+// ("sha256:…") and the size in bytes. It does not rewrite an existing blob, but renews its age. If
+// there are more than limit bytes, it stores nothing and returns an error that wraps
+// job.ErrTooLarge.
 func (s *Store) PutBlob(ctx context.Context, tenant string, r io.Reader, limit int64) (ref string, n int64, err error) {
 	sum := sha256.New()
 	sp := &spool{}
@@ -72,8 +71,8 @@ func (s *Store) PutBlob(ctx context.Context, tenant string, r io.Reader, limit i
 	return ref, n, nil
 }
 
-// StatBlob returns the size of a tenant's blob; the error wraps job.ErrNotFound if it is
-// not there. One that is there is not removed for its age soon: see refresh.
+// StatBlob returns the size of a tenant's blob. It renews the blob's age, so that expiry does not
+// delete it soon (see refresh). The error wraps job.ErrNotFound if the blob does not exist.
 func (s *Store) StatBlob(ctx context.Context, tenant, ref string) (Info, error) {
 	key, err := BlobKey(tenant, ref)
 	if err != nil {
@@ -86,12 +85,11 @@ func (s *Store) StatBlob(ctx context.Context, tenant, ref string) (Info, error) 
 	return s.refresh(ctx, have)
 }
 
-// errCorrupt is what a verified read returns for other bytes than promised.
+// errCorrupt is the error of a verified read with a wrong digest.
 var errCorrupt = errors.New("content does not match its digest")
 
-// GetBlob opens a tenant's blob. The reader verifies as it goes: instead of io.EOF it
-// returns an error that wraps job.ErrUnavailable if the bytes are not the ones
-// that the reference names, so whoever reads to the end has the right ones.
+// GetBlob opens a tenant's blob. The reader verifies the digest: if it is wrong, the reader returns
+// an error that wraps job.ErrUnavailable instead of io.EOF.
 func (s *Store) GetBlob(ctx context.Context, tenant, ref string) (io.ReadCloser, int64, error) {
 	key, err := BlobKey(tenant, ref)
 	if err != nil {
@@ -119,8 +117,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// spool holds bytes until they are read back: in memory while few, then in a
-// temporary file without a name.
+// spool holds bytes until they are read back: a few in memory, more in an unlinked temporary file.
 type spool struct {
 	mem  bytes.Buffer
 	file *os.File
@@ -135,7 +132,7 @@ func (s *spool) Write(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		_ = os.Remove(f.Name()) // the open descriptor keeps it; nothing to clean after a crash
+		_ = os.Remove(f.Name()) // the open descriptor keeps the file; a crash leaves nothing behind
 		s.file = f
 	}
 	return s.file.Write(p)

@@ -8,13 +8,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// EnvironmentPrefix is what the keys of all environments of packages begin with.
+// EnvironmentPrefix is the prefix of the keys of all package environments.
 const EnvironmentPrefix = "environments/"
 
-// EnvironmentKey returns the object path of the environment that some worker has built:
-// name is that of what was asked for, 64 lower-case hex digits, and digest says what came
-// of it ("sha256:…"). Every worker can write there, so whoever reads it has to find out
-// whether it is that. The error wraps job.ErrInvalid.
+// EnvironmentKey returns the object path of an environment that a worker built. name is the hash of
+// the request, 64 lower-case hex digits; digest is the hash of the result ("sha256:…"). Every
+// worker can write there, so a reader must verify the content. The error wraps job.ErrInvalid.
 func EnvironmentKey(name, digest string) (string, error) {
 	if !isSum(name) {
 		return "", job.Invalid("environment", "%.80q must be 64 lower-case hex digits", name)
@@ -26,8 +25,8 @@ func EnvironmentKey(name, digest string) (string, error) {
 	return EnvironmentPrefix + name[:2] + "/" + name + "/" + sum, nil
 }
 
-// IsEnvironment reports whether EnvironmentKey has made a key. A tenant's name may begin as
-// its keys do.
+// IsEnvironment reports whether EnvironmentKey made the key. A tenant's name may start with the
+// same prefix.
 func IsEnvironment(key string) bool {
 	parts := strings.Split(key, "/")
 	if len(parts) != 4 {
@@ -39,8 +38,8 @@ func IsEnvironment(key string) bool {
 
 func isSum(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
 
-// GetEnvironment opens an environment, which is as young again as one that is stored now.
-// The error wraps job.ErrNotFound if it is not there.
+// GetEnvironment opens an environment and renews its age. The error wraps job.ErrNotFound if it
+// does not exist.
 func (s *Store) GetEnvironment(ctx context.Context, name, digest string) (io.ReadCloser, error) {
 	key, err := EnvironmentKey(name, digest)
 	if err != nil {
@@ -57,8 +56,8 @@ func (s *Store) GetEnvironment(ctx context.Context, name, digest string) (io.Rea
 	return r, err
 }
 
-// PutEnvironment stores what write writes as an environment, unless it is there: then it is
-// made young again, or written anew if it is to be replaced. An error of write stores nothing.
+// PutEnvironment stores the output of write as an environment. If it exists already, PutEnvironment
+// renews its age, or rewrites it if replace is set. After an error of write it stores nothing.
 func (s *Store) PutEnvironment(ctx context.Context, name, digest string, replace bool, write func(io.Writer) error) error {
 	key, err := EnvironmentKey(name, digest)
 	if err != nil {
@@ -76,7 +75,7 @@ func (s *Store) PutEnvironment(ctx context.Context, name, digest string, replace
 		_ = w.CloseWithError(write(w))
 	}()
 	_, err = s.Put(ctx, key, r)
-	_ = r.CloseWithError(io.ErrClosedPipe) // ends a write that nobody reads
+	_ = r.CloseWithError(io.ErrClosedPipe) // ends a write whose reader is gone
 	<-written
 	return err
 }

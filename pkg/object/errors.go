@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// translate turns an error of the blob library into one of package job's, once,
-// here at the edge. Ends of contexts stay what they are.
+// translate converts an error of the blob library into an error of package job. Context errors stay
+// unchanged.
 func translate(err error, what, key string) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s object %s: %w", what, key, err)
@@ -20,7 +20,7 @@ func translate(err error, what, key string) error {
 	kind := job.ErrUnavailable
 	switch gcerrors.Code(err) {
 	case gcerrors.NotFound:
-		if what != "put" { // what is missing there is the bucket or the directory, not an object
+		if what != "put" { // the bucket or directory is missing, not an object
 			kind = job.ErrNotFound
 		}
 	case gcerrors.InvalidArgument:
@@ -29,7 +29,7 @@ func translate(err error, what, key string) error {
 	return fmt.Errorf("%s object %s: %w: %w", what, key, kind, err)
 }
 
-// rootCause digs the file system's error out of the library's.
+// rootCause extracts the file system's error from the library's.
 func rootCause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -11,17 +11,16 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Limits of a key. A file name holds 255 bytes, of which a write's temporary
-// suffix takes some; an S3 key holds 1024.
+// Limits of a key. A file name has at most 255 bytes, including the temporary suffix of a write. An
+// S3 key has at most 1024.
 const (
 	maxSegment = 200
 	maxKey     = 900
 )
 
-// ArtifactKey returns the object path of a file that one attempt left behind:
-// <tenant>/<job>/<lease>/<path>. name is the absolute path inside the sandbox;
-// it may hold any byte but NUL. Different names have different keys, and no
-// name leads out of the attempt's prefix. The error wraps job.ErrInvalid.
+// ArtifactKey returns the object path of a file of one attempt: <tenant>/<job>/<lease>/<path>. name
+// is the absolute path inside the sandbox and may hold any byte except NUL. Different names have
+// different keys, and no name leads out of the attempt's prefix. The error wraps job.ErrInvalid.
 func ArtifactKey(tenant string, id job.ID, lease job.Lease, name string) (string, error) {
 	if !strings.HasPrefix(name, "/") || path.Clean(name) != name || name == "/" {
 		return "", job.Invalid("artifact", "%q must be a clean absolute path", name)
@@ -44,12 +43,12 @@ func ArtifactKey(tenant string, id job.ID, lease job.Lease, name string) (string
 	return prefix + rel, nil
 }
 
-// WholeOutput is the step of an OutputKey that is of the program as a whole.
+// WholeOutput is the step of an OutputKey for the whole program.
 const WholeOutput = -1
 
-// OutputKey returns the object path of what one attempt wrote to a stream, in one step
-// or as a whole (WholeOutput). No artifact has it: their names never begin with ~ and
-// anything but a digest.
+// OutputKey returns the object path of one attempt's output to a stream, in one step or as a whole
+// (WholeOutput). It cannot clash with an artifact: artifact names start with ~ only before a
+// digest.
 func OutputKey(tenant string, id job.ID, lease job.Lease, stream string, step int) (string, error) {
 	prefix, err := AttemptPrefix(tenant, id, lease)
 	switch {
@@ -65,18 +64,17 @@ func OutputKey(tenant string, id job.ID, lease job.Lease, stream string, step in
 	return prefix + "~" + stream + "." + strconv.Itoa(step), nil
 }
 
-// FirstExport is the lease of the files of a session's first export. What is below the
-// one before it says which export counts: see ExportKey.
+// FirstExport is the lease of the files of a session's first export. The lease before it holds the
+// list of the current export: see ExportKey.
 const FirstExport job.Lease = 2
 
-// ExportKey returns the object path of the list of what a session has exported last.
+// ExportKey returns the object path of the list of a session's latest export.
 func ExportKey(tenant string, id job.ID) (string, error) {
 	prefix, err := AttemptPrefix(tenant, id, FirstExport-1)
 	return prefix + "~export", err
 }
 
-// AttemptPrefix returns the prefix, ending in a slash, of everything that one
-// attempt stores.
+// AttemptPrefix returns the prefix, with a final slash, of all objects of one attempt.
 func AttemptPrefix(tenant string, id job.ID, lease job.Lease) (string, error) {
 	if tenant == "" {
 		return "", job.Invalid("tenant", "must not be empty")
@@ -90,15 +88,14 @@ func AttemptPrefix(tenant string, id job.ID, lease job.Lease) (string, error) {
 	return escape(tenant) + "/" + string(id) + "/" + strconv.FormatInt(int64(lease), 10) + "/", nil
 }
 
-// JobPrefix returns the prefix, ending in a slash, of everything that all attempts of a job store.
+// JobPrefix returns the prefix, with a final slash, of all objects of all attempts of a job.
 func JobPrefix(tenant string, id job.ID) (string, error) {
 	first, err := AttemptPrefix(tenant, id, 1)
 	return strings.TrimSuffix(first, "1/"), err
 }
 
-// AttemptOf returns whose object key is: the attempt, and the prefix of
-// everything that it stored. It is false for a key that ArtifactKey did not make,
-// such as a blob's.
+// AttemptOf returns the attempt that owns key, and the prefix of all its objects. It returns false
+// for keys that ArtifactKey did not make, such as a blob's.
 func AttemptOf(key string) (prefix string, id job.ID, lease job.Lease, ok bool) {
 	s := strings.SplitN(key, "/", 4)
 	if len(s) < 4 {
@@ -116,8 +113,8 @@ func AttemptOf(key string) (prefix string, id job.ID, lease job.Lease, ok bool) 
 	return prefix, id, job.Lease(n), true
 }
 
-// escape makes one path segment safe on every store: plain ASCII, percent-encoded
-// elsewhere, short, and never a name that a store gives a meaning of its own.
+// escape makes one path segment safe for every store: short, percent-encoded ASCII, and never a
+// reserved name.
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -131,12 +128,12 @@ func escape(s string) string {
 	switch {
 	case strings.Trim(out, ".") == "": // "." and ".." are directories
 		out = strings.ReplaceAll(out, ".", "%2E")
-	case strings.HasSuffix(out, ".attrs"), strings.HasSuffix(out, tempSuffix): // the file store's own
+	case strings.HasSuffix(out, ".attrs"), strings.HasSuffix(out, tempSuffix): // reserved by the file store
 		dot := strings.LastIndexByte(out, '.')
 		out = out[:dot] + "%2E" + out[dot+1:]
 	}
 	if len(out) > maxSegment {
-		return out[:maxSegment/2] + "~" + digest(s) // '~' is never plain: no clash
+		return out[:maxSegment/2] + "~" + digest(s) // plain names have no '~', so this cannot clash
 	}
 	return out
 }
@@ -151,8 +148,8 @@ func digest(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkKey refuses keys that were not built here: the last line of defence
-// against a path that walks out of the store.
+// checkKey rejects keys that this package did not build. It is the last defence against a path that
+// leaves the store.
 func checkKey(key string) error {
 	if key == "" || len(key) > maxKey+maxSegment {
 		return job.Invalid("object", "key of %d bytes", len(key))

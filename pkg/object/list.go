@@ -16,12 +16,11 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// tempSuffix ends the name of a file that is still being written. No key ends
-// in it (see escape).
+// tempSuffix is the suffix of a file during its write. No key ends in it (see escape).
 const tempSuffix = ".tmp"
 
-// List yields the objects whose key begins with prefix, which may be empty, in
-// the order of their keys. It ends after the first error.
+// List yields the objects whose key has the given prefix, which may be empty, in the order of their
+// keys. It stops after the first error.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		if prefix != "" {
@@ -53,13 +52,13 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[Info, error] 
 	}
 }
 
-// DeletePrefix removes every object under prefix, which must end in a slash,
-// and returns how many. It goes on after an error and returns all of them.
+// DeletePrefix removes every object under prefix, which must end in a slash, and returns their
+// number. It continues after an error and returns all errors.
 func (s *Store) DeletePrefix(ctx context.Context, prefix string) (int, error) {
 	if !strings.HasSuffix(prefix, "/") {
 		return 0, job.Invalid("prefix", "%q must end in a slash", prefix)
 	}
-	var keys []string // gathered first: deleting while listing skips entries
+	var keys []string // collected first: deletion during listing skips entries
 	for o, err := range s.List(ctx, prefix) {
 		if err != nil {
 			return 0, err
@@ -79,9 +78,8 @@ func (s *Store) DeletePrefix(ctx context.Context, prefix string) (int, error) {
 	return n, errors.Join(errs...)
 }
 
-// SweepTemp removes what writers that crashed left half-written in a directory
-// for longer than age, and returns how many files. A bucket discards such
-// uploads by itself.
+// SweepTemp removes temporary files of crashed writers that are older than age from a directory. It
+// returns their number. A bucket discards such uploads by itself.
 func (s *Store) SweepTemp(ctx context.Context, age time.Duration) (int, error) {
 	if s.dir == "" {
 		return 0, nil
@@ -89,7 +87,7 @@ func (s *Store) SweepTemp(ctx context.Context, age time.Duration) (int, error) {
 	n := 0
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, tempSuffix) {
-			return ctx.Err() // what cannot be read is swept another time
+			return ctx.Err() // the next sweep handles unreadable files
 		}
 		if info, err := d.Info(); err == nil && time.Since(info.ModTime()) > age && os.Remove(path) == nil {
 			n++

@@ -12,19 +12,19 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// meter counts what is asked of the store, how long it takes and how much goes over.
+// meter counts requests to the store, their duration and the bytes transferred.
 type meter struct {
 	count, bytes metric.Int64Counter
 	took         metric.Float64Histogram
 }
 
-// operations are all that is counted, so that each is there before it happens.
+// operations lists all counted operations, so that each counter exists before its first use.
 var operations = []string{"put", "get", "stat", "delete", "list"}
 
 func newMeter() meter {
 	api := otel.Meter("github.com/assay-run/assay/pkg/object")
 	var m meter
-	// Instruments of these names and units cannot be wrong.
+	// These names and units are constants, so errors are impossible.
 	m.count, _ = api.Int64Counter("assay_object_operations", metric.WithDescription("Requests to the object store, by operation and result."))
 	m.bytes, _ = api.Int64Counter("assay_object_bytes", metric.WithDescription("Bytes to (put) and from (get) the object store."))
 	m.took, _ = api.Float64Histogram("assay_object_milliseconds", metric.WithDescription("Time of a request to the object store; of a get, until the first byte."),
@@ -44,7 +44,7 @@ func of(op, result string) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("op", op), attribute.String("result", result))
 }
 
-// done counts a request. That an object is not there is an answer, and no error.
+// done counts a request. A missing object is a result, not an error.
 func (m *meter) done(ctx context.Context, op string, began time.Time, err error) {
 	result := "ok"
 	if err != nil && !errors.Is(err, job.ErrNotFound) {

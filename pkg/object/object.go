@@ -1,15 +1,12 @@
-// Package object keeps bytes too large for a row under object paths: the
-// artifacts that jobs leave behind and the inputs that they share.
+// Package object stores data that is too large for a row: artifacts of jobs and shared inputs.
 //
-// It is the only home of the blob library. A store is a directory
-// (file:///dir) or a bucket (s3://bucket?region=…&endpoint=…); both behave the
-// same: an object appears whole or not at all, and overwriting replaces it
-// whole. Keys are built by ArtifactKey and BlobKey, never by hand, so that no
-// path chosen by a user can leave its attempt's prefix.
+// It is the only package that uses the blob library. A store is a directory (file:///dir) or a
+// bucket (s3://bucket?region=…&endpoint=…). Both behave alike: writes and overwrites are atomic.
+// ArtifactKey and BlobKey build the keys, so that no path from a user can leave its attempt's
+// prefix.
 //
-// Errors wrap job.ErrNotFound, job.ErrInvalid (a key or a digest that is not
-// one) or job.ErrUnavailable (the store failed; saying it again may help).
-// Errors of the caller's own reader come back as they are.
+// Errors wrap job.ErrNotFound, job.ErrInvalid (a malformed key or digest) or job.ErrUnavailable
+// (the store failed; a retry may help). Errors of the caller's own reader are returned unchanged.
 package object
 
 import (
@@ -30,10 +27,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Store is one place that objects are kept. It is safe for concurrent use.
+// Store is one place for objects. It is safe for concurrent use.
 type Store struct {
 	bucket *blob.Bucket
-	dir    string // root of a file:// store, else empty
+	dir    string // root of a file:// store, otherwise empty
 	meter  meter
 }
 
@@ -41,14 +38,13 @@ type Store struct {
 type Info struct {
 	Key      string
 	Bytes    int64
-	SHA256   string // hex; known after Put only
+	SHA256   string // hex; set by Put only
 	Modified time.Time
 }
 
-// Open opens the store at rawURL: file:///dir, created if it is not there, or
-// s3://bucket with the query parameters of gocloud.dev/blob/s3blob (region,
-// endpoint, use_path_style, prefix, …) and the usual AWS_* credentials.
-// The error wraps job.ErrInvalid if the URL is at fault.
+// Open opens the store at rawURL. A file:///dir is created if necessary. An s3://bucket takes the
+// query parameters of gocloud.dev/blob/s3blob (region, endpoint, use_path_style, prefix, …) and the
+// usual AWS_* credentials. The error wraps job.ErrInvalid for a wrong URL.
 func Open(ctx context.Context, rawURL string) (*Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -74,7 +70,7 @@ func openDir(u *url.URL) (*Store, error) {
 	dir := filepath.Clean(u.Path)
 	b, err := fileblob.OpenBucket(dir, &fileblob.Options{
 		CreateDir:   true,
-		DirFileMode: 0o700,                      // tenants' files, on a machine that runs strangers' code
+		DirFileMode: 0o700,                      // tenants' files, on a machine that runs untrusted code
 		NoTempDir:   true,                       // rename must not cross file systems
 		Metadata:    fileblob.MetadataDontWrite, // no sidecar file beside each object
 	})
@@ -87,15 +83,15 @@ func openDir(u *url.URL) (*Store, error) {
 // Close releases the store's connections.
 func (s *Store) Close() error { return s.bucket.Close() }
 
-// Put stores what r yields under key and returns its size and sha256. The
-// object becomes visible only once all of r was read without error.
+// Put stores the content of r under key and returns its size and sha256. The object becomes visible
+// only after r was read to its end without error.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader) (info Info, err error) {
 	if err := checkKey(key); err != nil {
 		return Info{}, err
 	}
 	src, began := &source{r: r}, time.Now()
 	defer func() {
-		if src.err == nil { // else it was the caller's own trouble
+		if src.err == nil { // otherwise the caller's reader failed
 			s.meter.done(ctx, "put", began, err)
 			s.meter.moved(ctx, "put", info.Bytes)
 		}
@@ -110,7 +106,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader) (info Info, er
 	src.r = io.TeeReader(r, sum)
 	n, err := io.Copy(w, src)
 	if err != nil {
-		abort() // Close would otherwise publish the half that was written
+		abort() // Close would publish an incomplete object
 		_ = w.Close()
 		if src.err != nil {
 			return Info{}, fmt.Errorf("put %s: read: %w", key, src.err)
@@ -123,11 +119,11 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader) (info Info, er
 	return Info{Key: key, Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil)), Modified: time.Now()}, nil
 }
 
-// contentType is that of all objects.
+// contentType is the content type of all objects.
 const contentType = "application/octet-stream"
 
-// newWriter opens key for writing. In a directory it tries again when pruning
-// removed a parent between its making and its use.
+// newWriter opens key for writing. In a directory it retries if prune removed a new parent
+// directory before its use.
 func (s *Store) newWriter(ctx context.Context, key string) (w *blob.Writer, err error) {
 	for range 5 {
 		w, err = s.bucket.NewWriter(ctx, key, &blob.WriterOptions{ContentType: contentType})
@@ -138,8 +134,7 @@ func (s *Store) newWriter(ctx context.Context, key string) (w *blob.Writer, err 
 	return w, err
 }
 
-// source remembers an error of the reader behind it, to tell the caller's
-// failures from the store's.
+// source records errors of its reader, to distinguish the caller's failures from the store's.
 type source struct {
 	r   io.Reader
 	err error
@@ -170,8 +165,8 @@ func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, Info, error
 	return &reader{Reader: r, key: key, ctx: ctx, meter: &s.meter}, Info{Key: key, Bytes: r.Size(), Modified: r.ModTime()}, nil
 }
 
-// GetRange opens n bytes of the object under key from offset; a negative n: all that
-// follow. Info.Bytes is the size of the whole object. The caller closes it.
+// GetRange opens n bytes of the object under key from offset. A negative n means the rest.
+// Info.Bytes is the size of the whole object. The caller closes it.
 func (s *Store) GetRange(ctx context.Context, key string, offset, n int64) (io.ReadCloser, Info, error) {
 	if err := checkKey(key); err != nil {
 		return nil, Info{}, err
@@ -191,16 +186,16 @@ func (s *Store) GetRange(ctx context.Context, key string, offset, n int64) (io.R
 	return &reader{Reader: r, key: key, ctx: ctx, meter: &s.meter}, Info{Key: key, Bytes: r.Size(), Modified: r.ModTime()}, nil
 }
 
-// reader translates the errors of a read that fails half-way.
+// reader translates the errors of a read.
 type reader struct {
 	*blob.Reader
 	key   string
-	ctx   context.Context // of the Get, for what is counted
+	ctx   context.Context // of the Get, for metrics
 	meter *meter
 	read  int64
 }
 
-// Close counts what was read.
+// Close counts the bytes read.
 func (r *reader) Close() error {
 	r.meter.moved(r.ctx, "get", r.read)
 	r.read = 0
@@ -233,8 +228,7 @@ func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 	return Info{Key: key, Bytes: a.Size, Modified: a.ModTime}, nil
 }
 
-// Delete removes the object under key; the error wraps job.ErrNotFound if it
-// is not there.
+// Delete removes the object under key. The error wraps job.ErrNotFound if it does not exist.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -252,15 +246,14 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// prune removes the directories that the deletion of key left empty, so that a
-// store at rest holds nothing but objects. Buckets have no directories.
+// prune removes directories that became empty when key was deleted. Buckets have no directories.
 func (s *Store) prune(key string) {
 	if s.dir == "" {
 		return
 	}
 	for dir := filepath.Dir(filepath.Join(s.dir, key)); len(dir) > len(s.dir); dir = filepath.Dir(dir) {
 		if os.Remove(dir) != nil {
-			return // not empty, or a writer's
+			return // not empty, or in use by a writer
 		}
 	}
 }

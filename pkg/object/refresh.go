@@ -12,13 +12,13 @@ import (
 	"gocloud.dev/blob"
 )
 
-// refreshAfter is the age from which a blob that is asked for is made young again. Blobs
-// that are younger cost nothing besides being looked for.
+// refreshAfter is the age at which a request for a blob renews it. Requests for younger blobs cost
+// only the look-up.
 const refreshAfter = time.Hour
 
-// refresh makes an object as young as one that is written now, if it is older than
-// refreshAfter. Blobs are removed by their age, so whoever hears that one is there has to
-// be able to count on it. The error wraps job.ErrNotFound if it was removed meanwhile.
+// refresh renews the age of an object if it is older than refreshAfter. Blobs expire by age, so a
+// client that finds a blob must be able to rely on it. The error wraps job.ErrNotFound if the
+// object was removed in the meantime.
 func (s *Store) refresh(ctx context.Context, have Info) (Info, error) {
 	now := time.Now()
 	if now.Sub(have.Modified) < refreshAfter {
@@ -36,13 +36,13 @@ func (s *Store) refresh(ctx context.Context, have Info) (Info, error) {
 	return have, nil
 }
 
-// touch sets the time of a file. A bucket has no such request: the object is copied onto
-// itself there, which S3 takes where it is told to replace the metadata.
+// touch sets the time of a file. A bucket has no such request, so touch copies the object onto
+// itself, which S3 allows when the metadata is replaced.
 func (s *Store) touch(ctx context.Context, key string, now time.Time) error {
 	if s.dir != "" {
 		err := os.Chtimes(filepath.Join(s.dir, key), now, now)
 		if os.IsNotExist(err) {
-			_, err = s.bucket.Attributes(ctx, key) // says it in the library's words
+			_, err = s.bucket.Attributes(ctx, key) // returns the library's error
 		}
 		return err
 	}

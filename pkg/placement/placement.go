@@ -37,7 +37,7 @@ type Offer struct {
 	Exclusive bool `json:"exclusive,omitempty"`
 }
 
-// Need is what a job requires of a worker. The zero value of a field requires nothing.
+// Need is the requirements of a job on its worker. The zero value of a field requires nothing.
 type Need struct {
 	Pool      string           // the pool in the job
 	Isolation policy.Isolation // gvisor or vm: every worker runs tasks, and runs cells as tasks

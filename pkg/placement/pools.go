@@ -26,7 +26,7 @@ type Pool struct {
 //	default
 //	gpu?exclusive&label.gpu=a100&image=cuda
 //
-// What is behind the ? is escaped as in a URL. The error wraps job.ErrInvalid.
+// The part after the ? is escaped as in a URL. The error wraps job.ErrInvalid.
 func ParsePools(texts []string) (Pools, error) {
 	ps := Pools{}
 	for _, text := range texts {

@@ -10,9 +10,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Languages is the first version of the protocol (package control) whose workers support languages
-// of the catalogue, checkers and interactors, limits by language, and cases as blobs or binary
-// data.
+// Languages is the first version of the protocol (package control) with support for:
+//
+//   - languages of the catalogue
+//   - checkers and interactors
+//   - limits by language
+//   - cases as blobs or binary data
 const Languages = 3
 
 // Values is the first version whose workers support tagged variables, rules for comparing values,

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Program is what to run. Exactly one field is set.
+// Program is the work of a job. Exactly one field is set.
 type Program struct {
 	Python  *Python  `json:"python,omitempty"`
 	Command *Command `json:"command,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Spec is what a client submits: one program to run once.
+// Spec is a client's job: one program to run once.
 type Spec struct {
 	Name     string            `json:"name,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`

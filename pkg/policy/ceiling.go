@@ -35,9 +35,9 @@ type Ceiling struct {
 	ArtifactBytes  job.Size `json:"artifact_bytes,omitempty"`
 	ArtifactFiles  int      `json:"artifact_files,omitempty"`
 
-	// Registries restricts the registries that images may come from, among those that the worker's
-	// operator lists: host[:port], optionally with a path prefix. Images that workers hold and never
-	// pull are always allowed. So assay.local alone allows nothing else.
+	// Registries restricts the registries of images further than the worker's operator does:
+	// host[:port], optionally with a path prefix. Images that workers hold and never pull are always
+	// allowed. So assay.local alone allows nothing else.
 	Registries []string `json:"registries,omitempty"`
 
 	// Limits of the tenant's total, independent of its policies.

@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Host is what one machine can enforce, as its self-check reports it.
+// Host is the capabilities of one machine, as its self-check reports them.
 type Host struct {
 	Isolations []Isolation `json:"isolations"` // available, weakest first
 	CgroupV2   bool        `json:"cgroup_v2"`

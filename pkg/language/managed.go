@@ -8,9 +8,9 @@ import (
 )
 
 // java returns the command line of a Java VM. Its default heap limit is a quarter of the host's
-// memory, of which the sandbox has only a part. With the sandbox's memory as the limit, the VM
-// collects garbage in time. The kernel ends a program that needs more as out of memory, whatever
-// exceptions it catches.
+// memory, which may exceed the sandbox's. With the sandbox's memory as the limit, the VM collects
+// garbage in time. The kernel ends a program that needs more as out of memory, even if it catches
+// all exceptions.
 func java(args ...string) []string {
 	return append([]string{"java", "-Xmx{memory}m", "-Xms16m", "-Xss64m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto"}, args...)
 }
@@ -75,7 +75,7 @@ var managed = []Language{
 			Memory: kotlinMemory, Processes: javaThreads, Wall: 120 * time.Second,
 		},
 		Run: Step{
-			// The archive records the entry class, whatever the names of file and package.
+			// The archive records the entry class, for any name of file and package.
 			Argv:   java(asserts, kotlinAsserts, "-Xbootclasspath/a:"+kotlinLibrary, "-jar", "{out}/main.jar"),
 			Memory: javaMemory, Processes: javaThreads,
 		},

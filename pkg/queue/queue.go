@@ -1,9 +1,8 @@
-// Package queue is delivery: it carries references to dispatched jobs to the workers. What
-// workers and dispatchers say to each other besides is package control.
+// Package queue delivers references to dispatched jobs to the workers. Package control has the
+// other messages between workers and dispatchers.
 //
-// A queue may lose, double and reorder; nothing here is the truth (package
-// store is). queue/jetstream implements it over NATS JetStream;
-// queue/queuetest is its specification.
+// A queue may lose, duplicate and reorder messages; package store is the source of truth.
+// queue/jetstream implements it with NATS JetStream; queue/queuetest is its specification.
 package queue
 
 import (
@@ -14,48 +13,48 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Queue is all of it: one connection of one process.
+// Queue is one connection of one process with all of its methods.
 type Queue interface {
 	Publisher
 	control.Client
 	control.Server
 	control.Bus
-	// Consumer is where workers take the deliveries of a class of jobs from.
+	// Consumer returns the source of deliveries of a class of jobs, for workers.
 	Consumer(ctx context.Context, class string) (Consumer, error)
-	// Ping says whether deliveries can be published and taken now.
+	// Ping checks that deliveries can be published and fetched now.
 	Ping(ctx context.Context) error
-	// Close sends what is on its way and disconnects. Close last.
+	// Close sends pending data and disconnects. No other call may follow.
 	Close()
 }
 
 // Publisher is the dispatcher's end of delivery.
 type Publisher interface {
-	// Publish makes every message durable or returns an error, in which case
-	// any of them may have been published: publishing again is always safe,
-	// a message that is already queued counts as published.
+	// Publish makes every message durable or returns an error, after which any of them may have been
+	// published. A retry is always safe: a message that is already queued counts as published.
 	Publish(ctx context.Context, ds []store.Dispatch) error
-	// Sweep removes messages that are done and still there, which only a failure
-	// of the queue leaves behind. It is for now and then.
+	// Sweep removes acknowledged messages that still exist, which only a failure of the queue leaves
+	// behind. Call it occasionally.
 	Sweep(ctx context.Context) error
 }
 
 // Consumer is the worker's end of delivery.
 type Consumer interface {
-	// Fetch asks for up to n messages, sends each to out as it arrives and returns
-	// how many it has sent, whatever the error. That is nil when n have come, wait
-	// has passed, ctx has ended or the connection was made anew: fetch again. Messages that arrive while ctx
-	// ends are given back. out must have room or a reader. An error wraps
-	// job.ErrUnavailable: fetch again after a pause. Several fetches may be
-	// under way at once. With wait zero it takes only what is there.
+	// Fetch requests up to n messages and sends each to out as it arrives. With wait zero it takes
+	// only available messages. out must have room or a reader. Several fetches may run at once.
+	//
+	// It returns the number of messages sent, even with an error. The error is nil when n arrived,
+	// wait passed, ctx ended or the connection was renewed: fetch again. Messages that arrive while
+	// ctx ends are returned to the queue. An error wraps job.ErrUnavailable: fetch again after a
+	// pause.
 	Fetch(ctx context.Context, n int, wait time.Duration, out chan<- Message) (sent int, err error)
 }
 
-// Message is one delivery. Exactly one of its methods ends it; none: it is
-// delivered again after the queue's ack wait.
+// Message is one delivery. Call exactly one of its methods to end it. Without a call it is
+// redelivered after the queue's ack wait.
 type Message interface {
 	Ref() store.Ref
 	TraceParent() string
-	Ack() error                    // done: after the record is committed, or if the claim was refused
-	Nak(delay time.Duration) error // give back
-	InProgress() error             // still at it
+	Ack() error                    // done: after the record is committed, or after the claim was rejected
+	Nak(delay time.Duration) error // return to the queue
+	InProgress() error             // still in progress
 }

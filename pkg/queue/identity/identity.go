@@ -1,11 +1,10 @@
-// Package identity says who is who among the parts of a fleet: from one key, which
-// only dispatchers have, come the dispatchers' own name at the NATS server, the
-// signature under what workers may do there, and the tokens that workers come with.
+// Package identity identifies the parts of a fleet. Everything derives from one key that only
+// dispatchers have: their own name at the NATS server, the signature under workers' permissions
+// there, and the workers' tokens.
 //
-// Nothing is stored: a token is a code over what it allows. A worker's token lets one
-// worker in under one name. A join token lets any number of workers of a pool in,
-// each under a name that ends in the fingerprint of a key that it has made itself, so
-// that none can take another one's.
+// Nothing is stored, because a token is a MAC of its permissions. A worker's token admits one
+// worker under one name. A join token admits any number of workers of a pool. The name of each ends
+// in the fingerprint of the worker's own key, so no worker can take another's name.
 package identity
 
 import (
@@ -28,24 +27,23 @@ import (
 type Key struct {
 	issuer, dispatcher nkeys.KeyPair
 	names              []byte
-	tokens             [][]byte // the first makes tokens, all of them are good
+	tokens             [][]byte // the first creates tokens; all are valid
 }
 
 // keyBytes is the length of the secret.
 const keyBytes = 32
 
-// NewKey returns a fresh key's text.
+// NewKey returns the text of a new key.
 func NewKey() string {
 	var raw [keyBytes]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	return base64.StdEncoding.EncodeToString(raw[:])
 }
 
-// ParseKey reads 32 bytes in base64, or several of those with commas between them: then
-// tokens are made with the second, and the third and further ones are good for tokens that
-// are still in use. What the NATS server knows comes from the first alone, so tokens can be
-// made anew without a change there. The error wraps job.ErrInvalid and shows nothing of
-// the text.
+// ParseKey reads one key of 32 bytes in base64, or several with commas between them. The second
+// then creates tokens; the third and later ones keep older tokens valid. The NATS server's
+// configuration depends on the first only, so token rotation does not change it. The error wraps
+// job.ErrInvalid and reveals nothing of the text.
 func ParseKey(text string) (*Key, error) {
 	var raws [][]byte
 	for part := range strings.SplitSeq(text, ",") {
@@ -69,8 +67,8 @@ func ParseKey(text string) (*Key, error) {
 	return k, nil
 }
 
-// RotateKey returns the text of a key whose tokens are new, under which those of the
-// key text are good until it is rotated again. Older ones are good no longer.
+// RotateKey returns the text of a key with a new secret for tokens. Tokens of the previous secret
+// stay valid until the next rotation; older ones become invalid.
 func RotateKey(text string) (string, error) {
 	if _, err := ParseKey(text); err != nil {
 		return "", err
@@ -85,18 +83,18 @@ func RotateKey(text string) (string, error) {
 func derive(raw []byte, use string) []byte {
 	out, err := hkdf.Key(sha256.New, raw, nil, "assay "+use, keyBytes)
 	if err != nil {
-		panic(err) // the length is a constant that it can do
+		panic(err) // the constant length is valid
 	}
 	return out
 }
 
-// Issuer signs what workers may do. The NATS server is told its public half.
+// Issuer signs workers' permissions. The NATS server has its public half.
 func (k *Key) Issuer() nkeys.KeyPair { return k.issuer }
 
 // Dispatcher is the dispatchers' own key at the NATS server.
 func (k *Key) Dispatcher() nkeys.KeyPair { return k.dispatcher }
 
-// Public returns what the configuration of the NATS server needs; none of it is secret.
+// Public returns the public keys for the NATS server's configuration.
 func (k *Key) Public() (issuer, dispatcher string) {
 	issuer, err := k.issuer.PublicKey()
 	if err == nil {
@@ -108,7 +106,7 @@ func (k *Key) Public() (issuer, dispatcher string) {
 	return issuer, dispatcher
 }
 
-// Name makes a name that says what it is of, and that nobody can guess without the key.
+// Name returns a name for a purpose. It cannot be guessed without the key.
 func (k *Key) Name(of string) string { return hex.EncodeToString(code(k.names, of))[:32] }
 
 const (
@@ -116,18 +114,18 @@ const (
 	joinToken   = "join."
 )
 
-// Token lets a worker of a pool in, under this name and no other.
+// Token admits a worker of a pool under exactly this name.
 func (k *Key) Token(worker, pool string) string {
 	return workerToken + base64.RawURLEncoding.EncodeToString(code(k.tokens[0], "worker", worker, pool))
 }
 
-// JoinToken lets workers of a pool in under names that they make with Worker.Join.
+// JoinToken admits workers of a pool under the names from Worker.Join.
 func (k *Key) JoinToken(pool string) string {
 	return joinToken + base64.RawURLEncoding.EncodeToString(code(k.tokens[0], "join", pool))
 }
 
-// Check says whether who comes with a token may be that worker of that pool. proven is
-// the public key that it has signed with, "" if it has not. The error wraps job.ErrRefused.
+// Check reports whether the owner of a token may be this worker of this pool. proven is the public
+// key with a verified signature, or "". The error wraps job.ErrRefused.
 func (k *Key) Check(token, worker, pool, proven string) error {
 	if worker == "" {
 		return fmt.Errorf("%w: a worker has a name", job.ErrRefused)
@@ -148,7 +146,7 @@ func (k *Key) Check(token, worker, pool, proven string) error {
 	return fmt.Errorf("%w: the token is not that of worker %q of pool %q", job.ErrRefused, worker, pool)
 }
 
-// code is an HMAC over words, of which none can run into the next.
+// code returns an HMAC of words with unambiguous boundaries.
 func code(key []byte, words ...string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, w := range words {
@@ -157,15 +155,14 @@ func code(key []byte, words ...string) []byte {
 	return mac.Sum(nil)
 }
 
-// Worker is who a worker is.
+// Worker is the identity of a worker.
 type Worker struct {
 	ID, Pool string
-	Token    string        // "": it comes to a server that asks for none
-	Key      nkeys.KeyPair // with a join token; else nil
+	Token    string        // empty: the server requires none
+	Key      nkeys.KeyPair // with a join token; otherwise nil
 }
 
-// NewWorker completes the identity of a worker that comes with a token. With a join
-// token its name becomes longer.
+// NewWorker completes the identity of a worker with a token. A join token extends its name.
 func NewWorker(name, pool, token string) (Worker, error) {
 	w := Worker{ID: name, Pool: pool, Token: token}
 	if !strings.HasPrefix(token, joinToken) {
@@ -180,13 +177,13 @@ func NewWorker(name, pool, token string) (Worker, error) {
 	return w, err
 }
 
-// Joined reports whether a worker's name is such as NewWorker makes with a join token. A worker with a token
-// of its own may have one, too, if somebody named it so; one that joined has no other.
+// Joined reports whether a worker's name has the form of a join token's names. All joined workers
+// have this form; an operator may also choose such a name for a worker with its own token.
 func Joined(worker string) bool { return joinedName.MatchString(worker) }
 
 var joinedName = regexp.MustCompile(`-[0-9a-f]{20}$`)
 
-// suffix is the fingerprint of a key in names: 80 bits of it.
+// suffix returns the 80-bit fingerprint of a key for names.
 func suffix(public string) string {
 	sum := sha256.Sum256([]byte(public))
 	return "-" + hex.EncodeToString(sum[:10])

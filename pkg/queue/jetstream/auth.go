@@ -16,16 +16,16 @@ import (
 	"github.com/assay-run/assay/pkg/queue/identity"
 )
 
-// A server that is configured for it (auth_callout) asks who may connect. Dispatchers
-// come with a key that it knows, and answer for everybody else: a worker whose token
-// is right gets permissions that begin and end with its own name.
+// A server with auth_callout forwards connection requests to dispatchers. Dispatchers connect with
+// a key from the server's configuration. They give a worker with a valid token permissions for its
+// own name only.
 const (
 	calloutSubject  = "$SYS.REQ.USER.AUTH"
-	calloutAccount  = "$G" // of the server's configuration: the one without a name
+	calloutAccount  = "$G" // the account without a name in the server's configuration
 	connectPatience = 10 * time.Second
 )
 
-// credentials are the options by which the server knows this process.
+// credentials returns the options that identify this process to the server.
 func (q *Queue) credentials() (o []nats.Option, err error) {
 	sign := func(kp nkeys.KeyPair) error {
 		public, err := kp.PublicKey()
@@ -48,18 +48,19 @@ func (q *Queue) credentials() (o []nats.Option, err error) {
 	}
 	o = append(o, nats.CustomInboxPrefix(inboxOf(w.ID)))
 	if w.Token != "" {
-		// While no dispatcher is there nobody is let in: that is no reason to give up.
+		// While no dispatcher runs, connections are rejected. Keep trying.
 		o = append(o, nats.UserInfo(token(w.Pool)+"."+token(w.ID), w.Token), nats.IgnoreAuthErrorAbort(), nats.Timeout(connectPatience))
 	}
 	return o, err
 }
 
-// permissions are what a worker may do: say things and answer under its name, hear what
-// is said to it and to its pool. Of JetStream it may ask for nothing, not even for
-// deliveries, and acknowledge none: both name a subject that JetStream, which may
-// publish anywhere, then publishes on. For the same reason it may not answer wherever
-// a message says, as the server could allow it: deliveries say where they are
-// acknowledged. Dispatchers do both for it (relay.go).
+// permissions returns the permissions of a worker: publish and respond under its own name, and
+// receive messages to itself and its pool.
+//
+// It may not use JetStream, not even to pull or acknowledge. Both requests name a subject that
+// JetStream, which may publish anywhere, would publish on. For the same reason, response
+// permissions are off: deliveries name the subject of their acknowledgement. Dispatchers relay both
+// (relay.go).
 func permissions(pool, worker string) jwt.Permissions {
 	return jwt.Permissions{
 		Pub: jwt.Permission{Allow: jwt.StringList{
@@ -75,7 +76,7 @@ func permissions(pool, worker string) jwt.Permissions {
 	}
 }
 
-// admit lets workers in for as long as the connection lives.
+// admit authenticates workers while the connection lives.
 func (q *Queue) admit() error {
 	if q.cfg.Key == nil {
 		return nil
@@ -96,7 +97,7 @@ func (q *Queue) answerCallout(m *nats.Msg) {
 	resp.Audience = req.Server.ID
 	if resp.Jwt, err = q.letIn(req); err != nil {
 		q.log.Warn("not let in", "from", req.ClientInformation.Host, "error", err)
-		resp.Error = "not let in" // why is for the operator
+		resp.Error = "not let in" // the reason is for the operator only
 	}
 	answer, err := resp.Encode(q.cfg.Key.Issuer())
 	if err == nil {
@@ -107,7 +108,7 @@ func (q *Queue) answerCallout(m *nats.Msg) {
 	}
 }
 
-// letIn returns the permissions of who asks, signed.
+// letIn returns the signed permissions of the connecting client.
 func (q *Queue) letIn(req *jwt.AuthorizationRequestClaims) (string, error) {
 	o := req.ConnectOptions
 	p, w, ok := strings.Cut(o.Username, ".")
@@ -129,8 +130,7 @@ func (q *Queue) letIn(req *jwt.AuthorizationRequestClaims) (string, error) {
 	return user.Encode(q.cfg.Key.Issuer())
 }
 
-// proven returns the public key with which who asks has signed what the server gave
-// it to sign; "" if it has not.
+// proven returns the public key that signed the server's nonce, or "".
 func proven(req *jwt.AuthorizationRequestClaims) string {
 	o := req.ConnectOptions
 	if o.Nkey == "" || o.SignedNonce == "" || req.ClientInformation.Nonce == "" {
@@ -147,8 +147,8 @@ func proven(req *jwt.AuthorizationRequestClaims) string {
 	return o.Nkey
 }
 
-// identify writes down who a request is from. What it says of itself does not count.
-// A server that lets everybody in knows no pools.
+// identify sets the sender of a request from its subject and overwrites the sender's own claim. A
+// server without authentication has no pools.
 func (q *Queue) identify(req any, subject string) error {
 	pool, worker, err := speaker(subject)
 	if err != nil {
@@ -175,13 +175,12 @@ func (q *Queue) identify(req any, subject string) error {
 	return nil
 }
 
-// joinedWitness is the one witness that all workers of a pool are which came with its join
-// token: who has the token can be as many of them as they like. No joined worker has the name.
+// joinedWitness is the single witness for all workers with a pool's join token, because an owner of
+// the token can create any number of them. No joined worker has this name.
 const joinedWitness = "(join token)"
 
-// answerable says of a subject whether what is published there goes to the worker that
-// has named it and to nobody else: a dispatcher may publish anywhere, and must not be
-// led to.
+// answerable returns a function that reports whether a reply subject belongs to the worker that
+// named it. A dispatcher may publish anywhere, so it must not follow other subjects.
 func (q *Queue) answerable(worker string) func(reply string) bool {
 	prefix := "_INBOX."
 	if q.cfg.Key != nil {

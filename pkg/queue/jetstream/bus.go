@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// SendCancel tells a worker to stop a job. Nobody answers: the next heartbeat
-// says it again.
+// SendCancel requests that a worker stop a job. There is no response; the next heartbeat repeats
+// the request.
 func (q *Queue) SendCancel(worker string, l store.LeaseRef) error {
 	body, err := control.Encode(l)
 	if err != nil {
@@ -22,7 +22,7 @@ func (q *Queue) SendCancel(worker string, l store.LeaseRef) error {
 	return q.send(toWorker(worker, kindCancel), body)
 }
 
-// OnCancel listens for SendCancel.
+// OnCancel subscribes to SendCancel.
 func (q *Queue) OnCancel(ctx context.Context, worker string, f func(store.LeaseRef)) error {
 	return q.listen(ctx, toWorker(worker, kindCancel), func(body []byte) {
 		var l store.LeaseRef
@@ -34,7 +34,7 @@ func (q *Queue) OnCancel(ctx context.Context, worker string, f func(store.LeaseR
 	})
 }
 
-// Assign asks a worker to take a job.
+// Assign requests that a worker take a job.
 func (q *Queue) Assign(ctx context.Context, worker string, a control.Assignment) error {
 	body, err := control.Encode(a)
 	if err != nil {
@@ -50,14 +50,14 @@ func (q *Queue) Assign(ctx context.Context, worker string, a control.Assignment)
 	return nil
 }
 
-// OnAssign listens for Assign.
+// OnAssign subscribes to Assign.
 func (q *Queue) OnAssign(ctx context.Context, worker string, f func(control.Assignment) error) error {
 	return serveWorker(ctx, q, worker, kindAssign, func(_ context.Context, a control.Assignment) (struct{}, error) {
 		return struct{}{}, f(a)
 	})
 }
 
-// SendClasses tells the workers of a pool which classes of jobs there are for them.
+// SendClasses sends the current classes of jobs to the workers of a pool.
 func (q *Queue) SendClasses(pool string, classes []string) error {
 	body, err := control.Encode(classes)
 	if err != nil {
@@ -66,7 +66,7 @@ func (q *Queue) SendClasses(pool string, classes []string) error {
 	return q.send(poolPrefix+token(pool)+"."+kindClasses, body)
 }
 
-// OnClasses listens for SendClasses.
+// OnClasses subscribes to SendClasses.
 func (q *Queue) OnClasses(ctx context.Context, pool string, f func([]string)) error {
 	return q.listen(ctx, poolPrefix+token(pool)+"."+kindClasses, func(body []byte) {
 		var classes []string
@@ -78,22 +78,22 @@ func (q *Queue) OnClasses(ctx context.Context, pool string, f func([]string)) er
 	})
 }
 
-// Wake tells every listening dispatcher.
+// Wake notifies every subscribed dispatcher.
 func (q *Queue) Wake(topic string, payload []byte) error {
 	return q.send(wakePrefix+token(topic), payload)
 }
 
-// OnWake listens for Wake.
+// OnWake subscribes to Wake.
 func (q *Queue) OnWake(ctx context.Context, topic string, f func([]byte)) error {
 	return q.listen(ctx, wakePrefix+token(topic), f)
 }
 
-// Tell says something to every dispatcher that listens on the topic.
+// Tell sends payload to every dispatcher that subscribes to the topic.
 func (q *Queue) Tell(worker, topic string, payload []byte) error {
 	return q.send(q.request(worker, kindTell)+"."+token(topic), payload)
 }
 
-// OnTold listens for Tell. Who says it is who the server let in under that name.
+// OnTold subscribes to Tell. The server has authenticated the worker's name.
 func (q *Queue) OnTold(ctx context.Context, topic string, f func(worker string, payload []byte)) error {
 	return q.listenFor(ctx, requestPrefix+"*.*."+kindTell+"."+token(topic), func(m *nats.Msg) {
 		if _, worker, err := speaker(m.Subject); err == nil {
@@ -113,7 +113,7 @@ func (q *Queue) listen(ctx context.Context, subject string, f func([]byte)) erro
 	return q.listenFor(ctx, subject, func(m *nats.Msg) { f(m.Data) })
 }
 
-// listenFor returns when the server knows of the subscription, which ends with ctx.
+// listenFor returns after the server has the subscription, which ends with ctx.
 func (q *Queue) listenFor(ctx context.Context, subject string, f nats.MsgHandler) error {
 	sub, err := q.nc.Subscribe(subject, f)
 	if err != nil {

@@ -14,24 +14,24 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream/seal"
 )
 
-// The kinds of what workers say: the word of the subject after the worker.
+// The kinds of requests from workers: the component of the subject after the worker.
 const (
 	kindClaim     = "claim"
 	kindHeartbeat = "heartbeat"
 	kindFinish    = "finish"
 	kindRelease   = "release"
 	kindBuilt     = "environment"
-	kindPull      = "pull" // asks for deliveries
-	kindAck       = "ack"  // says what became of some, and is not answered
-	kindTell      = "tell" // is not answered
+	kindPull      = "pull" // requests deliveries
+	kindAck       = "ack"  // acknowledges deliveries; no response
+	kindTell      = "tell" // no response
 )
 
-// Claim asks for leases.
+// Claim requests leases.
 func (q *Queue) Claim(ctx context.Context, r control.ClaimRequest) (control.ClaimReply, error) {
 	return request[control.ClaimReply](ctx, q, r.Worker, kindClaim, r)
 }
 
-// Heartbeat prolongs leases.
+// Heartbeat renews leases.
 func (q *Queue) Heartbeat(ctx context.Context, r control.HeartbeatRequest) (control.HeartbeatReply, error) {
 	return request[control.HeartbeatReply](ctx, q, r.Worker.ID, kindHeartbeat, r)
 }
@@ -41,18 +41,18 @@ func (q *Queue) Finish(ctx context.Context, r control.FinishRequest) (control.Fi
 	return request[control.FinishReply](ctx, q, r.Worker, kindFinish, r)
 }
 
-// Release hands attempts back.
+// Release returns attempts.
 func (q *Queue) Release(ctx context.Context, r control.ReleaseRequest) (control.ReleaseReply, error) {
 	return request[control.ReleaseReply](ctx, q, r.Worker, kindRelease, r)
 }
 
-// Environment asks for an environment, or states one.
+// Environment requests or reports an environment.
 func (q *Queue) Environment(ctx context.Context, r control.EnvironmentRequest) (control.EnvironmentReply, error) {
 	return request[control.EnvironmentReply](ctx, q, r.Worker, kindBuilt, r)
 }
 
-// request is the subject of what a worker says. Without an identity a connection
-// speaks for any.
+// request returns the subject of a worker's request. A connection without an identity may use any
+// name.
 func (q *Queue) request(worker, kind string) string {
 	pool := ""
 	if q.cfg.Worker != nil {
@@ -61,7 +61,7 @@ func (q *Queue) request(worker, kind string) string {
 	return requestPrefix + token(pool) + "." + token(worker) + "." + kind
 }
 
-// request asks any dispatcher.
+// request sends a request to any dispatcher.
 func request[Reply any](ctx context.Context, q *Queue, worker, kind string, req any) (reply Reply, err error) {
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
@@ -86,7 +86,7 @@ func request[Reply any](ctx context.Context, q *Queue, worker, kind string, req 
 	return reply, nil
 }
 
-// ask asks a worker, whose answer it returns. What it says is sealed to the worker.
+// ask sends a request to a worker and returns its response. The request is sealed to the worker.
 func (q *Queue) ask(ctx context.Context, worker, kind string, body []byte) ([]byte, error) {
 	exchange := func(kind string, body []byte) ([]byte, error) {
 		return q.exchange(ctx, q.desk.asking(worker), &nats.Msg{Subject: toWorker(worker, kind)}, body, restPrefix+token(worker), inboxOf(worker), q.answerable(worker))
@@ -110,15 +110,16 @@ func (q *Queue) ask(ctx context.Context, worker, kind string, body []byte) ([]by
 		if !errors.Is(err, seal.ErrSealed) || again {
 			return answer, err
 		}
-		q.seals.Forget(worker) // it has started anew since
+		q.seals.Forget(worker) // the worker has restarted since
 	}
 }
 
-// anywhere is where a worker answers: the server knows where it may.
+// anywhere accepts every reply subject of a worker, because the server restricts them.
 func anywhere(string) bool { return true }
 
-// exchange asks and returns the answer. What does not fit into the message is to be
-// had below mine, by who may hear it, and what does not fit into the answer below theirs.
+// exchange sends a request and returns the response. The part that does not fit in the message is
+// served below mine, to permitted receivers. The rest of a large response is read from below
+// theirs.
 func (q *Queue) exchange(ctx context.Context, ask requester, m *nats.Msg, body []byte, mine, theirs string, may func(string) bool) ([]byte, error) {
 	f, err := newFrame(q.nc, m, body, mine, may)
 	if err != nil {
@@ -139,8 +140,7 @@ func (q *Queue) exchange(ctx context.Context, ask requester, m *nats.Msg, body [
 	return answer, nil
 }
 
-// codes are the errors that keep their meaning across the wire; the first that
-// fits wins.
+// codes lists the errors that keep their identity on the wire. The first match wins.
 var codes = []struct {
 	code string
 	err  error

@@ -10,11 +10,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// desk is where a dispatcher hears the answers of workers: not in an inbox, for a
-// worker that may publish in the inboxes of dispatchers could answer for another one.
-// The server lets each worker publish below its own name only:
+// desk receives workers' responses for a dispatcher. It does not use an inbox: a worker that may
+// publish in dispatchers' inboxes could respond for another worker. The server lets each worker
+// publish below its own name only:
 //
-//	assay.ans.<worker>.<desk>.<number of the question>
+//	assay.ans.<worker>.<desk>.<number of the request>
 type desk struct {
 	nc   *nats.Conn
 	name string
@@ -24,7 +24,7 @@ type desk struct {
 	waiting map[string]chan *nats.Msg // by subject
 }
 
-// openDesk listens for answers as long as the connection lives.
+// openDesk subscribes to responses while the connection lives.
 func openDesk(nc *nats.Conn) (*desk, error) {
 	d := &desk{nc: nc, name: rand.Text(), waiting: map[string]chan *nats.Msg{}}
 	_, err := nc.Subscribe(answerPrefix+"*."+d.name+".*", d.hear)
@@ -37,7 +37,7 @@ func (d *desk) hear(m *nats.Msg) {
 	}
 }
 
-// forget returns where the answer on a subject is waited for, once.
+// forget removes and returns the channel that waits for the response on a subject.
 func (d *desk) forget(subject string) chan *nats.Msg {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,7 +56,8 @@ func (d *desk) expect(worker string) (subject string, answer chan *nats.Msg) {
 	return subject, answer
 }
 
-// asking returns what asks a worker: nats.ErrNoResponders says that it is not there.
+// asking returns a requester for a worker. Its error nats.ErrNoResponders means that the worker is
+// not connected.
 func (d *desk) asking(worker string) requester {
 	return func(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 		reply, answer := d.expect(worker)

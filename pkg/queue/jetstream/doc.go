@@ -1,6 +1,5 @@
-// Package jetstream is the queue over NATS: deliveries in a JetStream work
-// queue, control messages as plain request and reply. It is the only home of
-// the NATS client.
+// Package jetstream implements the queue with NATS: deliveries in a JetStream work queue, control
+// messages as plain requests and responses. It is the only package that uses the NATS client.
 //
 // # Deliveries
 //
@@ -8,32 +7,30 @@
 //
 //	jobs.<class>.<lane>.<job>.<generation>    no body; header traceparent
 //
-// The subject is the reference. The stream keeps one message per subject and
-// refuses a second one, so saying a publish again is harmless for as long as
-// the first is queued; after that the claim guard of the store refuses it. The
-// generation is part of the subject because a retry would otherwise be refused
-// while the message of the attempt before it is still unacknowledged.
+// The subject is the reference. The stream keeps one message per subject and rejects a second one,
+// so a repeated publish is harmless while the first message is queued. After that the store's claim
+// guard rejects the job. The subject includes the generation, because otherwise a retry would be
+// rejected while the previous attempt's message is unacknowledged.
 //
-// Each class of jobs (package placement) has one durable pull consumer: that of jobs that
-// any pool may run is for ever, those of a pool go an hour after it has gone.
-// Dispatchers make stream and consumers on first use, and again when they have been
-// deleted: what was in them is published again by the reaper, for the store is the
-// truth. Workers ask JetStream
-// for nothing; dispatchers pass on their pulls and receipts (relay.go).
+// Each class of jobs (package placement) has one durable pull consumer. The consumer of jobs for
+// any pool is permanent; the server deletes a pool's consumer an hour after its last use.
+// Dispatchers create stream and consumers on first use, and again after a deletion. The reaper then
+// publishes the lost messages again, because the store is the source of truth. Workers do not use
+// JetStream; dispatchers relay their pulls and receipts (relay.go).
 //
 // # Control
 //
-//	assay.req.<pool>.<worker>.<kind>    what a worker says; queue group "dispatchers"
+//	assay.req.<pool>.<worker>.<kind>    requests of a worker; queue group "dispatchers"
 //	assay.to.<worker>.<kind>            to one worker: cancel, assign, session, key
 //	assay.pool.<pool>.<kind>            to the workers of a pool: classes
-//	assay.rest.<worker>.<…>             where a worker asks for more of what it is told
-//	assay.ans.<worker>.<dispatcher>.<n> where a worker answers a dispatcher
+//	assay.rest.<worker>.<…>             where a worker requests the rest of a frame
+//	assay.ans.<worker>.<dispatcher>.<n> responses of a worker to a dispatcher
 //	assay.wake.<topic>                  among dispatchers
-//	assay.placed                        among dispatchers: which delivery has which number
+//	assay.placed                        among dispatchers: the numbers of deliveries
 //
-// Who says something is read from the subject. A server that knows its workers (see
-// auth.go) lets each publish and listen under its own name only. What a dispatcher
-// says to one worker is sealed to that process (package seal).
+// The subject identifies the sender. A server with authentication (see auth.go) lets each worker
+// publish and subscribe under its own name only. A dispatcher seals its messages to one worker
+// process (package seal).
 //
 // A body may be larger than a NATS message: see frame.go.
 package jetstream

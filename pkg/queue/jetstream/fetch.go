@@ -16,24 +16,24 @@ import (
 const (
 	pullSubject = "$JS.API.CONSUMER.MSG.NEXT." + streamName + "."
 
-	// A long fetch asks for heartbeats, so that a request which the server has
-	// forgotten is noticed before its time is over.
+	// A long fetch requests heartbeats, to detect before its end that the server has lost the
+	// request.
 	heartbeat        = 5 * time.Second
 	heartbeatMinWait = 2*heartbeat + time.Second
 	missedHeartbeats = 2*heartbeat + time.Second
-	statusRoom       = 64 // status messages that may come while out is blocked
+	statusRoom       = 64 // status messages that may arrive while out is blocked
 	fetchGrace       = 2 * time.Second
 	stopTimeout      = 2 * time.Second
-	// unanswered is how long a dispatcher has to pass a pull on.
+	// unanswered is how long a dispatcher may take to relay a pull.
 	unanswered = 3 * time.Second
 )
 
 const (
-	statusGoesOn = "100" // a heartbeat, or a pull that was passed on
+	statusGoesOn = "100" // a heartbeat, or a relayed pull
 	statusNobody = "503" // no responders
 )
 
-// errNoConsumer says that the consumer or its stream is gone.
+// errNoConsumer means that the consumer or its stream does not exist.
 var errNoConsumer = errors.New("the consumer does not exist")
 
 type consumer struct {
@@ -41,8 +41,8 @@ type consumer struct {
 	class string
 }
 
-// Consumer returns the deliveries of a class. Dispatchers make its consumer: this one
-// now, or, for a worker, the one that passes on a pull.
+// Consumer returns the deliveries of a class. A dispatcher creates the consumer at once; for a
+// worker, the dispatcher that relays its pull does.
 func (q *Queue) Consumer(ctx context.Context, class string) (queue.Consumer, error) {
 	if q.cfg.Worker == nil {
 		if err := q.ensureConsumer(ctx, class); err != nil {
@@ -52,9 +52,8 @@ func (q *Queue) Consumer(ctx context.Context, class string) (queue.Consumer, err
 	return &consumer{q: q, class: class}, nil
 }
 
-// Fetch sends one pull. The client library's own Fetch drops messages
-// that are on their way when its context ends, which then wait for the ack wait
-// to pass; this one gives them back.
+// Fetch sends one pull. The client library's own Fetch drops messages in transit when its context
+// ends, and they wait for the ack wait. This one returns them.
 func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) (sent int, err error) {
 	if n <= 0 || ctx.Err() != nil {
 		return 0, nil
@@ -68,7 +67,7 @@ func (c *consumer) Fetch(ctx context.Context, n int, wait time.Duration, out cha
 		if !errors.Is(err, errNoConsumer) {
 			return sent, err
 		}
-		// As with a stream, what is being deleted must be gone first.
+		// As with a stream, a deletion must be complete first.
 		if pause(ctx, recreatePause) != nil {
 			return sent, nil
 		}
@@ -93,29 +92,29 @@ func (c *consumer) pull(ctx context.Context, r pullRequest, out chan<- queue.Mes
 	}
 	p := pull{c: c, in: in, out: out, want: r.Batch, beat: r.Wait.D() >= heartbeatMinWait}
 	if err = p.receive(ctx, r.Wait.D(), changed); p.served {
-		_ = sub.Unsubscribe() // the server is through with it: nothing is on its way
+		_ = sub.Unsubscribe() // the server has finished: nothing is in transit
 		return p, err
 	}
 	p.stop(sub)
 	return p, err
 }
 
-// pull is one request and what comes of it.
+// pull is one request and its progress.
 type pull struct {
 	c         *consumer
 	in        chan *nats.Msg
 	out       chan<- queue.Message
 	want, got int
-	sent      int // of got; the others were nothing of ours
+	sent      int // of got; the others were not deliveries
 	beat      bool
 	served    bool
 }
 
-// request says the pull to a dispatcher, or is one.
+// request sends the pull to a dispatcher, or to the server if this is a dispatcher.
 func (c *consumer) request(ctx context.Context, r pullRequest, inbox string) error {
 	q := c.q
 	if q.cfg.Worker == nil {
-		// As for a worker: a pull from a consumer that is not there is answered by nobody.
+		// As for a worker: there is no response to a pull from a missing consumer.
 		if r.Gone || !q.seen.recently(r.Class) {
 			if err := q.look(ctx, r.Class); err != nil {
 				return err
@@ -149,7 +148,7 @@ func (p *pull) receive(ctx context.Context, wait time.Duration, changed <-chan s
 			}
 		case <-timer.C:
 			return nil
-		case <-changed: // the server has forgotten the request
+		case <-changed: // the server has lost the request
 			return nil
 		case <-ctx.Done():
 			return nil
@@ -159,10 +158,10 @@ func (p *pull) receive(ctx context.Context, wait time.Duration, changed <-chan s
 	return nil
 }
 
-// handle passes a delivery on, or reads a status: done says that the server
-// will send nothing more.
+// handle passes a delivery on, or reads a status. done means that the server will send nothing
+// more.
 func (p *pull) handle(ctx context.Context, m *nats.Msg) (done bool, err error) {
-	if code := m.Header.Get(errorHeader); code != "" { // of the dispatcher
+	if code := m.Header.Get(errorHeader); code != "" { // from the dispatcher
 		return true, unavailable("fetch", fmt.Errorf("%s: %w", m.Data, codeError(code)))
 	}
 	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
@@ -173,7 +172,7 @@ func (p *pull) handle(ctx context.Context, m *nats.Msg) (done bool, err error) {
 	}
 	d, err := newDelivery(p.c, m)
 	if err != nil {
-		// Nothing of ours; it would come back for ever.
+		// Not a delivery; it would be redelivered for ever.
 		p.c.q.log.Error("delivery dropped", "subject", m.Subject, "error", err)
 		p.got++
 		return false, p.c.answer(receipt{To: m.Reply, Do: verbTerm})
@@ -191,9 +190,9 @@ func pullStatus(status, description string) (done bool, err error) {
 	switch status {
 	case statusGoesOn:
 		return false, nil
-	case "404", "408": // nothing there, time is over
+	case "404", "408": // no message, or time is over
 		return true, nil
-	case statusNobody: // there is no such consumer
+	case statusNobody: // no such consumer
 		return true, errNoConsumer
 	case "409":
 		switch description {
@@ -206,17 +205,17 @@ func pullStatus(status, description string) (done bool, err error) {
 	return true, unavailable("fetch", fmt.Errorf("status %s: %s", status, description))
 }
 
-// stop ends a pull that the server has not: it withdraws the subscription,
-// waits until the server knows, and returns what came in the meantime.
+// stop ends a pull before the server does. It unsubscribes, waits for the server's confirmation,
+// and returns messages that arrived in the meantime.
 func (p *pull) stop(sub *nats.Subscription) {
-	_ = sub.Drain() // for a channel: no more interest, but what arrives is still passed on
+	_ = sub.Drain() // for a channel: ends interest, but still delivers messages in transit
 	_ = p.c.q.nc.FlushTimeout(stopTimeout)
 	for {
 		select {
 		case m := <-p.in:
 			if m.Header.Get("Status") == "" && m.Header.Get(errorHeader) == "" {
 				if d, err := newDelivery(p.c, m); err == nil {
-					_ = d.Nak(0) // if that fails the ack wait does it
+					_ = d.Nak(0) // otherwise the ack wait returns it
 				}
 			}
 		default:

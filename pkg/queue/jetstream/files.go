@@ -18,14 +18,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Files are what a process shows to a NATS server, and what it believes the server by: those of one directory. Programs take
-// it as a flag under the name in the tag. Certificates and credentials are read again at every new connection, so that they
-// may be renewed in place; the public half of an nkey is not, and another one takes a restart.
+// Files is a directory with a process's credentials for a NATS server and the CA to verify the
+// server. Programs take it as a flag with the name in the tag. Certificates and credentials are
+// read again at every connection, so they can be renewed in place. The public half of an nkey is
+// not: a new one needs a restart.
 type Files struct {
 	Dir string `name:"nats-dir" env:"ASSAY_NATS_DIR" placeholder:"DIR" help:"Directory of files for the NATS server, such as a mounted secret; what is there is used. ca.crt: certificates of the authorities that the server's own must be signed by; with it nothing is said without TLS (default: the system's, where the URL says tls://). tls.crt and tls.key: a certificate to show to the server. user.nk: a user's nkey seed, for a server that knows its public half; or user.creds: a user's JWT and its seed, for one that is run by JWTs."`
 }
 
-// What there may be in the directory.
+// Files that may be in the directory.
 const (
 	caFile    = "ca.crt"
 	certFile  = "tls.crt"
@@ -36,7 +37,8 @@ const (
 
 func (f Files) path(name string) string { return filepath.Join(f.Dir, name) }
 
-// has says whether a file is there. One that cannot be looked at is: to read it fails, and says why.
+// has reports whether a file exists. If the check fails it returns true, and the later read reports
+// the error.
 func (f Files) has(name string) bool {
 	if f.Dir == "" {
 		return false
@@ -45,17 +47,17 @@ func (f Files) has(name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Identified says whether the server learns from the files who connects.
+// Identified reports whether the files identify the client to the server.
 func (f Files) Identified() bool { return f.User() || f.has(certFile) }
 
-// User says whether the files name a user of the server.
+// User reports whether the files contain a user of the server.
 func (f Files) User() bool { return f.JWT() || f.has(nkeyFile) }
 
-// JWT says whether they name a user of a server that is run by JWTs.
+// JWT reports whether the files are for a server with JWT authentication.
 func (f Files) JWT() bool { return f.has(credsFile) }
 
-// Check reads each of them once. The error wraps job.ErrInvalid, names the flag and the file, and shows nothing of what is
-// in the file.
+// Check reads each file once. The error wraps job.ErrInvalid, names the flag and the file, and
+// reveals no content.
 func (f Files) Check() error {
 	if f.Dir == "" {
 		return nil
@@ -95,7 +97,7 @@ func (f Files) Check() error {
 	return nil
 }
 
-// options are how the client uses them.
+// options returns the client options for the files.
 func (f Files) options() (o []nats.Option, err error) {
 	if f.has(caFile) {
 		o = append(o, nats.RootCAs(f.path(caFile)))

@@ -14,57 +14,52 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A control message's body may be larger than the server's max_payload: the
-// specs of 500 claimed jobs, the results of a full worker. Such a body is
-// framed. The message carries its first chunk, its size and where to ask for
-// the rest; the receiver asks for one chunk after the other, so that never more
-// than one is on its way and no buffer on the path overflows:
+// A control message's body may be larger than the server's max_payload: the specs of 500 claimed
+// jobs, the results of a busy worker. Such a body is framed. The message carries its first chunk,
+// its size and the subject of the rest. The receiver requests one chunk at a time, so that no
+// buffer on the path overflows:
 //
 //	message   Assay-Size: 20971520   Assay-Rest: assay.rest.w.x    first chunk
 //	request   to assay.rest.w.x      body: "4190208"               offset
 //	reply                                                    next chunk
 //
-// The rest is at a subject that the receiver may publish on, and that has to be the
-// sender's, and so has the subject of each reply: a dispatcher would otherwise publish
-// wherever a worker tells it to.
+// The subject of the rest must belong to the sender, and the subject of each reply to the receiver.
+// Otherwise a worker could make a dispatcher publish on any subject.
 //
-// The sender keeps the body until all of it was asked for, the exchange is
-// over, or nobody has asked for frameTimeout.
+// The sender keeps the body until the receiver has all of it, the exchange is over, or frameTimeout
+// has passed without a request.
 //
-// The size that a message claims is believed as the bytes arrive: what is more than
-// its receiver takes is refused before the first chunk is asked for, and memory is
-// taken for what has come. A worker that claims much and sends nothing costs nothing
-// but the time of one chunk.
+// A receiver rejects an announced size above its limit before it requests a chunk. It allocates
+// memory only for bytes that have arrived. A worker that announces much and sends nothing costs
+// only the time of one chunk.
 const (
 	sizeHeader  = "Assay-Size"
 	restHeader  = "Assay-Rest"
 	errorHeader = "Assay-Error"
 
 	frameTimeout = 10 * time.Second
-	maxChunk     = 4 << 20 // larger messages hold up the heartbeats behind them
+	maxChunk     = 4 << 20 // larger messages delay the heartbeats behind them
 	headerRoom   = 4 << 10 // headers count towards max_payload
 
-	// maxAnswer is the most that is taken as an answer: the specs of claimed jobs, a
-	// file of a session.
+	// maxAnswer is the largest accepted response: the specs of claimed jobs, a file of a session.
 	maxAnswer = 256 << 20
-	// firstRoom is how much memory is taken for the body of a frame before more of it
-	// has come than its first chunk; it then doubles.
+	// firstRoom is the memory allocated for a frame's body before more than its first chunk has
+	// arrived. It then doubles.
 	firstRoom = 1 << 20
 )
 
-// frame is a body on its way out.
+// frame is an outgoing body.
 type frame struct {
 	body  []byte
-	may   func(reply string) bool // whether to answer there
+	may   func(reply string) bool // whether to respond there
 	chunk int
 	sub   *nats.Subscription
 	idle  *time.Timer
 	once  sync.Once
 }
 
-// newFrame prepares body for m, whose Data it sets; the rest of it is below a subject,
-// for who wants the answer where it may be. close must be called when the exchange is
-// over; it may be left to the idle timeout.
+// newFrame prepares body for m and sets its Data. It serves the rest below a subject, to permitted
+// reply subjects. The caller calls close after the exchange, or leaves it to the idle timeout.
 func newFrame(nc *nats.Conn, m *nats.Msg, body []byte, below string, may func(reply string) bool) (*frame, error) {
 	f := &frame{body: body, may: may, chunk: chunkSize(nc.MaxPayload())}
 	if len(body) <= f.chunk {
@@ -99,10 +94,10 @@ func (f *frame) serve(m *nats.Msg) {
 	f.idle.Reset(frameTimeout)
 	offset, err := strconv.Atoi(string(m.Data))
 	if err != nil || offset < 0 || offset >= len(f.body) {
-		return // not one of ours; the asker times out
+		return // not one of ours; the requester times out
 	}
 	end := min(offset+f.chunk, len(f.body))
-	_ = m.Respond(f.body[offset:end]) // if it fails the asker times out
+	_ = m.Respond(f.body[offset:end]) // after a failure the requester times out
 	if end == len(f.body) {
 		f.close()
 	}
@@ -117,12 +112,11 @@ func (f *frame) close() {
 	})
 }
 
-// requester asks at m.Subject and returns the answer.
+// requester sends a request to m.Subject and returns the response.
 type requester func(ctx context.Context, m *nats.Msg) (*nats.Msg, error)
 
-// sizeOf returns how large the body of m says it is, and where its rest is to be had:
-// nowhere if there is none. What is above most is refused as job.ErrTooLarge, what
-// cannot be as job.ErrInvalid.
+// sizeOf returns the announced size of m's body and the subject of its rest, or "" if there is
+// none. The error is job.ErrTooLarge above most, and job.ErrInvalid for a malformed header.
 func sizeOf(m *nats.Msg, below string, most int) (size int, rest string, err error) {
 	if rest = m.Header.Get(restHeader); rest == "" {
 		return len(m.Data), "", nil
@@ -139,8 +133,8 @@ func sizeOf(m *nats.Msg, below string, most int) (size int, rest string, err err
 	return size, rest, nil
 }
 
-// readFrame returns the whole body of m, the rest of which is below a subject, if it
-// has no more than most bytes. Each chunk has frameTimeout to come.
+// readFrame returns the whole body of m, whose rest is below a subject. The body may have at most
+// most bytes. Each chunk must arrive within frameTimeout.
 func readFrame(ctx context.Context, ask requester, m *nats.Msg, below string, most int) ([]byte, error) {
 	size, rest, err := sizeOf(m, below, most)
 	if err != nil || rest == "" {

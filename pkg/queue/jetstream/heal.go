@@ -8,22 +8,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// silence is what is known of a stream that does not answer publishes.
+// silence records a stream that does not respond to publishes.
 type silence struct {
 	mu    sync.Mutex
-	since time.Time // zero: it answered
+	since time.Time // zero: it responded
 	then  *jetstream.StreamInfo
 }
 
-// end is for when the stream answered.
+// end records that the stream responded.
 func (s *silence) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since, s.then = time.Time{}, nil
 }
 
-// lasted says for how long the stream has stored nothing, given what it says of itself
-// now. What it has stored meanwhile, by whomever, ends the silence and begins another.
+// lasted returns how long the stream has stored nothing, given its current description. A message
+// from any publisher ends the silence and starts a new one.
 func (s *silence) lasted(info *jetstream.StreamInfo) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,22 +33,21 @@ func (s *silence) lasted(info *jetstream.StreamInfo) time.Duration {
 	return time.Since(s.since)
 }
 
-// judge replaces the stream if it is dead. After one failed write (a full disk, a
-// directory that went away) the server refuses all later ones and answers none of
-// them, until it restarts or the stream is made anew. Making it anew costs what
-// was queued, which the reaper publishes again from the store.
+// judge replaces the stream if it is dead. After one failed write (full disk, missing directory)
+// the server rejects all later writes without a response until it restarts or the stream is
+// recreated. A new stream loses the queue, which the reaper publishes again from the store.
 //
-// Dead is a stream that describes itself, and whose last message was the same for
-// RemakeAfter although it was sent some and answered none. Minutes, since a disk may
-// stall for so long and come back. A stream with replicas is never replaced: its silence
-// is an election or a lost majority, and it has what was queued when that is over.
+// A stream is dead if it describes itself, but its last message has not changed for RemakeAfter
+// although publishes were sent and not acknowledged. This takes minutes, because a disk may stall
+// and recover. judge never replaces a stream with replicas: its silence is an election or a lost
+// majority, after which it has its queue.
 func (q *Queue) judge(ctx context.Context) error {
 	if q.cfg.Replicas > 1 || q.cfg.RemakeAfter < 0 {
 		return nil
 	}
 	info, err := q.streamInfo(ctx)
 	if err != nil {
-		q.silence.end() // nobody answers: then it is the server that is away
+		q.silence.end() // no response at all: the server is unreachable
 		return nil
 	}
 	lasted := q.silence.lasted(info)

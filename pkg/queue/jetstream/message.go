@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// delivery is one message. Its answers are not confirmed: if one is lost the
-// delivery is made again, and the claim guard of the store refuses it.
+// delivery is one message. Its acknowledgement is not confirmed. If one is lost, the message is
+// redelivered and the store's claim guard rejects it.
 type delivery struct {
 	c     *consumer
 	reply string
@@ -48,7 +48,7 @@ func (d *delivery) answer(do verb, delay time.Duration) error {
 	return d.c.answer(receipt{To: d.reply, Job: d.ref.Job, Gen: d.ref.Generation, Do: do, Delay: job.Duration(delay)})
 }
 
-// answer answers a delivery. An error says that nobody will hear it now.
+// answer acknowledges a delivery. An error means that the connection is down.
 func (c *consumer) answer(a receipt) error {
 	if !c.q.nc.IsConnected() {
 		return unavailable(string(a.Do), nats.ErrDisconnected)
@@ -61,18 +61,18 @@ func (c *consumer) answer(a receipt) error {
 }
 
 const (
-	// receiptPause is how long one waits for others, with which it is one message.
+	// receiptPause is how long a receipt waits for others to share a message.
 	receiptPause = 2 * time.Millisecond
 	mostReceipts = 500 // in one message
 )
 
-// receipts are a worker's, on their way to the dispatchers.
+// receipts are a worker's pending acknowledgements to the dispatchers.
 type receipts struct {
 	say func(ackRequest)
 
 	mu      sync.Mutex
 	waiting map[string][]receipt // by class
-	due     bool                 // they are said in a moment
+	due     bool                 // a flush is scheduled
 }
 
 func newReceipts(say func(ackRequest)) *receipts {
@@ -89,7 +89,7 @@ func (as *receipts) add(class string, a receipt) {
 	}
 }
 
-// flush says what waits. It is said in the order in which it was given.
+// flush sends pending receipts in their order.
 func (as *receipts) flush() {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -104,8 +104,8 @@ func (as *receipts) flush() {
 	clear(as.waiting)
 }
 
-// sayReceipts tells the dispatchers. If it fails the deliveries are made again, and
-// their claims refused.
+// sayReceipts sends receipts to the dispatchers. After a failure the messages are redelivered, and
+// their claims rejected.
 func (q *Queue) sayReceipts(r ackRequest) {
 	body, err := json.Marshal(r)
 	if err == nil {

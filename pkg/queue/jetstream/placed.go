@@ -15,23 +15,23 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// A delivery is answered by its number in the stream, and numbers can be guessed; which
-// job it is of cannot, by who was not told. So a worker names the job with each receipt, and
-// dispatchers know which number each has: who has published some tells the others, and
-// what nobody remembers is read from the stream.
+// A delivery is acknowledged by its number in the stream. A malicious worker could guess numbers,
+// but not the job of a number. So each receipt of a worker names the job, and dispatchers compare
+// it with the number. After a publish a dispatcher sends the numbers to the others. Forgotten
+// numbers are read from the stream.
 //
-//	assay.placed    the first one's number, then of each the job and the generation
+//	assay.placed    the first number, then the job and generation of each
 const (
 	placedSubject = "assay.placed"
 	idSize        = 36
 	refSize       = idSize + 4
-	mostPlaced    = 1 << 16 // that are remembered at least; twice as many at most
+	mostPlaced    = 1 << 16 // fewest entries kept; at most twice as many
 )
 
-// errNotIts says that a receipt is for a delivery of something else.
+// errNotIts means that a receipt is for a delivery of a different job.
 var errNotIts = fmt.Errorf("%w: the delivery is not of the job that the receipt names", job.ErrRefused)
 
-// placed remembers the numbers of deliveries in the stream.
+// placed maps numbers in the stream to deliveries.
 type placed struct {
 	mu          sync.Mutex
 	now, before map[uint64]store.Ref
@@ -46,8 +46,8 @@ func (p *placed) note(seq uint64, ref store.Ref) {
 	p.now[seq] = ref
 }
 
-// is says whether a number is known to be that of a delivery. If it is not, it may still
-// be: a stream that was made anew counts from one.
+// is reports whether a number is known to be of this delivery. A false result is not conclusive: a
+// recreated stream counts from one.
 func (p *placed) is(seq uint64, ref store.Ref) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *placed) is(seq uint64, ref store.Ref) bool {
 	return p.before[seq] == ref
 }
 
-// tellPlaced tells every dispatcher, this one too, the numbers of what was published.
+// tellPlaced sends the numbers of published messages to every dispatcher, including this one.
 func (q *Queue) tellPlaced(first uint64, ds []store.Dispatch) {
 	body := make([]byte, 0, 8+refSize*len(ds))
 	body = binary.BigEndian.AppendUint64(body, first)
@@ -67,7 +67,7 @@ func (q *Queue) tellPlaced(first uint64, ds []store.Dispatch) {
 		}
 		body = binary.BigEndian.AppendUint32(append(body, d.Job...), uint32(d.Generation))
 	}
-	_ = q.nc.Publish(placedSubject, body) // else it is read from the stream
+	_ = q.nc.Publish(placedSubject, body) // otherwise it is read from the stream
 }
 
 func (q *Queue) hearPlaced(m *nats.Msg) {
@@ -82,9 +82,8 @@ func (q *Queue) hearPlaced(m *nats.Msg) {
 	}
 }
 
-// lookUp reads from the stream whether a receipt is for a delivery of the job that it
-// names. A message that is no delivery may be ended by anybody, which is all that can
-// be done with it.
+// lookUp reads from the stream whether a receipt is for a delivery of its job. Any worker may
+// terminate a message that is not a delivery, because nothing else can be done with it.
 func (q *Queue) lookUp(ctx context.Context, seq uint64, r receipt) error {
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
@@ -115,8 +114,8 @@ func (q *Queue) lookUp(ctx context.Context, seq uint64, r receipt) error {
 	return nil
 }
 
-// relayReceipts passes on those that are for what they say. What has to be read from the
-// stream is read by a goroutine.
+// relayReceipts relays receipts that match their jobs. A goroutine handles receipts that require a
+// look-up in the stream.
 func (s *server) relayReceipts(worker string, r ackRequest) error {
 	consumer := s.q.consumerName(r.Class)
 	var unknown []receipt
@@ -143,7 +142,7 @@ func (s *server) relayReceipts(worker string, r ackRequest) error {
 			if err == nil {
 				err = s.q.acknowledge(a)
 			}
-			if err != nil && !errors.Is(err, job.ErrNotFound) { // it is gone: done twice
+			if err != nil && !errors.Is(err, job.ErrNotFound) { // it is gone: acknowledged twice
 				s.q.log.Warn("receipt dropped", "worker", worker, "job", a.Job, "error", err)
 			}
 		}
@@ -151,8 +150,7 @@ func (s *server) relayReceipts(worker string, r ackRequest) error {
 	return nil
 }
 
-// numberOf returns the number in the stream of the delivery of a consumer that is
-// answered on a subject.
+// numberOf returns the stream number in the acknowledgement subject of a consumer's delivery.
 func numberOf(subject, consumer string) (uint64, error) {
 	numbers := ofConsumer(subject, consumer)
 	if numbers == nil {

@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// maxAtomic is the most messages that the server takes in one atomic batch
-	// (ADR-50 and server.streamDefaultMaxAtomicBatchSize).
+	// maxAtomic is the server's limit of messages in one atomic batch (ADR-50 and
+	// server.streamDefaultMaxAtomicBatchSize).
 	maxAtomic = 1000
-	// minAtomic is where a batch becomes cheaper than single messages: the
-	// server stages each batch in a store of its own.
+	// minAtomic is the size at which a batch becomes cheaper than single messages. The server stages
+	// each batch in its own store.
 	minAtomic = 64
-	// maxSingles bounds the single messages on their way at once.
+	// maxSingles limits concurrent single messages.
 	maxSingles      = 256
 	publishAttempts = 4
-	// attemptTimeout leaves time for the other attempts: a stream that is deleted
-	// under a publish answers nothing at all.
+	// attemptTimeout leaves time for further attempts. A stream that is deleted during a publish
+	// sends no response.
 	attemptTimeout = 2 * time.Second
 
-	traceHeader = "traceparent" // lower case, as W3C writes it
+	traceHeader = "traceparent" // lower case as in the W3C standard
 
-	// Of ADR-50, atomic batch publishing.
+	// From ADR-50, atomic batch publishing.
 	batchIDHeader     = "Nats-Batch-Id"
 	batchSeqHeader    = "Nats-Batch-Sequence"
 	batchCommitHeader = "Nats-Batch-Commit"
 
-	// The server refuses a second message on a subject with this code and text.
-	// The code alone means any failure to store, a full disk among them.
+	// The server rejects a second message on a subject with this code and text. The code alone means
+	// any storage failure, including a full disk.
 	storeFailedCode = 10077
 	subjectFullText = "maximum messages per subject exceeded"
 	noMessageCode   = 10037
@@ -45,8 +45,8 @@ const (
 	messageSubject = "$JS.API.STREAM.MSG.GET." + streamName
 )
 
-// Publish makes all messages durable. What it cannot know (a timeout, a lost
-// connection) it says again.
+// Publish makes all messages durable. It retries after an unknown outcome (a timeout, a lost
+// connection).
 func (q *Queue) Publish(ctx context.Context, ds []store.Dispatch) error {
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
@@ -61,7 +61,7 @@ func (q *Queue) Publish(ctx context.Context, ds []store.Dispatch) error {
 	return nil
 }
 
-// distinct drops repeated references, which an atomic batch would fail on.
+// distinct drops duplicate references, which would fail an atomic batch.
 func distinct(ds []store.Dispatch) []store.Dispatch {
 	seen := make(map[store.Ref]struct{}, len(ds))
 	out := make([]store.Dispatch, 0, len(ds))
@@ -98,8 +98,8 @@ func (q *Queue) publishChunk(ctx context.Context, ds []store.Dispatch) error {
 	return err
 }
 
-// publishOnce tries one atomic batch. If the server refuses it as a whole, most
-// likely because some of it is already queued, the messages go one by one.
+// publishOnce tries one atomic batch. If the server rejects it, most likely because a part is
+// already queued, the messages are sent one by one.
 func (q *Queue) publishOnce(ctx context.Context, ds []store.Dispatch) error {
 	if len(ds) >= minAtomic {
 		err := q.publishAtomic(ctx, ds)
@@ -124,12 +124,12 @@ func (q *Queue) publishOnce(ctx context.Context, ds []store.Dispatch) error {
 	return g.Wait()
 }
 
-// errNotStored says that a message was refused for one that is not in the stream.
+// errNotStored means that a message was rejected as a duplicate of a message that is not in the
+// stream.
 var errNotStored = fmt.Errorf("it is not stored yet: %w", context.DeadlineExceeded)
 
-// confirm says whether what was refused as queued already is in the stream. One with
-// replicas refuses it, too, while an earlier try of ours waits for a majority, without
-// which it is lost.
+// confirm checks that a message rejected as a duplicate is in the stream. A stream with replicas
+// also rejects it while our earlier attempt waits for a majority, without which it is lost.
 func (q *Queue) confirm(ctx context.Context, d store.Dispatch) error {
 	if q.cfg.Replicas == 1 {
 		return nil
@@ -169,7 +169,7 @@ func (q *Queue) publishAtomic(ctx context.Context, ds []store.Dispatch) error {
 			m.Header[batchCommitHeader] = []string{"1"}
 			last, err := q.publishRequest(ctx, m)
 			if err == nil {
-				q.tellPlaced(last-uint64(i), ds) // they are stored one after the other
+				q.tellPlaced(last-uint64(i), ds) // they are stored consecutively
 			}
 			return err
 		}
@@ -188,8 +188,8 @@ func message(d store.Dispatch) *nats.Msg {
 	return m
 }
 
-// publishRequest publishes and waits for the stream's answer, the number of the message,
-// or a refusal, which is a *refusedError.
+// publishRequest publishes and waits for the stream's response: the message's number, or a
+// *refusedError.
 func (q *Queue) publishRequest(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -214,7 +214,7 @@ func (q *Queue) publishRequest(ctx context.Context, m *nats.Msg) (seq uint64, er
 	return ack.Seq, nil
 }
 
-// refusedError is the stream's refusal of a message or batch.
+// refusedError is the stream's rejection of a message or batch.
 type refusedError struct {
 	Code        int    `json:"err_code"`
 	Description string `json:"description"`

@@ -17,30 +17,29 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream/seal"
 )
 
-// Config says where the server is and how patient to be. Only URL is required.
+// Config holds the server's address and timeouts. Only URL is required.
 type Config struct {
 	URL      string
-	Name     string        // of this process, for people who look at the server
-	AckWait  time.Duration // silence after which a delivery is made again; default 30s
+	Name     string        // of this process, shown by the server
+	AckWait  time.Duration // time without an acknowledgement before a redelivery; default 30s
 	Replicas int           // of the stream; default 1
-	Timeout  time.Duration // of one request, if the caller sets none; default 10s
-	// RemakeAfter is for how long a stream of one replica must have stored nothing that
-	// it was sent until it is made anew; default 2m, negative: never. See judge.
+	Timeout  time.Duration // of one request without a deadline; default 10s
+	// RemakeAfter is how long a stream with one replica may store nothing before it is recreated.
+	// Default 2m; negative: never. See judge.
 	RemakeAfter time.Duration
 	Log         *slog.Logger // default slog.Default()
-	Files       Files        // certificates and credentials at the server; see Files.Check
+	Files       Files        // certificates and credentials for the server; see Files.Check
 
-	// Worker is who a worker is; nil: this is a dispatcher. One that comes with a token
-	// may do at the server what a worker does, and nothing else.
+	// Worker is the identity of a worker. Nil: this is a dispatcher. A worker with a token may only
+	// do what workers do.
 	Worker *identity.Worker
-	// Key makes a dispatcher let workers in, at a server that asks it who may (see
-	// package identity); nil: whoever reaches the server is let in, and believed to be
-	// who it says.
+	// Key lets a dispatcher authenticate workers at a server with auth_callout (see package
+	// identity). Nil: every client may connect, and its claimed name is trusted.
 	Key *identity.Key
-	// Exclusive says of a pool that its workers get jobs that name it, and no others; nil:
-	// of none.
+	// Exclusive reports whether a pool's workers run only jobs that name it. Nil: no pool is
+	// exclusive.
 	Exclusive func(pool string) bool
-	// Refused are workers that are not let in, whatever they come with.
+	// Refused lists workers to reject despite valid credentials.
 	Refused []string
 }
 
@@ -49,9 +48,9 @@ const (
 	defaultTimeout = 10 * time.Second
 	defaultRemake  = 2 * time.Minute
 	reconnectWait  = 200 * time.Millisecond
-	// reconnectJitter spreads the reconnects of a fleet whose server restarted.
+	// reconnectJitter spreads the reconnects of a fleet after a server restart.
 	reconnectJitter = 800 * time.Millisecond
-	pingInterval    = 10 * time.Second // two unanswered: the connection is dead
+	pingInterval    = 10 * time.Second // after two without a response the connection is dead
 	closeTimeout    = 2 * time.Second
 )
 
@@ -62,30 +61,29 @@ type Queue struct {
 	js  jetstream.JetStream
 	log *slog.Logger
 
-	desk     *desk     // where workers answer; nil for one of those
-	relaying *server   // passes on what workers say to JetStream; nil likewise
-	seen     sightings // consumers that were there
-	placed   placed    // deliveries that are in the stream
+	desk     *desk     // receives workers' responses; nil in workers
+	relaying *server   // relays workers' requests to JetStream; nil in workers
+	seen     sightings // recently seen consumers
+	placed   placed    // deliveries in the stream
 	receipts *receipts // of a worker
 
-	own      *seal.Sealer        // opens what is sealed to this process
-	seals    *seal.Keys          // the keys of workers
-	frames   *semaphore.Weighted // bytes of requests that are being worked on, those that came as frames
-	messages *semaphore.Weighted // and the others
+	own      *seal.Sealer        // opens messages sealed to this process
+	seals    *seal.Keys          // the workers' keys
+	frames   *semaphore.Weighted // bytes of framed requests in progress
+	messages *semaphore.Weighted // bytes of other requests in progress
 	offered  sync.Map            // workers whose key is offered on this connection
 
-	ensureMu sync.Mutex // one stream or consumer is made at a time
+	ensureMu sync.Mutex // serializes the creation of streams and consumers
 	silence  silence    // of the stream
 
 	epochMu sync.Mutex
-	epoch   chan struct{} // closed when the connection is lost or made anew
+	epoch   chan struct{} // closed at each disconnect and reconnect
 }
 
 var _ queue.Queue = (*Queue)(nil)
 
-// Connect returns a Queue once it is connected and the stream exists. It tries
-// until ctx ends; the error wraps job.ErrUnavailable. Later disconnects heal by
-// themselves.
+// Connect returns a Queue after it is connected and the stream exists. It tries until ctx ends; the
+// error wraps job.ErrUnavailable. It reconnects automatically later.
 func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	if cfg.AckWait == 0 {
 		cfg.AckWait = defaultAckWait
@@ -131,8 +129,8 @@ func (q *Queue) connect(ctx context.Context) error {
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
-		// While disconnected a publish fails at once. Buffered, it would arrive
-		// after its sender has given up and said it again.
+		// While disconnected, a publish fails at once. A buffered one could arrive after its sender has
+		// retried.
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -173,7 +171,7 @@ func (q *Queue) connect(ctx context.Context) error {
 	return err
 }
 
-// dispatch does what every dispatcher's connection does.
+// dispatch starts the tasks of a dispatcher's connection.
 func (q *Queue) dispatch(ctx context.Context) (err error) {
 	if err := q.ensureStream(ctx); err != nil {
 		return err
@@ -200,15 +198,14 @@ func (q *Queue) nextEpoch() {
 	q.epoch = make(chan struct{})
 }
 
-// connectionChange returns a channel that is closed at the next disconnect or
-// reconnect.
+// connectionChange returns a channel that is closed at the next disconnect or reconnect.
 func (q *Queue) connectionChange() <-chan struct{} {
 	q.epochMu.Lock()
 	defer q.epochMu.Unlock()
 	return q.epoch
 }
 
-// Ping says whether the stream answers, or, to a worker, the server.
+// Ping checks that the stream responds or, for a worker, the server.
 func (q *Queue) Ping(ctx context.Context) error {
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
@@ -224,11 +221,11 @@ func (q *Queue) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close sends what is buffered and disconnects.
+// Close sends buffered data and disconnects.
 func (q *Queue) Close() {
 	q.receipts.flush()
 	if q.relaying != nil && q.nc.IsConnected() {
-		q.relaying.stop() // what was taken is passed on
+		q.relaying.stop() // requests in progress are completed
 	}
 	if err := q.nc.FlushTimeout(closeTimeout); err != nil && !q.nc.IsClosed() {
 		q.log.Warn("nats flush at close", "error", err)
@@ -236,7 +233,7 @@ func (q *Queue) Close() {
 	q.nc.Close()
 }
 
-// deadline gives ctx the default timeout unless it has a deadline of its own.
+// deadline adds the default timeout to ctx unless it has a deadline.
 func (q *Queue) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)

@@ -15,36 +15,34 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Workers say nothing to JetStream. A pull and an acknowledgement each name a subject
-// that JetStream then publishes on, and JetStream may publish anywhere: a worker could
-// have the stream deleted by the answer to its pull. So it says both to the dispatchers,
-// of whom one passes them on:
+// Workers do not send requests to JetStream. A pull and an acknowledgement each name a subject on
+// which JetStream then publishes, and JetStream may publish anywhere. So a worker could delete the
+// stream through the reply subject of its pull. Instead, a dispatcher relays both:
 //
 //	worker      assay.req.<pool>.<worker>.pull, reply <its inbox>     {class, batch, wait, gone}
 //	dispatcher  $JS.API.CONSUMER.MSG.NEXT.JOBS.<consumer>, the same reply
-//	dispatcher  <its inbox>                                           100 passed on
+//	dispatcher  <its inbox>                                           100 relayed
 //	JetStream   <its inbox>                                           deliveries, statuses
 //	worker      assay.req.<pool>.<worker>.ack                         {class, receipts}
-//	dispatcher  $JS.ACK.JOBS.<consumer>.<…>, for each of them that is right (placed.go)
+//	dispatcher  $JS.ACK.JOBS.<consumer>.<…>, for each valid one (placed.go)
 //
-// The inbox has to be the worker's own and the class one that its pool may take. Any dispatcher
-// serves any of it, at any time, and deliveries do not pass through one. A pull that gets
-// no answer is sent again; an acknowledgement that gets lost costs a delivery, whose
-// claim is refused.
+// The inbox must be the worker's own, and its pool must be allowed to run the class. Any dispatcher
+// can relay any request. Deliveries do not pass through a dispatcher. A worker repeats a pull
+// without a response. A lost acknowledgement costs a redelivery, whose claim is rejected.
 const (
-	mostPulled   = 1 << 12 // deliveries for one pull
+	mostPulled   = 1 << 12 // deliveries of one pull
 	longestPull  = time.Hour
-	longestDelay = time.Minute // of what is given back
-	// seenFor is how long a consumer that was there is taken to be there.
+	longestDelay = time.Minute // of a returned delivery
+	// seenFor is how long a seen consumer is assumed to exist.
 	seenFor = 2 * time.Second
 )
 
-// pullRequest is what a worker says for deliveries of a class of jobs.
+// pullRequest is a worker's request for deliveries of a class of jobs.
 type pullRequest struct {
 	Class string       `json:"class"`
 	Batch int          `json:"batch"`
-	Wait  job.Duration `json:"wait"`           // 0: only what is there
-	Gone  bool         `json:"gone,omitempty"` // the consumer was not there a moment ago
+	Wait  job.Duration `json:"wait"`           // 0: only available messages
+	Gone  bool         `json:"gone,omitempty"` // the consumer was missing a moment ago
 }
 
 // ackRequest has receipts for deliveries of one class.
@@ -53,10 +51,10 @@ type ackRequest struct {
 	Receipts []receipt `json:"receipts"`
 }
 
-// receipt is what is said of one delivery.
+// receipt is the acknowledgement of one delivery.
 type receipt struct {
-	To    string         `json:"to"`  // where the delivery says that it is answered
-	Job   job.ID         `json:"job"` // and what it is of
+	To    string         `json:"to"`  // the delivery's reply subject
+	Job   job.ID         `json:"job"` // the delivery's reference
 	Gen   job.Generation `json:"generation"`
 	Do    verb           `json:"do"`
 	Delay job.Duration   `json:"delay,omitempty"` // of verbNak
@@ -64,7 +62,7 @@ type receipt struct {
 
 func (r receipt) ref() store.Ref { return store.Ref{Job: r.Job, Generation: r.Gen} }
 
-// verb is what is said of a delivery.
+// verb is the kind of an acknowledgement.
 type verb string
 
 const (
@@ -74,7 +72,7 @@ const (
 	verbTerm     verb = "term"
 )
 
-// body is what JetStream understands (ADR-15).
+// body returns the acknowledgement in JetStream's format (ADR-15).
 func (a receipt) body() ([]byte, error) {
 	switch a.Do {
 	case verbAck:
@@ -92,7 +90,7 @@ func (a receipt) body() ([]byte, error) {
 	return nil, fmt.Errorf("%w: %q is nothing to say of a delivery", job.ErrInvalid, a.Do)
 }
 
-// relay serves workers for as long as the connection lives.
+// relay serves workers while the connection lives.
 func (q *Queue) relay(ctx context.Context) error {
 	s := &server{q: q, base: context.WithoutCancel(ctx)}
 	for kind, handle := range map[string]nats.MsgHandler{
@@ -110,8 +108,8 @@ func (q *Queue) relay(ctx context.Context) error {
 	return nil
 }
 
-// mayTake says whether jobs of a class are for the pool of who says something: whether its
-// worker has what they need, it has to know itself.
+// mayTake reports whether the sender's pool may run jobs of a class. The worker itself checks the
+// other needs.
 func (q *Queue) mayTake(subject, class string) error {
 	pool, _, err := speaker(subject)
 	if err != nil {
@@ -154,15 +152,15 @@ func (s *server) relayPull(m *nats.Msg) {
 	})
 }
 
-// passOn passes a pull on, and says so. If it fails the worker hears nothing, and says
-// it again.
+// passOn relays a pull and confirms it. After a failure there is no response, and the worker
+// retries.
 func (s *server) passOn(m *nats.Msg, r pullRequest) {
 	if err := s.q.pull(r, m.Reply); err == nil {
 		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {statusGoesOn}}})
 	}
 }
 
-// pull asks JetStream for deliveries, to be sent to inbox.
+// pull requests deliveries from JetStream to inbox.
 func (q *Queue) pull(r pullRequest, inbox string) error {
 	wait := min(max(r.Wait.D(), 0), longestPull)
 	ask := struct {
@@ -196,30 +194,30 @@ func (s *server) relayAck(m *nats.Msg) {
 	}
 }
 
-// acknowledge says what became of a delivery.
+// acknowledge sends an acknowledgement to JetStream.
 func (q *Queue) acknowledge(r receipt) error {
 	body, err := r.body()
 	if err != nil {
 		return err
 	}
-	// Without a reply, by which JetStream would confirm it.
+	// Without a reply subject, so that JetStream does not confirm it.
 	if err := q.nc.Publish(r.To, body); err != nil {
 		return unavailable("answer a delivery", err)
 	}
 	return nil
 }
 
-// ofConsumer returns the five numbers of the subject on which a delivery of a consumer is
-// answered, nil if it is not one: $JS.ACK.JOBS.<consumer> and the numbers, or, as newer
-// servers write it, $JS.ACK.<domain>.<account>.JOBS.<consumer>, they, and whatever else.
-// The second is the number in the stream.
+// ofConsumer returns the five numbers in the acknowledgement subject of a consumer's delivery, or
+// nil for other subjects. The format is $JS.ACK.JOBS.<consumer> and the numbers. Newer servers
+// write $JS.ACK.<domain>.<account>.JOBS.<consumer>, the numbers and optional extra components. The
+// second number is the number in the stream.
 func ofConsumer(subject, consumer string) []string {
 	if !literal(subject, "$JS.ACK.") {
 		return nil
 	}
 	words := strings.Split(subject, ".")
 	at := 2
-	if len(words) >= 11 && words[at] != streamName { // else it would be another consumer's, too
+	if len(words) >= 11 && words[at] != streamName { // otherwise it could also match another consumer
 		at = 4
 	}
 	if len(words) < at+7 || at == 2 && len(words) != 9 || words[at] != streamName || words[at+1] != consumer {
@@ -234,8 +232,8 @@ func ofConsumer(subject, consumer string) []string {
 	return numbers
 }
 
-// look makes a consumer if it is not there. A pull from one that is not is answered by
-// nobody, and the dispatcher that has passed it on does not hear of that.
+// look creates a consumer if it is missing. A pull from a missing consumer gets no response, and
+// the relaying dispatcher does not notice.
 func (q *Queue) look(ctx context.Context, class string) error {
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
@@ -246,10 +244,10 @@ func (q *Queue) look(ctx context.Context, class string) error {
 	return nil
 }
 
-// mostRemembered bounds the classes that are remembered.
+// mostRemembered limits the number of recorded classes.
 const mostRemembered = 1 << 14
 
-// sightings are the consumers that were there.
+// sightings records recently seen consumers.
 type sightings struct {
 	mu sync.Mutex
 	at map[string]time.Time
@@ -270,7 +268,7 @@ func (s *sightings) note(class string) {
 	s.at[class] = time.Now()
 }
 
-// forget is for when the stream was lost, or the server was away.
+// forget clears the record after the stream was lost or the server was unreachable.
 func (s *sightings) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream/seal"
 )
 
-// Serve answers control requests until ctx ends, and then those it has taken.
+// Serve handles control requests until ctx ends, and then completes those in progress.
 func (q *Queue) Serve(ctx context.Context, h control.Handler) error {
 	s := &server{q: q, base: context.WithoutCancel(ctx)}
 	kinds := map[string]nats.MsgHandler{
@@ -61,7 +61,7 @@ func (s *server) subscribe(subject string, handle nats.MsgHandler) error {
 	return nil
 }
 
-// stop takes no more requests, and waits for those that were taken.
+// stop ends the subscriptions and waits for requests in progress.
 func (s *server) stop() {
 	for _, sub := range s.subs {
 		if err := sub.Drain(); err != nil {
@@ -72,8 +72,8 @@ func (s *server) stop() {
 	s.running.Wait()
 }
 
-// serve turns one of the handler's methods into a NATS callback. Callbacks must
-// not block, so each request has a goroutine.
+// serve returns a NATS callback for one of the handler's methods. Callbacks must not block, so each
+// request has a goroutine.
 func serve[Request, Reply any](s *server, f func(context.Context, Request) (Reply, error)) nats.MsgHandler {
 	return func(m *nats.Msg) {
 		s.running.Go(func() {
@@ -92,23 +92,22 @@ func serve[Request, Reply any](s *server, f func(context.Context, Request) (Repl
 }
 
 const (
-	// patienceHeader is how long the sender of a request waits for the answer, in
-	// milliseconds. Those that say nothing wait for the default.
+	// patienceHeader is how long the sender of a request waits for the response, in milliseconds.
+	// Without it the default applies.
 	patienceHeader = "Assay-Patience"
 	maxPatience    = 2 * time.Minute
-	// framesRoom is how many bytes of frames a dispatcher takes in at once. One that does
-	// not fit waits for room as long as its sender waits for it, and is not asked for
-	// until then.
+	// framesRoom limits the bytes of frames that a dispatcher receives at once. A frame beyond it
+	// waits for room until its sender's timeout, and its chunks are not requested before.
 	framesRoom = 96 << 20
-	// messagesRoom is the same of messages that are whole, which no frame takes any of.
-	// One that does not fit is there already: it is refused, and sent again.
+	// messagesRoom limits the bytes of unframed messages separately. A message beyond it has already
+	// arrived, so it is rejected and sent again.
 	messagesRoom = 64 << 20
-	// smallRequest is the size up to which requests always fit: heartbeats, claims.
+	// smallRequest is the size up to which requests are always accepted: heartbeats, claims.
 	smallRequest = 256 << 10
 )
 
-// patience is how long a request is worked on: as long as its sender waits, within
-// reason. The larger what it says, the longer it waits.
+// patience returns the time limit of a request: the sender's timeout within bounds. Larger requests
+// get more time.
 func (q *Queue) patience(m *nats.Msg) time.Duration {
 	said, err := strconv.ParseInt(m.Header.Get(patienceHeader), 10, 32)
 	if err != nil {
@@ -117,8 +116,8 @@ func (q *Queue) patience(m *nats.Msg) time.Duration {
 	return max(q.cfg.Timeout, min(time.Duration(said)*time.Millisecond, maxPatience))
 }
 
-// take reads the body of a worker's request. done gives back the room that it takes,
-// and is to be called when the request was answered.
+// take reads the body of a worker's request. The caller calls done after the response to free the
+// room.
 func (q *Queue) take(ctx context.Context, m *nats.Msg, worker string) (body []byte, done func(), err error) {
 	size, rest, err := sizeOf(m, inboxOf(worker), control.MaxRequest)
 	if err != nil {
@@ -144,7 +143,7 @@ func (q *Queue) take(ctx context.Context, m *nats.Msg, worker string) (body []by
 	return body, done, nil
 }
 
-// answerWorker answers a request of a worker, sealed to it.
+// answerWorker handles a request of a worker and seals the response to it.
 func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Msg, worker string, f func(context.Context, Request) (Reply, error)) error {
 	key, err := s.q.seals.Note(worker, m.Header.Get(seal.Header))
 	if err != nil {
@@ -172,8 +171,8 @@ func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Ms
 	return s.respond(m, reply, restPrefix+token(worker), s.q.answerable(worker))
 }
 
-// omit returns a request whose result was refused as too large, without it: the handler
-// says what becomes of the job. Else it returns the error.
+// omit returns a request without its result if the result was too large; the handler then decides
+// the job's outcome. For other errors it returns err.
 func omit[Request any](m *nats.Msg, err error) (body []byte, done func(), _ error) {
 	if _, finish := any(*new(Request)).(control.FinishRequest); finish && errors.Is(err, job.ErrTooLarge) {
 		if body, ok := control.WithoutResult(m.Data); ok {
@@ -183,8 +182,8 @@ func omit[Request any](m *nats.Msg, err error) (body []byte, done func(), _ erro
 	return nil, nil, err
 }
 
-// serveWorker answers what is asked of one worker, each request in a goroutine of
-// its own, until ctx ends. It returns when the server knows of that.
+// serveWorker handles requests to one worker, each in its own goroutine, until ctx ends. It returns
+// after the server has the subscription.
 func serveWorker[Request, Reply any](ctx context.Context, q *Queue, worker, kind string, f func(context.Context, Request) (Reply, error)) error {
 	if err := q.offerKey(ctx, worker); err != nil {
 		return err
@@ -209,14 +208,13 @@ func serveWorker[Request, Reply any](ctx context.Context, q *Queue, worker, kind
 	})
 }
 
-// offerKey tells dispatchers, for as long as the connection lives, which key what they
-// say to a worker is to be sealed to.
+// offerKey publishes the worker's public key to dispatchers while the connection lives.
 func (q *Queue) offerKey(ctx context.Context, worker string) error {
 	if _, offered := q.offered.LoadOrStore(worker, true); offered {
 		return nil
 	}
 	return q.listenFor(context.WithoutCancel(ctx), toWorker(worker, kindKey), func(m *nats.Msg) {
-		_ = m.Respond([]byte(q.own.Public)) // if it fails the asker times out
+		_ = m.Respond([]byte(q.own.Public)) // after a failure the requester times out
 	})
 }
 
@@ -242,7 +240,7 @@ func (s *server) respond(m *nats.Msg, body []byte, below string, may func(string
 		f.close()
 		return err
 	}
-	return nil // the frame closes itself when it has been read
+	return nil // the frame closes itself after it was read
 }
 
 func (s *server) respondError(ctx context.Context, m *nats.Msg, err error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A long call asks every so often whether the worker still holds the session;
-// after so many silences the worker counts as gone.
+// During a long call the dispatcher regularly checks that the worker still holds the session. After
+// this many missing responses the worker counts as lost.
 const (
 	sessionPing    = 2 * time.Second
 	sessionSilence = 3
@@ -56,8 +56,7 @@ func (q *Queue) callSession(ctx context.Context, worker string, c control.Sessio
 	return reply, nil
 }
 
-// watchWorker ends ctx when the worker does not answer any more: nobody hangs
-// on a dead one.
+// watchWorker cancels ctx when the worker stops responding, so that no call hangs on a dead worker.
 func (q *Queue) watchWorker(ctx context.Context, lost context.CancelCauseFunc, worker string, id job.ID) {
 	tick := time.NewTicker(sessionPing)
 	defer tick.Stop()
@@ -84,5 +83,5 @@ func (q *Queue) watchWorker(ctx context.Context, lost context.CancelCauseFunc, w
 
 // ServeSessions implements control.SessionServer.
 func (q *Queue) ServeSessions(ctx context.Context, worker string, h func(context.Context, control.SessionCall) (control.SessionReply, error)) error {
-	return serveWorker(ctx, q, worker, kindSession, h) // as long as it takes: an execution has its own limit
+	return serveWorker(ctx, q, worker, kindSession, h) // no time limit: an execution has its own
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/assay-run/assay/pkg/placement"
 )
 
-// maxWaiting is how many pull requests may wait at one consumer: several from
-// each worker of a large fleet. It cannot be changed once the consumer exists.
+// maxWaiting limits waiting pull requests at one consumer: several for each worker of a large
+// fleet. It cannot be changed after the consumer exists.
 const maxWaiting = 1 << 16
 
-// idleClass is how long the consumer of a class of jobs is kept that nobody asks: its
-// pool may be gone for good. Deliveries outlive it: they are the stream's.
+// idleClass is how long the server keeps an unused consumer of a class, whose pool may no longer
+// exist. The deliveries stay in the stream.
 const idleClass = time.Hour
 
-// recreatePause lets a deletion come to its end. The server frees the name of a
-// stream before it removes the directory: a stream that is made again in between
-// loses its files, and from then on stores and answers nothing.
+// recreatePause lets a deletion finish. The server frees a stream's name before it removes the
+// directory. A stream recreated in between loses its files, and then stores nothing and sends no
+// responses.
 const recreatePause = 500 * time.Millisecond
 
-// recreate makes a stream that was found missing.
+// recreate creates a missing stream.
 func (q *Queue) recreate(ctx context.Context) error {
 	q.seen.forget()
 	if err := pause(ctx, recreatePause); err != nil {
@@ -44,10 +44,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// maxAge is how long messages are kept that nobody takes.
+// maxAge is how long the stream keeps undelivered messages.
 const maxAge = 24 * time.Hour
 
-// ensureStream makes the stream, or makes it what it should be.
+// ensureStream creates the stream or updates its configuration.
 func (q *Queue) ensureStream(ctx context.Context) error {
 	q.ensureMu.Lock()
 	defer q.ensureMu.Unlock()
@@ -60,11 +60,11 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 		Retention:   jetstream.WorkQueuePolicy,
 		Storage:     jetstream.FileStorage,
 		Replicas:    q.cfg.Replicas,
-		// What nobody takes is of a class or a pool that has gone. If its job has not, it
-		// is published again.
+		// Old messages are for classes or pools that no longer exist. If a job still exists, it is
+		// published again.
 		MaxAge: maxAge,
-		// One message per subject, the second one refused: publishing is
-		// idempotent while the message is queued.
+		// One message per subject, with later ones rejected: publishing is idempotent while the message
+		// is queued.
 		MaxMsgsPerSubject:    1,
 		Discard:              jetstream.DiscardNew,
 		DiscardNewPerSubject: true,
@@ -80,7 +80,7 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 	return nil
 }
 
-// ensureConsumer makes the consumer of a class, and the stream if need be.
+// ensureConsumer creates the consumer of a class, and the stream if necessary.
 func (q *Queue) ensureConsumer(ctx context.Context, class string) error {
 	err := q.makeConsumer(ctx, class)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -111,10 +111,10 @@ func (q *Queue) makeConsumer(ctx context.Context, class string) error {
 		FilterSubject:     classSubjects(class),
 		AckPolicy:         jetstream.AckExplicitPolicy,
 		AckWait:           q.cfg.AckWait,
-		// Attempts are counted in the store. A work-queue message that reached
-		// MaxDeliver would stay in the stream, invisible.
+		// The store counts attempts. A work-queue message that reached MaxDeliver would stay in the
+		// stream, invisible.
 		MaxDeliver:    -1,
-		MaxAckPending: -1, // the scheduler's window bounds what is under way
+		MaxAckPending: -1, // the scheduler's window limits jobs in progress
 		MaxWaiting:    maxWaiting,
 	}
 	return again(ctx, func(ctx context.Context) error {
@@ -123,9 +123,8 @@ func (q *Queue) makeConsumer(ctx context.Context, class string) error {
 	})
 }
 
-// again says a request to make something until it is answered, or ctx ends. While a
-// cluster elects its leader, which is at every start of one, it answers 503 or, as
-// nobody listens, not at all: who waited for that answer would wait for ever.
+// again repeats a request until there is a response or ctx ends. While a cluster elects its leader,
+// including at start, it responds 503 or not at all. So a single request could wait for ever.
 func again(ctx context.Context, do func(context.Context) error) error {
 	for patience := attemptTimeout; ; patience = min(2*patience, 4*attemptTimeout) {
 		once, cancel := context.WithTimeout(ctx, patience)

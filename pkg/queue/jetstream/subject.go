@@ -14,19 +14,19 @@ import (
 const (
 	streamName      = "JOBS"
 	streamSubject   = "jobs.>"
-	lane            = "normal"      // the subject has room for lanes of their own consumers
-	requestPrefix   = "assay.req."  // <pool>.<worker>.<kind>: what a worker says
-	workerPrefix    = "assay.to."   // <worker>.<kind>: what is said to one worker
-	poolPrefix      = "assay.pool." // <pool>.<kind>: what is said to the workers of a pool
-	restPrefix      = "assay.rest." // <worker>.<…>: where a worker asks for more of what it is told
-	answerPrefix    = "assay.ans."  // <worker>.<dispatcher>.<n>: where a worker answers a dispatcher
-	wakePrefix      = "assay.wake." // <topic>: among dispatchers
+	lane            = "normal"      // reserves a component for lanes with their own consumers
+	requestPrefix   = "assay.req."  // <pool>.<worker>.<kind>: requests from a worker
+	workerPrefix    = "assay.to."   // <worker>.<kind>: requests to one worker
+	poolPrefix      = "assay.pool." // <pool>.<kind>: messages to the workers of a pool
+	restPrefix      = "assay.rest." // <worker>.<…>: where a worker requests the rest of a frame
+	answerPrefix    = "assay.ans."  // <worker>.<dispatcher>.<n>: responses of a worker to a dispatcher
+	wakePrefix      = "assay.wake." // <topic>: messages among dispatchers
 	workerInbox     = "_INBOX.w."   // <worker>.<…>
 	dispatcherInbox = "_INBOX.d"
 	serverGroup     = "dispatchers"
 )
 
-// The kinds of what is said to workers.
+// The kinds of messages to workers.
 const (
 	kindCancel  = "cancel"
 	kindAssign  = "assign"
@@ -35,14 +35,14 @@ const (
 	kindClasses = "classes"
 )
 
-// toWorker is where a worker listens.
+// toWorker returns the subject of requests to a worker.
 func toWorker(worker, kind string) string { return workerPrefix + token(worker) + "." + kind }
 
-// inboxOf is the beginning of every subject at which a worker hears answers.
+// inboxOf returns the prefix of the subjects on which a worker receives responses.
 func inboxOf(worker string) string { return workerInbox + token(worker) }
 
-// literal says whether a subject is one below a prefix, and no pattern: a subject that
-// somebody else has named is published on only if it is.
+// literal reports whether a subject is below a prefix and has no wildcards. Only such a subject
+// from another process may be published on.
 func literal(subject, prefix string) bool {
 	rest, ok := strings.CutPrefix(subject, prefix)
 	if !ok {
@@ -56,13 +56,12 @@ func literal(subject, prefix string) bool {
 	return true
 }
 
-// plain says of a character that NATS gives it no meaning.
+// plain reports whether a character has no special meaning in NATS.
 func plain[C byte | rune](c C) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
-// speaker reads who says something from the subject: the server lets nobody else
-// publish on it.
+// speaker returns the sender from the subject, which the server has authenticated.
 func speaker(subject string) (pool, worker string, err error) {
 	parts := strings.Split(subject, ".")
 	if len(parts) < 5 {
@@ -77,16 +76,15 @@ func speaker(subject string) (pool, worker string, err error) {
 	return pool, worker, nil
 }
 
-// subject returns where a dispatch is published: always the same for the same
-// reference.
+// subject returns the subject of a dispatch. It is a function of the reference.
 func subject(d store.Dispatch) string {
 	return "jobs." + token(d.Pool) + "." + lane + "." + string(d.Job) + "." + strconv.Itoa(int(d.Generation))
 }
 
 func classSubjects(class string) string { return "jobs." + token(class) + ".>" }
 
-// consumerName names the consumer of a pool or class. Where workers are told apart,
-// those of other pools cannot guess it.
+// consumerName returns the name of the consumer of a pool or class. With authentication, workers of
+// other pools cannot guess it.
 func (q *Queue) consumerName(class string) string {
 	if q.cfg.Key == nil {
 		return consumerName(class)
@@ -94,7 +92,7 @@ func (q *Queue) consumerName(class string) string {
 	return consumerName(class) + "-" + q.cfg.Key.Name("consumer "+class)
 }
 
-// consumerName is short enough for a file's name, however long the pool's is.
+// consumerName returns a name that is short enough for a file, for any length of the pool's name.
 func consumerName(pool string) string {
 	name := token(pool)
 	if len(name) > 100 {
@@ -103,7 +101,7 @@ func consumerName(pool string) string {
 	return "pool-" + name
 }
 
-// parseRef reads the reference that subject wrote.
+// parseRef reads the reference from the output of subject.
 func parseRef(subject string) (store.Ref, error) {
 	parts := strings.Split(subject, ".")
 	if len(parts) != 5 {
@@ -120,9 +118,8 @@ func parseRef(subject string) (store.Ref, error) {
 	return store.Ref{Job: id, Generation: job.Generation(gen)}, nil
 }
 
-// token makes one word of a subject, or part of a consumer's name, out of any
-// name: what NATS gives a meaning to is written as =XX. Different names yield
-// different tokens.
+// token encodes any name as one component of a subject or a part of a consumer's name. It writes
+// special characters as =XX. Different names yield different tokens.
 func token(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -133,12 +130,12 @@ func token(name string) string {
 		}
 	}
 	if b.Len() == 0 {
-		return "=" // an empty name is a name too
+		return "=" // an empty name is valid
 	}
 	return b.String()
 }
 
-// untoken reads what token wrote, and nothing else: one name has one token.
+// untoken reads the output of token and rejects other input, so that one name has one token.
 func untoken(t string) (string, error) {
 	if t == "=" {
 		return "", nil

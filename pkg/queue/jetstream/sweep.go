@@ -6,10 +6,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Sweep implements queue.Publisher. An acknowledgement takes a message out of the
-// stream; a server that cannot write at that moment (its disk is full) notes it
-// in memory only, and after its restart has the message again, below what its
-// consumer is done with.
+// Sweep implements queue.Publisher. An acknowledgement removes a message from the stream. A server
+// that cannot write at this moment (its disk is full) records it in memory only. After a restart
+// the message exists again, below the consumer's ack floor.
 func (q *Queue) Sweep(ctx context.Context) error {
 	ctx, cancel := q.deadline(ctx)
 	defer cancel()
@@ -20,7 +19,7 @@ func (q *Queue) Sweep(ctx context.Context) error {
 	state := s.CachedInfo().State
 	list := s.ListConsumers(ctx)
 	for c := range list.Info() {
-		done := c.AckFloor.Stream // and everything below
+		done := c.AckFloor.Stream // and all below it
 		if state.Msgs == 0 || state.FirstSeq > done {
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// testCancel: a cancel reaches the worker it names, and no other.
+// testCancel checks that a cancel reaches only the worker that it names.
 func testCancel(t *testing.T, start starter) {
 	b := start(t, longAck)
 	dispatcher := b.Connect(t)
@@ -48,8 +48,8 @@ func testCancel(t *testing.T, start starter) {
 	}
 }
 
-// testAssign: a job reaches the worker that it is handed to, and the dispatcher
-// hears what the worker says.
+// testAssign checks that a job reaches its assigned worker, and the dispatcher gets the worker's
+// response.
 func testAssign(t *testing.T, start starter) {
 	b := start(t, longAck)
 	dispatcher := b.Connect(t)
@@ -84,7 +84,7 @@ func testAssign(t *testing.T, start starter) {
 	}
 }
 
-// testTold: who listens hears what workers tell, and who tells it.
+// testTold checks that subscribers receive workers' messages with the sender's name.
 func testTold(t *testing.T, start starter) {
 	b := start(t, longAck)
 	type told struct{ worker, what string }
@@ -111,8 +111,8 @@ func testTold(t *testing.T, start starter) {
 	}
 }
 
-// testWake: every listener of a topic hears it until its context ends, the
-// sender too.
+// testWake checks that every subscriber of a topic receives a message until its context ends,
+// including the sender.
 func testWake(t *testing.T, start starter) {
 	b := start(t, longAck)
 	q1, q2 := b.Connect(t), b.Connect(t)
@@ -156,7 +156,7 @@ func testWake(t *testing.T, start starter) {
 	}
 }
 
-// testClasses: every worker hears of the classes that are named to its pool.
+// testClasses checks that every worker receives the classes of its pool.
 func testClasses(t *testing.T, start starter) {
 	b := start(t, longAck)
 	heard := make(chan []string, 10)

@@ -20,7 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// echo answers every request with something made of it.
+// echo responds to every request with a value derived from it.
 type echo struct{}
 
 func (echo) HandleClaim(_ context.Context, r control.ClaimRequest) (control.ClaimReply, error) {
@@ -61,7 +61,7 @@ func (echo) HandleEnvironment(_ context.Context, r control.EnvironmentRequest) (
 	return control.EnvironmentReply{Digest: r.Worker + r.Name + r.Digest, Off: r.Witness != r.Worker}, nil
 }
 
-// serve answers with h until the test ends.
+// serve responds with h until the test ends.
 func serve(t *testing.T, q control.Server, h control.Handler) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -112,7 +112,7 @@ func testControl(t *testing.T, start starter) {
 	if _, err := w.Release(t.Context(), control.ReleaseRequest{Releases: []store.Release{{LeaseRef: leases[0], Reason: job.ReasonDrained}}}); err != nil {
 		t.Error(err)
 	}
-	// What a request says of who vouches for it does not count.
+	// The claimed witness of a request is ignored.
 	env, err := w.Environment(t.Context(), control.EnvironmentRequest{Worker: "w", Name: "n", Digest: "d", Witness: "another", Pool: "p"})
 	if err != nil || env != (control.EnvironmentReply{Digest: "wnd"}) {
 		t.Errorf("environment: %+v, %v", env, err)
@@ -134,7 +134,7 @@ func (h handler) HandleFinish(ctx context.Context, r control.FinishRequest) (con
 	return h.finish(ctx, r)
 }
 
-// testControlErrors: the errors that mean something arrive as themselves.
+// testControlErrors checks that the errors with a meaning keep their identity.
 func testControlErrors(t *testing.T, start starter) {
 	b := start(t, longAck)
 	var next atomic.Pointer[error]
@@ -175,7 +175,7 @@ func insistOn(t *testing.T, want error, f func() error) {
 	t.Errorf("got %v, want %v", err, want)
 }
 
-// testNoDispatcher: nobody there is said at once, not after a timeout.
+// testNoDispatcher checks that a missing dispatcher is reported at once, not after a timeout.
 func testNoDispatcher(t *testing.T, start starter) {
 	w := start(t, longAck).Connect(t)
 	began := time.Now()
@@ -191,8 +191,8 @@ func testNoDispatcher(t *testing.T, start starter) {
 	}
 }
 
-// testLargeBodies: bodies far above what one message, or the buffers on the
-// path, can hold, in both directions.
+// testLargeBodies checks bodies far above the size of one message or the buffers on the path, in
+// both directions.
 func testLargeBodies(t *testing.T, start starter) {
 	const n, size = 80, 1 << 20
 	b := start(t, longAck)
@@ -236,13 +236,13 @@ func testLargeBodies(t *testing.T, start starter) {
 	if _, err := w.Finish(ctx, fin); !errors.Is(err, job.ErrTooLarge) || received.Load() != 0 {
 		t.Errorf("%d MiB of results at once: %v, %d bytes were received; want %v", n, err, received.Load(), job.ErrTooLarge)
 	}
-	// One that is too large by itself arrives as how large it is.
+	// A single result that is too large is reported by its size.
 	alone := control.FinishRequest{Finishes: slices.Clone(fin.Finishes[:1])}
 	alone.Finishes[0].Result = json.RawMessage(`"` + strings.Repeat("x", control.MaxRequest) + `"`)
 	if r, err := w.Finish(ctx, alone); err != nil || len(r.Statuses) != 1 || received.Load() != 0 || omitted.Load() != int64(control.MaxRequest+2) {
 		t.Errorf("a result above the limit: %+v, %v; %d bytes received, %d omitted", r, err, received.Load(), omitted.Load())
 	}
-	const fit = 32 // as much as the largest result
+	const fit = 32 // the size of the largest result
 	fin.Finishes = fin.Finishes[:fit]
 	if _, err := w.Finish(ctx, fin); err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func testLargeBodies(t *testing.T, start starter) {
 	}
 }
 
-// testOneAnswers: of several dispatchers exactly one sees a request.
+// testOneAnswers checks that exactly one of several dispatchers receives a request.
 func testOneAnswers(t *testing.T, start starter) {
 	b := start(t, longAck)
 	var calls atomic.Int64
@@ -281,7 +281,7 @@ func testOneAnswers(t *testing.T, start starter) {
 	}
 }
 
-// testServeDrains: a dispatcher that stops answers what it has taken.
+// testServeDrains checks that a stopping dispatcher completes requests in progress.
 func testServeDrains(t *testing.T, start starter) {
 	b := start(t, longAck)
 	taken, release := make(chan struct{}, 1), make(chan struct{})
@@ -307,7 +307,7 @@ func testServeDrains(t *testing.T, start starter) {
 			case <-release:
 				claimed <- err
 				return
-			default: // not listening yet
+			default: // not subscribed yet
 			}
 		}
 	}()

@@ -34,8 +34,8 @@ func testDelivery(t *testing.T, start starter) {
 	none(t, c, moment)
 }
 
-// testPools: a pool sees its own deliveries only, whatever its name; a message
-// waits for a pool that nobody has served yet.
+// testPools checks that a pool receives only its own deliveries, whatever its name. A message waits
+// for a pool without consumers.
 func testPools(t *testing.T, start starter) {
 	b := start(t, longAck)
 	q := b.Connect(t)
@@ -59,7 +59,7 @@ func testDuplicate(t *testing.T, start starter) {
 	publish(t, q, d)
 	publish(t, q, d, d)
 	m := take(t, c, 1)[0]
-	publish(t, q, d) // delivered and not acknowledged is still queued
+	publish(t, q, d) // a delivered, unacknowledged message is still queued
 	none(t, c, moment)
 	ack(t, m)
 }
@@ -75,7 +75,7 @@ func testBigBatch(t *testing.T, start starter) {
 	none(t, c, moment)
 }
 
-// testMixedBatch: a batch of which some messages are queued already loses none.
+// testMixedBatch checks that a batch with already queued messages loses none.
 func testMixedBatch(t *testing.T, start starter) {
 	q := start(t, longAck).Connect(t)
 	c := consume(t, q, pool)
@@ -89,8 +89,8 @@ func testMixedBatch(t *testing.T, start starter) {
 	none(t, c, moment)
 }
 
-// testGenerations: a retry is queued while the message of the attempt before it
-// is unacknowledged, and outlives its acknowledgement.
+// testGenerations checks that a retry is queued while the previous attempt's message is
+// unacknowledged, and outlives its acknowledgement.
 func testGenerations(t *testing.T, start starter) {
 	q := start(t, longAck).Connect(t)
 	c := consume(t, q, pool)
@@ -139,7 +139,7 @@ func testInProgress(t *testing.T, start starter) {
 		}
 		none(t, c, ackWait/5)
 	}
-	take(t, c, 1) // silence: it comes again
+	take(t, c, 1) // no acknowledgement: it is redelivered
 }
 
 func testNak(t *testing.T, start starter) {
@@ -163,8 +163,8 @@ func testNak(t *testing.T, start starter) {
 	ack(t, m)
 }
 
-// testBounded: a fetch takes what it asked for and nothing more, so the rest is
-// there for others at once.
+// testBounded checks that a fetch takes only the requested number, so the rest is available to
+// others at once.
 func testBounded(t *testing.T, start starter) {
 	b := start(t, longAck)
 	q := b.Connect(t)
@@ -175,7 +175,7 @@ func testBounded(t *testing.T, start starter) {
 	wantEach(t, append(mine, others...), ds)
 }
 
-// testFetchWaits: a fetch is under way when the message is published.
+// testFetchWaits checks a fetch that is waiting when the message is published.
 func testFetchWaits(t *testing.T, start starter) {
 	q := start(t, longAck).Connect(t)
 	c := consume(t, q, pool)
@@ -198,13 +198,13 @@ func testFetchWaits(t *testing.T, start starter) {
 	}
 }
 
-// fetched is what a fetch has come to.
+// fetched is the result of a fetch.
 type fetched struct {
 	sent int
 	err  error
 }
 
-// fetching begins a fetch.
+// fetching starts a fetch.
 func fetching(ctx context.Context, c queue.Consumer, n int, out chan<- queue.Message) <-chan fetched {
 	done := make(chan fetched, 1)
 	go func() {
@@ -214,8 +214,8 @@ func fetching(ctx context.Context, c queue.Consumer, n int, out chan<- queue.Mes
 	return done
 }
 
-// testFetchCanceled: whatever a fetch had under way when it was canceled is
-// given back at once, not after the ack wait.
+// testFetchCanceled checks that messages in transit are returned at once when a fetch is canceled,
+// not after the ack wait.
 func testFetchCanceled(t *testing.T, start starter) {
 	q := start(t, longAck).Connect(t)
 	c := consume(t, q, pool)
@@ -246,7 +246,7 @@ func testFetchCanceled(t *testing.T, start starter) {
 	}
 }
 
-// takeSoon fetches one message although the backend may be away for a moment.
+// takeSoon fetches one message although the backend may be unavailable for a moment.
 func takeSoon(t *testing.T, c queue.Consumer) queue.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
@@ -264,8 +264,8 @@ func takeSoon(t *testing.T, c queue.Consumer) queue.Message {
 	return nil
 }
 
-// testFetchNoWait: without a wait a fetch takes what is there, and comes back. What was
-// just published may be on its way there still, so all of it takes a few fetches at most.
+// testFetchNoWait checks that a fetch without a wait takes available messages and returns. Just
+// published messages may be in transit, so all of them take a few fetches.
 func testFetchNoWait(t *testing.T, start starter) {
 	q := start(t, longAck).Connect(t)
 	c := consume(t, q, pool)

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// testLoseAll: what was queued is gone, and a queue that is used as before
-// works as before, a fetch under way included.
+// testLoseAll checks that after a total loss the queue works as before, including a fetch in
+// progress.
 func testLoseAll(t *testing.T, start starter) {
 	b := start(t, longAck)
 	q := b.Connect(t)
@@ -23,7 +23,7 @@ func testLoseAll(t *testing.T, start starter) {
 	b.LoseAll(t)
 
 	publish(t, q, ds...) // as the reaper does
-	ack(t, held)         // an answer to a message that is no more does no harm
+	ack(t, held)         // acknowledging a lost message is harmless
 	ms := take(t, c, len(ds))
 	wantEach(t, ms, ds)
 	ack(t, ms...)
@@ -55,14 +55,14 @@ func testLoseConsumer(t *testing.T, start starter) {
 	b.LoseConsumer(t, pool)
 	publish(t, q, ds[1])
 	m = eventually(t, "a delivery to the fetch that was under way", out)
-	for m.Ref() == ds[0].Ref { // its ack was on the way, and is lost with the consumer
+	for m.Ref() == ds[0].Ref { // its acknowledgement was in transit, and was lost with the consumer
 		ack(t, m)
 		m = eventually(t, "a delivery to the fetch that was under way", out)
 	}
 	wantEach(t, []queue.Message{m}, ds[1:])
 }
 
-// testRestart: queued messages survive, and every part works again.
+// testRestart checks that queued messages survive a restart, and every part works again.
 func testRestart(t *testing.T, start starter) {
 	b := start(t, longAck)
 	dispatcher, worker := b.Connect(t), b.Connect(t)
@@ -90,7 +90,7 @@ func testRestart(t *testing.T, start starter) {
 	}
 }
 
-// keepFetching fetches one message at a time, as a worker does, until stop.
+// keepFetching fetches one message at a time, like a worker, until stop.
 func keepFetching(t *testing.T, c queue.Consumer, out chan<- queue.Message) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -112,7 +112,7 @@ func keepFetching(t *testing.T, c queue.Consumer, out chan<- queue.Message) (sto
 	}
 }
 
-// insist repeats f while the backend is away.
+// insist repeats f while the backend is unavailable.
 func insist(t *testing.T, what string, f func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)

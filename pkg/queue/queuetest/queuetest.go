@@ -1,5 +1,4 @@
-// Package queuetest is the specification of a queue: the suite that every
-// implementation passes.
+// Package queuetest is the specification of a queue: a test suite for every implementation.
 package queuetest
 
 import (
@@ -15,18 +14,17 @@ import (
 
 // Backend is one empty queue, private to one test.
 type Backend struct {
-	// Connect returns a connection of a further process; the backend closes it
-	// when the test ends.
+	// Connect returns a connection of another process. The backend closes it when the test ends.
 	Connect func(t *testing.T) queue.Queue
-	// LoseAll deletes everything that the backend has stored.
+	// LoseAll deletes all data of the backend.
 	LoseAll func(t *testing.T)
-	// LoseConsumer deletes what the backend knows about a pool's consumer.
+	// LoseConsumer deletes the backend's state of a pool's consumer.
 	LoseConsumer func(t *testing.T, pool string)
-	// Restart stops the backend and starts it again with its data.
+	// Restart restarts the backend with its data.
 	Restart func(t *testing.T)
 }
 
-// Run runs the suite. start makes a backend that delivers again after ackWait.
+// Run runs the suite. start creates a backend with the given ack wait.
 func Run(t *testing.T, start func(t *testing.T, ackWait time.Duration) Backend) {
 	for name, test := range map[string]func(*testing.T, func(*testing.T, time.Duration) Backend){
 		"Delivery":      testDelivery,
@@ -67,7 +65,7 @@ func Run(t *testing.T, start func(t *testing.T, ackWait time.Duration) Backend) 
 const (
 	pool    = "default"
 	longAck = time.Minute      // never passes in a test
-	patient = 20 * time.Second // for what must happen, on a busy machine
+	patient = 20 * time.Second // for required events, on a busy machine
 	moment  = 300 * time.Millisecond
 )
 
@@ -121,7 +119,7 @@ func none(t *testing.T, c queue.Consumer, wait time.Duration) {
 	}
 }
 
-// fetch repeats Fetch until n have come or wait has passed.
+// fetch repeats Fetch until n messages have arrived or wait has passed.
 func fetch(ctx context.Context, c queue.Consumer, n int, wait time.Duration) (ms []queue.Message, err error) {
 	end := time.Now().Add(wait)
 	for len(ms) < n && time.Now().Before(end) && ctx.Err() == nil {
@@ -174,7 +172,7 @@ func ack(t *testing.T, ms ...queue.Message) {
 	}
 }
 
-// eventually waits for what another goroutine will do.
+// eventually waits for a value from another goroutine.
 func eventually[T any](t *testing.T, what string, c <-chan T) T {
 	t.Helper()
 	select {

@@ -1,5 +1,4 @@
-// Package seal has what is said to one process readable by that process alone, whoever passes
-// it on.
+// Package seal encrypts messages to one process.
 package seal
 
 import (
@@ -17,31 +16,31 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What a dispatcher says to one worker (specs, secrets, code of sessions) is sealed to
-// a key that the worker has made for this process: whoever reads along, at the server
-// or in an inbox, sees ciphertext. The worker's public key comes with what it says
-// (Header), on a subject that is its own. A sealed body is
+// A dispatcher seals its messages to a worker (specs, secrets, code of sessions) to a key that the
+// worker creates for its process. An eavesdropper at the server or in an inbox sees ciphertext
+// only. The worker's messages carry its public key (Header), on a subject of its own. A sealed body
+// is
 //
 //	'S' | public key of the dispatcher, 32 bytes | nonce and ciphertext of AES-256-GCM
 //
-// under a key that both sides derive by X25519 and HKDF. It costs a key agreement once
-// for each pair of processes, and after that what AES costs.
+// under a key that both sides derive by X25519 and HKDF. It costs one key agreement for each pair
+// of processes, and then AES.
 const (
-	// Header is where a process shows its public key.
+	// Header carries a process's public key.
 	Header     = "Assay-Key"
 	sealed     = 'S'
 	publicSize = 32
-	mostPeers  = 1 << 14 // keys of processes that are remembered; above, all are forgotten
+	mostPeers  = 1 << 14 // keys of processes in memory; above this number all are dropped
 )
 
-// PublicKey is that of one process.
+// PublicKey is the public key of one process.
 type PublicKey [publicSize]byte
 
-// ErrSealed says that a body cannot be opened: it was sealed to another process, the
-// one that had this name before.
+// ErrSealed means that a body was sealed to another process, usually the previous one with this
+// name.
 var ErrSealed = fmt.Errorf("%w: not sealed to this process", job.ErrUnavailable)
 
-// Sealer is the key of this process, and what it has agreed with others.
+// Sealer holds the key of this process and the shared keys with others.
 type Sealer struct {
 	private *ecdh.PrivateKey
 	Public  string // base64
@@ -50,7 +49,7 @@ type Sealer struct {
 	peers map[PublicKey]cipher.AEAD
 }
 
-// New returns one with a key of its own.
+// New returns a Sealer with a new key.
 func New() *Sealer {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
@@ -62,7 +61,7 @@ func New() *Sealer {
 	}
 }
 
-// with returns the cipher that only the owner of a public key shares.
+// with returns the cipher shared with the owner of a public key.
 func (s *Sealer) with(public PublicKey, toThem bool) (cipher.AEAD, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +76,7 @@ func (s *Sealer) with(public PublicKey, toThem bool) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Both keys are part of it, the sender's first.
+	// The key derivation includes both public keys, the sender's first.
 	info := string(public[:]) + string(s.private.PublicKey().Bytes())
 	if toThem {
 		info = string(s.private.PublicKey().Bytes()) + string(public[:])
@@ -101,7 +100,7 @@ func (s *Sealer) with(public PublicKey, toThem bool) (cipher.AEAD, error) {
 	return c, nil
 }
 
-// Seal returns body for the owner of a public key alone.
+// Seal encrypts body to the owner of a public key.
 func (s *Sealer) Seal(public PublicKey, body []byte) ([]byte, error) {
 	c, err := s.with(public, true)
 	if err != nil {
@@ -112,8 +111,7 @@ func (s *Sealer) Seal(public PublicKey, body []byte) ([]byte, error) {
 	return c.Seal(out, nil, body, nil), nil
 }
 
-// Open returns what Seal was given by whoever has sealed it. It opens nothing else: a
-// dispatcher seals all that it says.
+// Open decrypts the output of Seal. It rejects plain text, because dispatchers seal every message.
 func (s *Sealer) Open(body []byte) ([]byte, error) {
 	if len(body) < 1+publicSize || body[0] != sealed {
 		return nil, ErrSealed
@@ -129,16 +127,16 @@ func (s *Sealer) Open(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Keys knows the keys of the workers.
+// Keys holds the keys of the workers.
 type Keys struct {
 	mu   sync.Mutex
 	keys map[string]PublicKey // by worker
 }
 
-// NewKeys returns one that knows none.
+// NewKeys returns an empty Keys.
 func NewKeys() *Keys { return &Keys{keys: map[string]PublicKey{}} }
 
-// Of returns the key of a worker, if it has shown one.
+// Of returns the key of a worker, if it is known.
 func (s *Keys) Of(worker string) (key PublicKey, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +144,7 @@ func (s *Keys) Of(worker string) (key PublicKey, ok bool) {
 	return key, ok
 }
 
-// Note remembers the key that a worker has shown, and returns it.
+// Note stores and returns the key in a worker's message.
 func (s *Keys) Note(worker, text string) (key PublicKey, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(raw) != publicSize {
@@ -162,7 +160,7 @@ func (s *Keys) Note(worker, text string) (key PublicKey, err error) {
 	return key, nil
 }
 
-// Forget has the worker asked for its key again.
+// Forget drops a worker's key, so that it is requested again.
 func (s *Keys) Forget(worker string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

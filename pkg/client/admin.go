@@ -8,13 +8,13 @@ import (
 	"github.com/assay-run/assay/pkg/fleet"
 )
 
-// Admin is what operators do; it needs an operator's token.
+// Admin has the operators' calls. They require an operator's token.
 type Admin struct{ c *Client }
 
-// Admin returns the part of the API that is for operators.
+// Admin returns the operators' part of the API.
 func (c *Client) Admin() Admin { return Admin{c} }
 
-// Actions lists who did what, newest first; a Limit of 0 is a usual page.
+// Actions lists operators' actions, newest first. A Limit of 0 means the default page size.
 func (a Admin) Actions(ctx context.Context, q fleet.ActionQuery) (out api.ActionList, err error) {
 	v := actionValues(q)
 	if q.Before != "" {
@@ -27,22 +27,22 @@ func (a Admin) Actions(ctx context.Context, q fleet.ActionQuery) (out api.Action
 	return out, err
 }
 
-// Cordon keeps a worker from taking jobs; what it runs goes on.
+// Cordon stops a worker from taking jobs. Its running jobs continue.
 func (a Admin) Cordon(ctx context.Context, worker, reason string) (fleet.Action, error) {
 	return a.worker(ctx, worker, "cordon", api.OperatorRequest{Reason: reason})
 }
 
-// Uncordon lets it take jobs again.
+// Uncordon ends a cordon.
 func (a Admin) Uncordon(ctx context.Context, worker, reason string) (fleet.Action, error) {
 	return a.worker(ctx, worker, "uncordon", api.OperatorRequest{Reason: reason})
 }
 
-// Quarantine keeps a worker from taking jobs for a while.
+// Quarantine stops a worker from taking jobs for a while.
 func (a Admin) Quarantine(ctx context.Context, worker string, q api.QuarantineRequest) (fleet.Action, error) {
 	return a.worker(ctx, worker, "quarantine", q)
 }
 
-// Unquarantine ends that.
+// Unquarantine ends a quarantine.
 func (a Admin) Unquarantine(ctx context.Context, worker, reason string) (fleet.Action, error) {
 	return a.worker(ctx, worker, "unquarantine", api.OperatorRequest{Reason: reason})
 }
@@ -51,30 +51,30 @@ func (a Admin) worker(ctx context.Context, worker, action string, q any) (fleet.
 	return send[fleet.Action](ctx, a, "/v1/admin/workers/"+worker+"/"+action, q)
 }
 
-// Worker returns one worker and what it has under way.
+// Worker returns one worker and its current work.
 func (a Admin) Worker(ctx context.Context, worker string) (out api.WorkerStatus, err error) {
 	_, err = a.c.json(ctx, get("/v1/admin/workers/"+worker, nil), &out)
 	return out, err
 }
 
-// Leader says which dispatcher schedules.
+// Leader returns the dispatcher that schedules.
 func (a Admin) Leader(ctx context.Context) (out fleet.Leader, err error) {
 	_, err = a.c.json(ctx, get("/v1/admin/leader", nil), &out)
 	return out, err
 }
 
-// Version says which programs the fleet consists of.
+// Version returns the versions of the fleet's programs.
 func (a Admin) Version(ctx context.Context) (out api.FleetVersion, err error) {
 	_, err = a.c.json(ctx, get("/v1/admin/version", nil), &out)
 	return out, err
 }
 
-// Requeue has jobs run elsewhere, or at once.
+// Requeue moves jobs to other workers, or starts them at once.
 func (a Admin) Requeue(ctx context.Context, q api.RequeueRequest) (fleet.Action, error) {
 	return send[fleet.Action](ctx, a, "/v1/admin/requeue", q)
 }
 
-// Pause holds a batch, a tenant's jobs or a pool's workers back.
+// Pause pauses a batch, a tenant's jobs or a pool's workers.
 func (a Admin) Pause(ctx context.Context, q api.PauseRequest) (fleet.Action, error) {
 	return send[fleet.Action](ctx, a, "/v1/admin/pause", q)
 }
@@ -84,20 +84,20 @@ func (a Admin) Resume(ctx context.Context, q api.PauseRequest) (fleet.Action, er
 	return send[fleet.Action](ctx, a, "/v1/admin/resume", q)
 }
 
-// Pauses lists what is paused.
+// Pauses lists current pauses.
 func (a Admin) Pauses(ctx context.Context) ([]fleet.Pause, error) {
 	var out api.PauseList
 	_, err := a.c.json(ctx, get("/v1/admin/pauses", nil), &out)
 	return out.Pauses, err
 }
 
-// Tenant returns what counts for a tenant now.
+// Tenant returns a tenant's effective limits.
 func (a Admin) Tenant(ctx context.Context, name string) (out fleet.Tenant, err error) {
 	_, err = a.c.json(ctx, get("/v1/admin/tenants/"+name, nil), &out)
 	return out, err
 }
 
-// Override replaces some of what a tenant is granted.
+// Override replaces some of a tenant's limits.
 func (a Admin) Override(ctx context.Context, tenant string, q api.OverrideRequest) (fleet.Action, error) {
 	return send[fleet.Action](ctx, a, "/v1/admin/tenants/"+tenant+"/override", q)
 }
@@ -112,7 +112,7 @@ func (a Admin) Verify(ctx context.Context, q api.VerifyRequest) (api.VerifyRepor
 	return send[api.VerifyReport](ctx, a, "/v1/admin/verify", q)
 }
 
-// Sweep removes what attempts stored and no record names, or counts it.
+// Sweep removes or counts objects of attempts without a record.
 func (a Admin) Sweep(ctx context.Context, q api.SweepRequest) (api.SweepReport, error) {
 	return send[api.SweepReport](ctx, a, "/v1/admin/sweep", q)
 }

@@ -17,27 +17,25 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// BatchOptions is what the jobs of a batch have in common.
+// BatchOptions holds the common properties of a batch's jobs.
 type BatchOptions struct {
 	Name     string
 	Labels   map[string]string
-	Defaults json.RawMessage // a partial job that every job is laid over
-	Callback *job.Callback   // whom to tell when the batch is done
-	// LabelCaps bounds how many jobs with the same value of a label run at once.
+	Defaults json.RawMessage // a partial job, into which every job is merged
+	Callback *job.Callback   // sent when the batch is done
+	// LabelCaps limits how many jobs with the same value of a label run at once.
 	LabelCaps job.LabelCaps
-	// Lease ends the batch when nobody was heard of for so long; 0: it goes on
-	// whatever happens. Batch with a wait, Results with follow and Progress let
-	// themselves be heard; whoever does none of these calls KeepBatch.
+	// Lease abandons the batch after this time without contact from its client; 0: never. Batch with
+	// a wait, Results with follow, and Progress count as contact. Other clients call KeepBatch.
 	Lease time.Duration
-	// Key makes the submit repeatable by the caller's own means, across
-	// processes; empty: a new one for each call.
+	// Key is the idempotency key of the submit, for retries by the caller, also across processes.
+	// Empty: a new key for each call.
 	Key string
 }
 
-// SubmitBatch submits one job for each line of r (JSON Lines), all of them or
-// none. A bad line is a *job.FieldError with its number. If r can seek, it is
-// read twice, and an unknown outcome is resolved by saying it again; otherwise
-// it is streamed once.
+// SubmitBatch submits one job for each line of r (JSON Lines), all or none. The error for a bad
+// line is a *job.FieldError with its number. If r can seek, SubmitBatch reads it twice and retries
+// after an unknown outcome; otherwise it streams r once.
 func (c *Client) SubmitBatch(ctx context.Context, o BatchOptions, r io.Reader) (*job.Batch, error) {
 	rq := call{method: http.MethodPost, path: "/v1/batches", query: url.Values{}, header: http.Header{}}
 	rq.header.Set("Content-Type", api.NDJSON)
@@ -103,12 +101,12 @@ func (o BatchOptions) into(rq *call) error {
 	return nil
 }
 
-// specsKept is how many bytes of jobs SubmitSpecs keeps to say again.
+// specsKept is the most bytes of jobs that SubmitSpecs keeps for a retry.
 const specsKept = 8 << 20
 
-// SubmitSpecs submits the jobs that specs yields, which is ranged over once, as
-// one batch. Up to 8 MiB of JSON are kept until the outcome is known, and said
-// again as SubmitBatch does with a file; a larger batch is streamed once.
+// SubmitSpecs submits the jobs from specs as one batch. It iterates once and keeps up to 8 MiB of
+// JSON for a retry after an unknown outcome, as SubmitBatch does with files. It streams a larger
+// batch once.
 func (c *Client) SubmitSpecs(ctx context.Context, o BatchOptions, specs iter.Seq[job.Spec]) (*job.Batch, error) {
 	next, stop := iter.Pull(specs)
 	defer stop()
@@ -143,13 +141,13 @@ func (c *Client) SubmitSpecs(ctx context.Context, o BatchOptions, specs iter.Seq
 	return c.SubmitBatch(ctx, o, r)
 }
 
-// seekable tells files from pipes: both have a Seek.
+// seekable distinguishes files from pipes, because both implement Seek.
 func seekable(s io.Seeker) bool {
 	_, err := s.Seek(0, io.SeekCurrent)
 	return err == nil
 }
 
-// sumOf returns the sha256 of r from here on, and puts it back.
+// sumOf returns the sha256 of the rest of r and restores its position.
 func sumOf(r io.ReadSeeker) ([]byte, error) {
 	start, err := r.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -165,8 +163,8 @@ func sumOf(r io.ReadSeeker) ([]byte, error) {
 	return h.Sum(nil), nil
 }
 
-// Batch returns a batch as it stands; with a wait, once it is done or the wait
-// is over.
+// Batch returns the current state of a batch. With a wait, it returns when the batch is done or the
+// wait is over.
 func (c *Client) Batch(ctx context.Context, id job.ID, wait time.Duration) (*job.Batch, error) {
 	deadline := time.Now().Add(wait)
 	if wait > 0 {
@@ -183,7 +181,7 @@ func (c *Client) Batch(ctx context.Context, id job.ID, wait time.Duration) (*job
 	}
 }
 
-// Batches lists batches, those accepted last first.
+// Batches lists batches, last accepted first.
 func (c *Client) Batches(ctx context.Context) iter.Seq2[job.Batch, error] {
 	return func(yield func(job.Batch, error) bool) {
 		q := url.Values{"limit": {"100"}}
@@ -206,13 +204,12 @@ func (c *Client) Batches(ctx context.Context) iter.Seq2[job.Batch, error] {
 	}
 }
 
-// CancelBatch asks for the end of every job of a batch.
+// CancelBatch requests the end of every job of a batch.
 func (c *Client) CancelBatch(ctx context.Context, id job.ID) (*job.Batch, error) {
 	return c.postBatch(ctx, batchPath(id)+"/cancel")
 }
 
-// RetryBatch submits the jobs of a batch that did not succeed again, as a new
-// batch, and returns that.
+// RetryBatch submits the unsuccessful jobs of a batch again as a new batch, and returns it.
 func (c *Client) RetryBatch(ctx context.Context, id job.ID) (*job.Batch, error) {
 	return c.postBatch(ctx, batchPath(id)+"/retry")
 }

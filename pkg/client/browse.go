@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// query is the filter as the API reads it.
+// query returns the filter as parameters of the API.
 func (f JobFilter) query() url.Values {
 	q := url.Values{"limit": {"200"}}
 	for name, text := range map[string]string{"state": string(f.State), "outcome": string(f.Outcome), "failure": string(f.Failure), "batch": string(f.Batch), "name": f.Name,
@@ -40,15 +40,15 @@ func (f JobFilter) query() url.Values {
 	return q
 }
 
-// BatchSummary says how a batch is doing, and what those of its jobs that failed have in common.
+// BatchSummary returns the progress of a batch and the common properties of its failed jobs.
 func (c *Client) BatchSummary(ctx context.Context, id job.ID) (*fleet.BatchSummary, error) {
 	var out fleet.BatchSummary
 	_, err := c.json(ctx, get(batchPath(id)+"/summary", nil), &out)
 	return &out, err
 }
 
-// BatchMap returns a part of the jobs of a batch, up to limit, in the order in which they were submitted: from behind after,
-// the Next of the part before.
+// BatchMap returns up to limit jobs of a batch in the order of submission. It starts after the job
+// after, which is Next of the previous part.
 func (c *Client) BatchMap(ctx context.Context, id, after job.ID, limit int) (api.BatchMap, error) {
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
 	if after != "" {
@@ -59,7 +59,8 @@ func (c *Client) BatchMap(ctx context.Context, id, after job.ID, limit int) (api
 	return out, err
 }
 
-// CompareBatches says what differs between two batches, and lists up to limit of the jobs that flipped, from one on.
+// CompareBatches returns the differences between two batches. It lists up to limit jobs with
+// changed results, starting at from.
 func (c *Client) CompareBatches(ctx context.Context, a, b job.ID, from, limit int) (*fleet.Comparison, error) {
 	var out fleet.Comparison
 	q := url.Values{"from": {strconv.Itoa(from)}, "limit": {strconv.Itoa(limit)}}
@@ -67,7 +68,7 @@ func (c *Client) CompareBatches(ctx context.Context, a, b job.ID, from, limit in
 	return &out, err
 }
 
-// BatchStates says how far up to 1000 batches are: what to ask again and again rather than Batch.
+// BatchStates returns the progress of up to 1000 batches. It is cheaper to poll than Batch.
 func (c *Client) BatchStates(ctx context.Context, ids ...job.ID) ([]fleet.BatchState, error) {
 	q := url.Values{}
 	for _, id := range ids {
@@ -78,7 +79,7 @@ func (c *Client) BatchStates(ctx context.Context, ids ...job.ID) ([]fleet.BatchS
 	return out.States, err
 }
 
-// CancelMany asks for the end of every job under way to which all of the request applies, or says how many there are.
+// CancelMany requests the end of every active job that matches the whole request, or counts them.
 func (c *Client) CancelMany(ctx context.Context, q api.CancelRequest) (api.CancelReport, error) {
 	var out api.CancelReport
 	rq, err := post("/v1/jobs/cancel", nil, q)
@@ -89,7 +90,7 @@ func (c *Client) CancelMany(ctx context.Context, q api.CancelRequest) (api.Cance
 	return out, err
 }
 
-// Prioritize gives the queued jobs to which all of the request applies another priority, or says how many there are.
+// Prioritize changes the priority of queued jobs that match the whole request, or counts them.
 func (c *Client) Prioritize(ctx context.Context, q api.PriorityRequest) (api.PriorityReport, error) {
 	var out api.PriorityReport
 	rq, err := post("/v1/jobs/priority", nil, q)
@@ -100,14 +101,14 @@ func (c *Client) Prioritize(ctx context.Context, q api.PriorityRequest) (api.Pri
 	return out, err
 }
 
-// DeleteJob erases a job that is over, with all that it left; it needs an admin's token. job.ErrConflict if it, or the batch that
-// it is of, is not over.
+// DeleteJob erases an ended job with all of its data. It requires an admin's token. The error is
+// job.ErrConflict if the job or its batch has not ended.
 func (c *Client) DeleteJob(ctx context.Context, id job.ID) (out fleet.Action, err error) {
 	_, err = c.json(ctx, call{method: http.MethodDelete, path: jobPath(id)}, &out)
 	return out, err
 }
 
-// DeleteBatch does that for a batch and all of its jobs.
+// DeleteBatch erases a batch and all of its jobs, like DeleteJob.
 func (c *Client) DeleteBatch(ctx context.Context, id job.ID) (out fleet.Action, err error) {
 	_, err = c.json(ctx, call{method: http.MethodDelete, path: batchPath(id)}, &out)
 	return out, err

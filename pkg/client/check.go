@@ -7,9 +7,9 @@ import (
 	"github.com/assay-run/assay/api"
 )
 
-// Check says what can be seen of python programs without running them: at most 1,000, and
-// 7.75 MiB of JSON together. The answers are in the order of the programs. A program that does
-// not compile is an answer, not an error.
+// Check checks Python programs without running them: at most 1,000, and 7.75 MiB of JSON in total.
+// The results are in the order of the programs. A program that does not compile is a result, not an
+// error.
 func (c *Client) Check(ctx context.Context, req api.CheckRequest) (*api.CheckReport, error) {
 	rq := call{method: http.MethodPost, path: "/v1/check"}
 	if err := rq.json(req); err != nil {

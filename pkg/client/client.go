@@ -1,29 +1,29 @@
 // Package client is the Go client of Assay's API.
 //
-// Every call takes a context first and may be made concurrently. A call whose
-// outcome is unknown (the connection broke, the server was restarting) is said
-// again under the same idempotency key, so nothing is ever submitted twice.
-// Errors are the server's own: errors.Is finds
+// Every call takes a context first and may be made concurrently. A call with an unknown outcome
+// (the connection broke, the server was restarting) is retried with the same idempotency key, so
+// nothing is submitted twice. Errors are the server's; errors.Is finds
 //
-//	api.ErrUnauthorized       no token, or an unknown one
-//	job.ErrRefused            more than the tenant may
-//	job.ErrInvalid            a request that cannot be right; errors.As finds a *job.FieldError
-//	api.ErrMethod             an address that does not take such a request
-//	api.ErrMismatch           a body that is not what its digest says
-//	api.ErrSlow               a body that stood still
-//	job.ErrStale              somebody else has changed it since
+//	api.ErrUnauthorized       no valid token
+//	job.ErrRefused            above the tenant's limits
+//	job.ErrInvalid            a wrong request; errors.As finds a *job.FieldError
+//	api.ErrMethod             a method that the address does not support
+//	api.ErrMismatch           a body that does not match its digest
+//	api.ErrSlow               a body that stopped
+//	job.ErrStale              changed by another client since
 //	job.ErrKeyUsed            an idempotency key of another request
 //	job.ErrConflict           not in this state
-//	job.ErrLost               somebody else has it by now
-//	job.ErrNotFound           there is none
-//	job.ErrGone               there was one
+//	job.ErrLost               another client or worker has it now
+//	job.ErrNotFound           does not exist
+//	job.ErrGone               no longer exists
 //	job.ErrTooLarge           too many bytes
 //	job.ErrTooMany            too many requests, or jobs
-//	job.ErrUnavailable        not now, or it does not answer
-//	context.DeadlineExceeded  it took too long there
+//	job.ErrUnavailable        temporarily unavailable, or unreachable
+//	context.DeadlineExceeded  a timeout in the server
 //
-// and nothing of these where the server itself failed. What may pass (job.ErrUnavailable, job.ErrTooMany) is tried again
-// for as long as WithPatience says. A program that failed is a result, not an error.
+// and none of these after an internal error of the server. Temporary errors (job.ErrUnavailable,
+// job.ErrTooMany) are retried for as long as WithPatience allows. A failed program is a result, not
+// an error.
 package client
 
 import (
@@ -48,7 +48,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Client talks to one fleet.
+// Client is a client of one fleet.
 type Client struct {
 	base     *url.URL
 	http     *http.Client
@@ -60,20 +60,20 @@ type Client struct {
 // Option changes a Client.
 type Option func(*Client)
 
-// WithToken sends a bearer token. Without one, or with "", New looks for the token that
-// "assay dev" keeps for a fleet at that address of this machine.
+// WithToken sends a bearer token. With "", New looks for the token that "assay dev" stores for a
+// local fleet at this address.
 func WithToken(token string) Option { return func(c *Client) { c.token = token } }
 
-// WithHTTPClient uses another HTTP client. It must not have a Timeout: calls
-// that wait have none but their context's.
+// WithHTTPClient sets the HTTP client. It must not have a Timeout, because calls with a wait only
+// end with their context.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
-// WithPatience says for how long after its first failure a call is sent again while
-// the server cannot be reached or is not ready; the default is 30 s, 0 is never.
+// WithPatience sets how long a call is retried after its first failure while the server is
+// unreachable or not ready. The default is 30 s; 0 disables retries.
 func WithPatience(d time.Duration) Option { return func(c *Client) { c.patience = d } }
 
-// WithCompression asks for compressed answers: worth it over a slow line, and else a waste of
-// both ends' processors.
+// WithCompression requests compressed responses. This helps on slow networks and otherwise wastes
+// CPU time.
 func WithCompression() Option { return func(c *Client) { c.zipped = true } }
 
 // New returns a client of the fleet at baseURL, such as http://localhost:8080.
@@ -93,21 +93,21 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// call is one request that can be made several times.
+// call is one request that can be sent several times.
 type call struct {
 	method, path string
 	query        url.Values
 	header       http.Header
-	// body returns the request's body from its beginning; nil: none.
+	// body returns the request's body from its start. Nil: no body.
 	body func() (io.Reader, error)
-	once bool // the body cannot be had again
+	once bool // the body can be read only once
 }
 
 func get(path string, query url.Values) call {
 	return call{method: http.MethodGet, path: path, query: query}
 }
 
-// post is a call with a JSON body, under a new idempotency key.
+// post returns a call with a JSON body and a new idempotency key.
 func post(path string, query url.Values, v any) (call, error) {
 	c := call{method: http.MethodPost, path: path, query: query, header: http.Header{}}
 	c.header.Set(api.HeaderIdempotencyKey, string(job.NewID()))
@@ -130,13 +130,12 @@ func (c *call) json(v any) error {
 	return nil
 }
 
-// do makes the call until its outcome is known, patience is over or ctx ends. A server
-// that says when to come again is taken at its word.
-// The caller closes the body of the response, whose status is 2xx.
+// do sends the call until its outcome is known, patience is over or ctx ends. It obeys the server's
+// Retry-After. The caller closes the body of the response, whose status is 2xx.
 func (c *Client) do(ctx context.Context, rq call) (*http.Response, error) {
 	policy := backoff.NewExponentialBackOff()
 	policy.InitialInterval, policy.MaxInterval = 100*time.Millisecond, 3*time.Second
-	var failed time.Time // first; what the server was asked to wait before is no failure
+	var failed time.Time // first failure; waits that the server requested do not count
 	resp, err := backoff.Retry(ctx, func() (*http.Response, error) {
 		resp, err := c.try(ctx, rq)
 		if err == nil {
@@ -165,12 +164,12 @@ func (c *Client) do(ctx context.Context, rq call) (*http.Response, error) {
 	return nil, fmt.Errorf("%s %s: %w", rq.method, rq.path, err)
 }
 
-// passing reports whether saying the same again may help.
+// passing reports whether a retry may help.
 func passing(err error) bool {
 	return (errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrTooMany)) && !errors.Is(err, job.ErrInvalid)
 }
 
-// try makes the call once.
+// try sends the call once.
 func (c *Client) try(ctx context.Context, rq call) (*http.Response, error) {
 	var body io.Reader
 	if rq.body != nil {
@@ -193,7 +192,7 @@ func (c *Client) try(ctx context.Context, rq call) (*http.Response, error) {
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	if !c.zipped { // http.Transport would ask for it, and unpack it unseen
+	if !c.zipped { // http.Transport would request compression by itself and decompress
 		req.Header.Set("Accept-Encoding", "identity")
 	}
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header))
@@ -208,7 +207,7 @@ func (c *Client) try(ctx context.Context, rq call) (*http.Response, error) {
 	return nil, askedToWait(resp, problem(resp))
 }
 
-// told is an error that comes with the time when saying the same again may help.
+// told is an error with the time of the next useful retry.
 type told struct {
 	error
 	again *backoff.RetryAfterError
@@ -216,8 +215,8 @@ type told struct {
 
 func (e *told) Unwrap() []error { return []error{e.error, e.again} }
 
-// askedToWait adds to err what Retry-After says, in seconds or as a date. Many may have been
-// told the same, so it takes up to a quarter more.
+// askedToWait adds the time from Retry-After (seconds or a date) to err. It adds up to a quarter,
+// to spread the retries of many clients.
 func askedToWait(resp *http.Response, err error) error {
 	text := resp.Header.Get("Retry-After")
 	wait := time.Duration(0)
@@ -233,8 +232,7 @@ func askedToWait(resp *http.Response, err error) error {
 	return &told{err, &backoff.RetryAfterError{Duration: wait}}
 }
 
-// unknown describes a call that got no answer. The URL in the library's error
-// says nothing new.
+// unknown describes a call without a response. It drops the URL from the library's error.
 func (c *Client) unknown(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -246,16 +244,16 @@ func (c *Client) unknown(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %s does not answer: %w", job.ErrUnavailable, c.base.Host, err)
 }
 
-// problem turns an answer that is not 2xx into the error that the server meant.
+// problem converts a response that is not 2xx to the server's error.
 func problem(resp *http.Response) error {
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // cut short, it is still worth showing
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // a truncated body is still useful
 	p := api.ProblemDetails{Status: resp.StatusCode, Title: http.StatusText(resp.StatusCode)}
 	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t == api.Problem {
 		if err := json.Unmarshal(raw, &p); err == nil {
 			return p.Err()
 		}
 	}
-	// Not ours: a proxy, or another program altogether.
+	// Not from the API: from a proxy, or from another program.
 	p.Type, p.Detail = "", fmt.Sprintf("HTTP %d %s", resp.StatusCode, p.Title)
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusGatewayTimeout:
@@ -264,7 +262,7 @@ func problem(resp *http.Response) error {
 	return p.Err()
 }
 
-// json makes the call and decodes its answer into out, which may be nil.
+// json sends the call and decodes its response into out, which may be nil.
 func (c *Client) json(ctx context.Context, rq call, out any) (*http.Response, error) {
 	resp, err := c.do(ctx, rq)
 	if err != nil {
@@ -280,8 +278,7 @@ func (c *Client) json(ctx context.Context, rq call, out any) (*http.Response, er
 	return resp, nil
 }
 
-// turn is how long one long poll of a longer wait is: proxies cut silent
-// connections.
+// turn is the length of one long poll of a longer wait, because proxies cut idle connections.
 const turn = 50 * time.Second
 
 func waiting(wait time.Duration) url.Values {

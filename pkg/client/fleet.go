@@ -10,20 +10,20 @@ import (
 	"github.com/assay-run/assay/pkg/fleet"
 )
 
-// Workers lists the connected workers; none to who has no operator's token.
+// Workers lists the connected workers. The list is empty without an operator's token.
 func (c *Client) Workers(ctx context.Context) ([]fleet.Worker, error) {
 	out, err := c.Fleet(ctx)
 	return out.Workers, err
 }
 
-// Fleet returns the connected workers, to operators, and their sums by pool.
+// Fleet returns the connected workers, for operators, and their sums by pool.
 func (c *Client) Fleet(ctx context.Context) (out api.WorkerList, err error) {
 	_, err = c.json(ctx, get("/v1/workers", nil), &out)
 	return out, err
 }
 
-// Languages returns the catalogue of programming languages, as programs in an image find it; with an empty name, in that of
-// jobs which name none.
+// Languages returns the catalogue of programming languages for programs in an image. An empty name
+// means the default image.
 func (c *Client) Languages(ctx context.Context, image string) (out api.LanguageList, err error) {
 	q := url.Values{}
 	if image != "" {
@@ -33,7 +33,7 @@ func (c *Client) Languages(ctx context.Context, image string) (out api.LanguageL
 	return out, err
 }
 
-// Now returns what the fleet does at the moment: see api.Fleet.
+// Now returns the fleet's current activity: see api.Fleet.
 func (c *Client) Now(ctx context.Context) (out api.Fleet, err error) {
 	_, err = c.json(ctx, get("/v1/fleet", nil), &out)
 	return out, err
@@ -46,14 +46,14 @@ func (c *Client) Policies(ctx context.Context) ([]fleet.StoredPolicy, error) {
 	return out.Policies, err
 }
 
-// Policy returns a stored policy as it was put.
+// Policy returns a stored policy as the client stored it.
 func (c *Client) Policy(ctx context.Context, name string) (json.RawMessage, error) {
 	var raw json.RawMessage
 	_, err := c.json(ctx, get("/v1/policies/"+name, nil), &raw)
 	return raw, err
 }
 
-// PutPolicy stores or replaces a policy. Jobs accepted before keep theirs.
+// PutPolicy stores or replaces a policy. Already accepted jobs keep their policies.
 func (c *Client) PutPolicy(ctx context.Context, name string, policy json.RawMessage) error {
 	rq := call{method: http.MethodPut, path: "/v1/policies/" + name}
 	if err := rq.json(policy); err != nil {
@@ -63,14 +63,14 @@ func (c *Client) PutPolicy(ctx context.Context, name string, policy json.RawMess
 	return err
 }
 
-// Explain says what would enforce a policy, before anything runs. policy is an
-// object or a JSON string that names a stored one.
+// Explain returns the mechanisms that would enforce a policy. policy is an object, or a JSON string
+// with the name of a stored one.
 func (c *Client) Explain(ctx context.Context, policy json.RawMessage) (*api.Explanation, error) {
 	return c.ExplainFor(ctx, "", policy)
 }
 
-// ExplainFor says so for one kind of program: python, command, tests, session or
-// shell; "" for those for which most is enforced.
+// ExplainFor is Explain for one kind of program: python, command, tests, session or shell. The kind
+// "" means the kinds with the most enforcement.
 func (c *Client) ExplainFor(ctx context.Context, program string, policy json.RawMessage) (*api.Explanation, error) {
 	rq, err := post("/v1/policies/explain", nil, policy)
 	if err != nil {

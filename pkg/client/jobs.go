@@ -19,7 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Run submits a job and waits for its result, as long as ctx allows.
+// Run submits a job and waits for its result until ctx ends.
 func (c *Client) Run(ctx context.Context, spec job.Spec) (*job.Result, error) {
 	raw, err := c.RunFields(ctx, spec)
 	if err != nil {
@@ -28,9 +28,9 @@ func (c *Client) Run(ctx context.Context, spec job.Spec) (*job.Result, error) {
 	return decodeResult(raw)
 }
 
-// RunFields is Run for some fields of the result, such as id and outcome: the JSON of a
-// job.Result that has these alone. Without any it has all. A field that no result has is a
-// *job.FieldError, and nothing was submitted.
+// RunFields is Run for some fields of the result, such as id and outcome. It returns the JSON of a
+// job.Result with only these; no fields means all. The error for an unknown field is a
+// *job.FieldError, and nothing is submitted.
 func (c *Client) RunFields(ctx context.Context, spec job.Spec, fields ...string) (json.RawMessage, error) {
 	rq, err := post("/v1/run", only(waiting(turn), fields), spec)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Client) RunFields(ctx context.Context, spec job.Spec, fields ...string)
 	return c.ResultFields(ctx, a.ID, fields...)
 }
 
-// only has an answer show some fields alone; none: all.
+// only restricts a response to some fields; none means all.
 func only(q url.Values, fields []string) url.Values {
 	if len(fields) > 0 {
 		q.Set("fields", strings.Join(fields, ","))
@@ -78,7 +78,7 @@ func (c *Client) Submit(ctx context.Context, spec job.Spec) (api.Accepted, error
 	return a, err
 }
 
-// Job returns a job as it stands; with a wait, once it is in a terminal state
+// Job returns the current state of a job. With a wait, it returns when the job has a terminal state
 // or the wait is over.
 func (c *Client) Job(ctx context.Context, id job.ID, wait time.Duration) (*job.Job, error) {
 	raw, err := c.JobFields(ctx, id, wait)
@@ -92,8 +92,8 @@ func (c *Client) Job(ctx context.Context, id job.ID, wait time.Duration) (*job.J
 	return &j, nil
 }
 
-// JobFields is Job for some fields, such as id and state: the JSON of a job.Job that has these
-// alone. Without any it has all. With a wait, the state is always there.
+// JobFields is Job for some fields, such as id and state. It returns the JSON of a job.Job with
+// only these; no fields means all. With a wait, the state is always included.
 func (c *Client) JobFields(ctx context.Context, id job.ID, wait time.Duration, fields ...string) (json.RawMessage, error) {
 	if wait > 0 && len(fields) > 0 && !slices.Contains(fields, "state") {
 		fields = append(slices.Clone(fields), "state")
@@ -117,7 +117,7 @@ func (c *Client) JobFields(ctx context.Context, id job.ID, wait time.Duration, f
 	}
 }
 
-// Result waits for the result of a job, as long as ctx allows.
+// Result waits for the result of a job until ctx ends.
 func (c *Client) Result(ctx context.Context, id job.ID) (*job.Result, error) {
 	raw, err := c.ResultFields(ctx, id)
 	if err != nil {
@@ -126,8 +126,8 @@ func (c *Client) Result(ctx context.Context, id job.ID) (*job.Result, error) {
 	return decodeResult(raw)
 }
 
-// ResultFields is Result for some fields, such as id and outcome: the JSON of a job.Result that
-// has these alone. Without any it has all.
+// ResultFields is Result for some fields, such as id and outcome. It returns the JSON of a
+// job.Result with only these; no fields means all.
 func (c *Client) ResultFields(ctx context.Context, id job.ID, fields ...string) (json.RawMessage, error) {
 	for {
 		var raw json.RawMessage
@@ -138,14 +138,15 @@ func (c *Client) ResultFields(ctx context.Context, id job.ID, fields ...string) 
 		if !errors.Is(err, job.ErrNotFound) {
 			return nil, err
 		}
-		// Not recorded yet, or no such job: the second is not worth waiting for.
+		// Either the result is not recorded yet or the job does not exist. In the second case stop
+		// waiting.
 		if _, err := c.Job(ctx, id, 0); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// Cancel asks for the end of a job and returns where it was a moment ago.
+// Cancel requests the end of a job and returns its state a moment ago.
 func (c *Client) Cancel(ctx context.Context, id job.ID) (api.Accepted, error) {
 	var a api.Accepted
 	rq, err := post(jobPath(id)+"/cancel", nil, nil)
@@ -156,30 +157,29 @@ func (c *Client) Cancel(ctx context.Context, id job.ID) (api.Accepted, error) {
 	return a, err
 }
 
-// CancelLabeled asks for the end of every job that has all of the labels, its own
-// or its batch's, and says how many were met.
+// CancelLabeled requests the end of every job with all of the labels, its own or its batch's, and
+// returns the number of matches.
 func (c *Client) CancelLabeled(ctx context.Context, labels map[string]string) (api.CancelReport, error) {
 	return c.CancelMany(ctx, api.CancelRequest{Labels: labels})
 }
 
-// JobFilter says which jobs are listed: those to which all of it applies.
+// JobFilter selects jobs that match all of its fields.
 type JobFilter struct {
 	State   job.State         // empty: any
-	Outcome job.Outcome       // how it ended; empty: any, and not yet
-	Batch   job.ID            // empty: any, and none
-	Labels  map[string]string // its own or its batch's
-	Since   time.Time         // submitted then or later; zero: ever
-	Until   time.Time         // submitted before; zero: up to now
-	Failed  bool              // it is over, and did not succeed
-	Failure job.Outcome       // its failure class, as in job.Summary; empty: any
+	Outcome job.Outcome       // empty: any, including none
+	Batch   job.ID            // empty: any or none
+	Labels  map[string]string // the job's own or its batch's
+	Since   time.Time         // earliest time of submission; zero: unlimited
+	Until   time.Time         // submitted before this time; zero: unlimited
+	Failed  bool              // ended without success
+	Failure job.Outcome       // failure class as in job.Summary; empty: any
 
 	Name, NamePrefix, Image, Worker string
-	MinDuration, MaxDuration        time.Duration // from its start to its end, or to now; 0: any
-	Text                            string        // in its message
+	MinDuration, MaxDuration        time.Duration // from start to end, or to now; 0: any
+	Text                            string        // part of its message
 }
 
-// Jobs lists jobs, those submitted last first. Where few of very many are asked for, it
-// takes many requests.
+// Jobs lists jobs, last submitted first. A selective filter over many jobs takes many requests.
 func (c *Client) Jobs(ctx context.Context, f JobFilter) iter.Seq2[job.Summary, error] {
 	q := f.query()
 	return func(yield func(job.Summary, error) bool) {
@@ -203,14 +203,14 @@ func (c *Client) Jobs(ctx context.Context, f JobFilter) iter.Seq2[job.Summary, e
 	}
 }
 
-// Artifacts lists what a job left behind.
+// Artifacts lists the artifacts of a job.
 func (c *Client) Artifacts(ctx context.Context, id job.ID) ([]job.Artifact, error) {
 	var out api.ArtifactList
 	_, err := c.json(ctx, get(jobPath(id)+"/artifacts", nil), &out)
 	return out.Artifacts, err
 }
 
-// Artifact opens one file by its path inside the sandbox. The caller closes it.
+// Artifact opens an artifact by its path inside the sandbox. The caller closes it.
 func (c *Client) Artifact(ctx context.Context, id job.ID, path string) (io.ReadCloser, error) {
 	resp, err := c.do(ctx, get(jobPath(id)+"/artifacts/"+strings.TrimPrefix(path, "/"), nil))
 	if err != nil {
@@ -219,10 +219,9 @@ func (c *Client) Artifact(ctx context.Context, id job.ID, path string) (io.ReadC
 	return resp.Body, nil
 }
 
-// Output opens all of what was kept of one output of a finished job: stream is stdout or
-// stderr, step the number of a step or -1 for the program as a whole. It is what the
-// result has of it, unless job.Output.Stored says that it has only the head and the
-// tail. The caller closes it.
+// Output opens the complete kept output of a finished job. stream is stdout or stderr, step the
+// number of a step or -1 for the whole program. The result has the same output unless
+// job.Output.Stored is set. The caller closes it.
 func (c *Client) Output(ctx context.Context, id job.ID, stream string, step int) (io.ReadCloser, error) {
 	query := url.Values{}
 	if step >= 0 {
@@ -235,7 +234,7 @@ func (c *Client) Output(ctx context.Context, id job.ID, stream string, step int)
 	return resp.Body, nil
 }
 
-// HasBlob reports whether an input is already there.
+// HasBlob reports whether an input is already stored.
 func (c *Client) HasBlob(ctx context.Context, digest string) (bool, error) {
 	_, err := c.json(ctx, call{method: http.MethodHead, path: "/v1/blobs/" + digest}, nil)
 	if errors.Is(err, job.ErrNotFound) {
@@ -244,8 +243,8 @@ func (c *Client) HasBlob(ctx context.Context, digest string) (bool, error) {
 	return err == nil, err
 }
 
-// PutBlob uploads an input and returns the digest that job.File.Blob names it
-// by. It reads r twice, unless the input is already there.
+// PutBlob uploads an input and returns its digest for job.File.Blob. It reads r twice, unless the
+// input is already stored.
 func (c *Client) PutBlob(ctx context.Context, r io.ReadSeeker) (digest string, err error) {
 	sum, err := sumOf(r)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// CreateKey makes a key. The answer has its token, which nobody can read again.
+// CreateKey creates a key. Only this response has its token.
 func (c *Client) CreateKey(ctx context.Context, q api.KeyRequest) (out api.NewKey, err error) {
-	rq := call{method: http.MethodPost, path: "/v1/keys", once: true} // sent twice, it would make two
+	rq := call{method: http.MethodPost, path: "/v1/keys", once: true} // a retry could create two keys
 	if err := rq.json(q); err != nil {
 		return out, err
 	}
@@ -21,7 +21,8 @@ func (c *Client) CreateKey(ctx context.Context, q api.KeyRequest) (out api.NewKe
 	return out, err
 }
 
-// Keys lists the keys of a tenant, newest first: of the own one, unless an operator names another.
+// Keys lists the keys of a tenant, newest first. An empty tenant means the caller's own; others
+// require an operator.
 func (c *Client) Keys(ctx context.Context, tenant string) iter.Seq2[fleet.Key, error] {
 	return func(yield func(fleet.Key, error) bool) {
 		v := url.Values{}
@@ -47,13 +48,13 @@ func (c *Client) Keys(ctx context.Context, tenant string) iter.Seq2[fleet.Key, e
 	}
 }
 
-// Key returns one, without its token.
+// Key returns a key without its token.
 func (c *Client) Key(ctx context.Context, id job.ID) (out fleet.Key, err error) {
 	_, err = c.json(ctx, get("/v1/keys/"+string(id), nil), &out)
 	return out, err
 }
 
-// RevokeKey ends a key for good; the reason is kept with the record of it.
+// RevokeKey revokes a key permanently. The reason is stored with the key.
 func (c *Client) RevokeKey(ctx context.Context, id job.ID, reason string) (out fleet.Key, err error) {
 	rq := call{method: http.MethodDelete, path: "/v1/keys/" + string(id)}
 	if reason != "" {

@@ -8,15 +8,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// KeepBatch prolongs the lease of a batch and returns the batch; job.ErrLost if
-// it was abandoned before. Without a lease it only reads.
+// KeepBatch renews the lease of a batch and returns the batch. The error is job.ErrLost if the
+// batch was abandoned. Without a lease it only reads.
 func (c *Client) KeepBatch(ctx context.Context, id job.ID) (*job.Batch, error) {
 	return c.postBatch(ctx, batchPath(id)+"/keepalive")
 }
 
-// heard lets the fleet hear of us while we wait for a batch, until stop is called:
-// three times in the length of a lease, not at all if the batch has none. What is
-// wrong with the batch, who waits for it will see.
+// heard renews the lease of a batch in the background until stop is called, three times per lease
+// duration. It does nothing for a batch without a lease. It ignores errors, which the waiting call
+// also gets.
 func (c *Client) heard(ctx context.Context, id job.ID) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -34,8 +34,8 @@ func (c *Client) heard(ctx context.Context, id job.ID) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// keepOnce returns when to send it again, -1 for never; if it could not be sent,
-// that is after retry.
+// keepOnce renews the lease and returns the delay until the next time, -1 for never, or retry after
+// an error.
 func (c *Client) keepOnce(ctx context.Context, id job.ID, retry time.Duration) time.Duration {
 	b, err := c.KeepBatch(ctx, id)
 	switch {

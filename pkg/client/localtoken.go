@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// LocalTokenFile returns the file in which "assay dev" keeps the token of the fleet at an
-// address of this machine: assay/tokens/PORT in the user's configuration directory. It is ""
-// for fleets elsewhere.
+// LocalTokenFile returns the file where "assay dev" stores the token of a local fleet:
+// assay/tokens/PORT in the user's configuration directory. It returns "" for remote fleets.
 func LocalTokenFile(u *url.URL) string {
 	if host := u.Hostname(); host != "localhost" {
 		addr, err := netip.ParseAddr(host)
@@ -33,8 +32,8 @@ func LocalTokenFile(u *url.URL) string {
 	return filepath.Join(dir, "assay", "tokens", port)
 }
 
-// KeepLocalToken writes the token of a fleet that listens at an address of this machine, for
-// clients of the same user. The returned function removes it.
+// KeepLocalToken writes the token of a fleet with a local address, for clients of the same user.
+// The returned function removes it.
 func KeepLocalToken(listen, token string) (remove func() error, err error) {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -42,7 +41,7 @@ func KeepLocalToken(listen, token string) (remove func() error, err error) {
 	}
 	file := LocalTokenFile(&url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", port)})
 	if file == "" {
-		return func() error { return nil }, nil // no home: the user gives the token, or none is needed
+		return func() error { return nil }, nil // no home directory: the user passes the token, or none is needed
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func KeepLocalToken(listen, token string) (remove func() error, err error) {
 	}
 	return func() error {
 		if readToken(file) != token {
-			return nil // another fleet took the port
+			return nil // another fleet uses the port now
 		}
 		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -69,7 +68,7 @@ func KeepLocalToken(listen, token string) (remove func() error, err error) {
 	}, nil
 }
 
-// localToken returns the token that "assay dev" keeps for the fleet at u, "" for none.
+// localToken returns the stored token of the local fleet at u, or "".
 func localToken(u *url.URL) string {
 	file := LocalTokenFile(u)
 	if file == "" {
@@ -78,7 +77,7 @@ func localToken(u *url.URL) string {
 	return readToken(file)
 }
 
-// readToken returns the token in a file that only its owner can read, "" for none.
+// readToken returns the token in a file that only its owner can read, or "".
 func readToken(file string) string {
 	f, err := os.Open(file)
 	if err != nil {

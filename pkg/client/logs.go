@@ -15,24 +15,24 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// LogEvent is one thing that is told of a job whose logs are watched.
+// LogEvent is one event in the logs of a job.
 type LogEvent struct {
-	Kind string // state, stdout, stderr, restart (another attempt begins from nothing) or end
+	Kind string // state, stdout, stderr, restart (a new attempt starts from the beginning) or end
 	api.LogState
 	api.LogPart
 }
 
-// Bytes are what a program wrote.
+// Bytes returns the program's output.
 func (e LogEvent) Bytes() []byte {
 	if e.Base64 == "" {
 		return []byte(e.Text)
 	}
-	raw, _ := base64.StdEncoding.DecodeString(e.Base64) // what the server made
+	raw, _ := base64.StdEncoding.DecodeString(e.Base64) // encoded by the server
 	return raw
 }
 
-// Logs yields what a job writes while it does, to its end, which is the last event. A connection that
-// breaks is made anew, and goes on where it was.
+// Logs yields the output of a job while it runs. The last event is its end. Logs reconnects after
+// an error and continues at the same position.
 func (c *Client) Logs(ctx context.Context, id job.ID) iter.Seq2[LogEvent, error] {
 	return func(yield func(LogEvent, error) bool) {
 		last := ""
@@ -59,8 +59,8 @@ func (c *Client) Logs(ctx context.Context, id job.ID) iter.Seq2[LogEvent, error]
 	}
 }
 
-// readLog yields what a stream says, and notes the id of the last event; over is true when nothing is left
-// to say, or nobody listens.
+// readLog yields the events of a stream and stores the id of the last one. over is true after the
+// last event, or when the caller stops.
 func readLog(r io.Reader, last *string, yield func(LogEvent, error) bool) (over bool) {
 	lines := bufio.NewReader(r)
 	e, id := LogEvent{}, ""
@@ -91,7 +91,7 @@ func readLog(r io.Reader, last *string, yield func(LogEvent, error) bool) (over 
 	}
 }
 
-// Link asks for an address of one file of a job that is good without a key, for a time.
+// Link requests a temporary URL of one file of a job. It works without a key.
 func (c *Client) Link(ctx context.Context, id job.ID, r api.LinkRequest) (l api.Link, err error) {
 	rq, err := post(jobPath(id)+"/links", nil, r)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// replay is a body that can be sent again from its beginning.
+// replay is a body that can be sent again from its start.
 type replay struct {
 	mu      sync.Mutex
 	r       io.ReadSeeker
@@ -14,7 +14,7 @@ type replay struct {
 	current *attempt
 }
 
-// rewinding returns a body that starts over where r stands now.
+// rewinding returns a body that restarts at the current position of r.
 func rewinding(r io.ReadSeeker) func() (io.Reader, error) {
 	p := &replay{r: r}
 	start, err := r.Seek(0, io.SeekCurrent)
@@ -37,9 +37,8 @@ func (p *replay) again() (io.Reader, error) {
 	return p.current, nil
 }
 
-// attempt is the body of one request. The transport may go on reading it after
-// the request has failed: from the moment the next one begins it gets nothing.
-// It does not close the reader, which is the caller's.
+// attempt is the body of one request. The transport may read it after the request has failed; it
+// returns EOF once the next attempt starts. It does not close the caller's reader.
 type attempt struct{ replay *replay }
 
 var errSuperseded = errors.New("the request is being sent again")

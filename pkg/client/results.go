@@ -16,11 +16,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Results yields the results of a batch in the order they became visible, each
-// exactly once, as the JSON of a job.Result. With follow it waits for those
-// that are still to come, until the batch is done or ctx ends; without, it ends
-// at the last one that is there. It ends after the first error. With fields, such
-// as id and outcome, each has these alone: most of a result is its enforcement.
+// Results yields the results of a batch in the order of their visibility, each exactly once, as the
+// JSON of a job.Result. With follow it waits for further results until the batch is done or ctx
+// ends. Otherwise it ends at the last existing one. It ends after the first error.
+//
+// With fields, such as id and outcome, each result has only these. Most of a result is its
+// enforcement.
 func (c *Client) Results(ctx context.Context, batch job.ID, follow bool, fields ...string) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		cursor := "0"
@@ -52,8 +53,8 @@ type page struct {
 	complete bool
 }
 
-// page reads one page whole before any of it is used: if the connection breaks
-// in the middle, the page is asked for again.
+// page reads one page completely before its use. After a broken connection it requests the page
+// again.
 func (c *Client) page(ctx context.Context, batch job.ID, after string, follow bool, fields []string) (p page, err error) {
 	q := only(url.Values{}, fields)
 	if follow {
@@ -97,8 +98,8 @@ func readLines(r io.Reader) ([]json.RawMessage, error) {
 	return out, nil
 }
 
-// Progress yields a batch each time it changed, and at last when it is done. A
-// connection that breaks is made anew.
+// Progress yields a batch after each change, and finally when it is done. It reconnects after an
+// error.
 func (c *Client) Progress(ctx context.Context, id job.ID) iter.Seq2[*job.Batch, error] {
 	return func(yield func(*job.Batch, error) bool) {
 		defer c.heard(ctx, id)()
@@ -121,8 +122,8 @@ func (c *Client) Progress(ctx context.Context, id job.ID) iter.Seq2[*job.Batch, 
 	}
 }
 
-// readEvents yields what a stream says; over is true when nothing is left to
-// say, or nobody listens.
+// readEvents yields the events of a stream. over is true after the last event, or when the caller
+// stops.
 func readEvents(r io.Reader, yield func(*job.Batch, error) bool) (over bool) {
 	lines := bufio.NewReader(r)
 	kind := ""

@@ -22,14 +22,14 @@ func (c *Client) CreateSession(ctx context.Context, spec job.SessionSpec) (*job.
 	return &out, c.keyed(ctx, "/v1/sessions", spec, &out)
 }
 
-// Session returns a session as it stands.
+// Session returns the current state of a session.
 func (c *Client) Session(ctx context.Context, id job.ID) (*job.Session, error) {
 	var out job.Session
 	_, err := c.json(ctx, get(sessionPath(id), nil), &out)
 	return &out, err
 }
 
-// Sessions lists up to a thousand sessions, newest first: all, or those that live.
+// Sessions lists up to a thousand sessions, newest first: all, or the live ones.
 func (c *Client) Sessions(ctx context.Context, live bool) ([]job.Session, error) {
 	query := url.Values{"limit": {"1000"}}
 	if live {
@@ -40,62 +40,61 @@ func (c *Client) Sessions(ctx context.Context, live bool) ([]job.Session, error)
 	return out.Sessions, err
 }
 
-// ForkSession makes a session that is a copy of another: its variables, what it
-// has imported, and its files. From then on neither sees what the other does.
+// ForkSession creates an independent copy of a session: its variables, imported modules and files.
 func (c *Client) ForkSession(ctx context.Context, id job.ID) (*job.Session, error) {
 	var out job.Session
 	return &out, c.keyed(ctx, sessionPath(id)+"/fork", nil, &out)
 }
 
-// CloseSession ends a session, and returns it as it ended.
+// CloseSession ends a session and returns its final state.
 func (c *Client) CloseSession(ctx context.Context, id job.ID) (*job.Session, error) {
 	var out job.Session
 	return &out, c.once(ctx, http.MethodDelete, sessionPath(id), nil, &out)
 }
 
-// Execute runs a snippet or a command in a session. It is sent once: whether an
-// execution without an answer happened is in the session's list (see Executions).
+// Execute runs a snippet or a command in a session. It is sent only once. If there is no response,
+// Executions shows whether it ran.
 func (c *Client) Execute(ctx context.Context, id job.ID, rq api.ExecuteRequest) (*job.Execute, error) {
 	var out job.Execute
 	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/execute", rq, &out)
 }
 
-// ExecuteKeyed is Execute under an idempotency key: it runs once, however often it has to be sent, and waits for the
-// database's disk before it does. job.ErrConflict also says that it is not known whether it ran.
+// ExecuteKeyed is Execute under an idempotency key. It runs once despite retries, but waits for the
+// database's disk first. job.ErrConflict may also mean that it is unknown whether it ran.
 func (c *Client) ExecuteKeyed(ctx context.Context, id job.ID, rq api.ExecuteRequest) (*job.Execute, error) {
 	var out job.Execute
 	return &out, c.keyed(ctx, sessionPath(id)+"/execute", rq, &out)
 }
 
-// Interrupt interrupts what a session executes; the session keeps its state.
+// Interrupt interrupts the current execution of a session. The session keeps its state.
 func (c *Client) Interrupt(ctx context.Context, id job.ID) error {
 	return c.once(ctx, http.MethodPost, sessionPath(id)+"/interrupt", nil, nil)
 }
 
-// ResetSession makes the namespace of a session, and its shell, what they were when it was
-// made, and returns what is gone and what is kept.
+// ResetSession resets the namespace and the shell of a session to their initial state. It returns
+// what it removed and kept.
 func (c *Client) ResetSession(ctx context.Context, id job.ID) (*job.SessionReset, error) {
 	var out job.SessionReset
 	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/reset", nil, &out)
 }
 
-// KeepSession prolongs the client's lease of a session. Every other call about
-// the session does so, too.
+// KeepSession renews the client's lease of a session. Every other call for the session does so,
+// too.
 func (c *Client) KeepSession(ctx context.Context, id job.ID) error {
 	return c.once(ctx, http.MethodPost, sessionPath(id)+"/keepalive", nil, nil)
 }
 
-// SetContext sets the variable context of a session to a value, as JSON.
+// SetContext sets the variable context of a session to a JSON value.
 func (c *Client) SetContext(ctx context.Context, id job.ID, value any) error {
 	return c.once(ctx, http.MethodPut, sessionPath(id)+"/context", value, nil)
 }
 
-// SetVariable sets a variable of a session to a value, as JSON.
+// SetVariable sets a variable of a session to a JSON value.
 func (c *Client) SetVariable(ctx context.Context, id job.ID, name string, value any) error {
 	return c.once(ctx, http.MethodPut, sessionPath(id)+"/variables/"+name, value, nil)
 }
 
-// Variable returns a variable of a session; job.ErrNotFound if there is none.
+// Variable returns a variable of a session, or job.ErrNotFound.
 func (c *Client) Variable(ctx context.Context, id job.ID, name string) (*job.Value, error) {
 	var out job.Value
 	_, err := c.json(ctx, get(sessionPath(id)+"/variables/"+name, nil), &out)
@@ -109,13 +108,13 @@ func (c *Client) Variables(ctx context.Context, id job.ID) (map[string]job.Varia
 	return out.Variables, err
 }
 
-// InjectFunctions gives a session more host functions.
+// InjectFunctions adds host functions to a session.
 func (c *Client) InjectFunctions(ctx context.Context, id job.ID, names ...string) error {
 	return c.once(ctx, http.MethodPut, sessionPath(id)+"/functions", api.FunctionList{Functions: names}, nil)
 }
 
-// PutFile writes a file of at most 16 MiB in a session, with the directories
-// above it. path is absolute.
+// PutFile writes a file of at most 16 MiB in a session and creates its parent directories. path is
+// absolute.
 func (c *Client) PutFile(ctx context.Context, id job.ID, path string, data []byte) error {
 	body := func() (io.Reader, error) { return bytes.NewReader(data), nil }
 	header := http.Header{"Content-Type": {"application/octet-stream"}}
@@ -123,12 +122,12 @@ func (c *Client) PutFile(ctx context.Context, id job.ID, path string, data []byt
 	return err
 }
 
-// File reads a file of a session, however large. path is absolute.
+// File reads a file of a session. It has no size limit. path is absolute.
 func (c *Client) File(ctx context.Context, id job.ID, path string) ([]byte, error) {
 	return c.file(ctx, get(filePath(id, path), nil))
 }
 
-// FileRange reads n bytes of a file of a session from offset on, or what there is of them.
+// FileRange reads up to n bytes of a session's file from offset.
 func (c *Client) FileRange(ctx context.Context, id job.ID, path string, offset, n int64) ([]byte, error) {
 	rq := get(filePath(id, path), nil)
 	rq.header = http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", offset, offset+n-1)}}
@@ -148,23 +147,22 @@ func filePath(id job.ID, path string) string {
 	return sessionPath(id) + "/files/" + strings.TrimPrefix(path, "/")
 }
 
-// ExportArtifacts keeps the files of a session that its policy names (artifacts), as they
-// are between two executions, and returns what is kept. They take the place of those of the
-// export before, and stay when the session has ended, which exports them once more.
+// ExportArtifacts stores the files of a session that its policy lists (artifacts) between two
+// executions, and returns them. They replace the previous export and outlive the session. The end
+// of a session exports once more.
 func (c *Client) ExportArtifacts(ctx context.Context, id job.ID) (*job.Export, error) {
 	var out job.Export
 	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/artifacts", nil, &out)
 }
 
-// ExportedArtifacts returns what was exported of a session last, live or ended.
+// ExportedArtifacts returns the latest export of a live or ended session.
 func (c *Client) ExportedArtifacts(ctx context.Context, id job.ID) (*job.Export, error) {
 	var out job.Export
 	_, err := c.json(ctx, get(sessionPath(id)+"/artifacts", nil), &out)
 	return &out, err
 }
 
-// ExportedArtifact opens one of these files by its path inside the sandbox. The caller
-// closes it.
+// ExportedArtifact opens an exported file by its path inside the sandbox. The caller closes it.
 func (c *Client) ExportedArtifact(ctx context.Context, id job.ID, path string) (io.ReadCloser, error) {
 	resp, err := c.do(ctx, get(sessionPath(id)+"/artifacts/"+strings.TrimPrefix(path, "/"), nil))
 	if err != nil {
@@ -173,14 +171,14 @@ func (c *Client) ExportedArtifact(ctx context.Context, id job.ID, path string) (
 	return resp.Body, nil
 }
 
-// Executions lists what was executed in a session after one, oldest first. It asks by the older name of the route, which
-// dispatchers of every version answer.
+// Executions lists the executions of a session after the given one, oldest first. It uses the older
+// name of the route, which all versions of the dispatcher support.
 func (c *Client) Executions(ctx context.Context, id, after job.ID) (*api.ExecutionList, error) {
 	l, err := c.Executes(ctx, id, after)
 	return &api.ExecutionList{Executions: l.Executes}, err
 }
 
-// Executes is Executions by its older name, which stays.
+// Executes is Executions under its older name, which remains supported.
 func (c *Client) Executes(ctx context.Context, id, after job.ID) (*api.ExecuteList, error) {
 	var out api.ExecuteList
 	rq := get(sessionPath(id)+"/executes", nil)
@@ -191,12 +189,11 @@ func (c *Client) Executes(ctx context.Context, id, after job.ID) (*api.ExecuteLi
 	return &out, err
 }
 
-// HostFunction answers one call of a host function; its error is raised in the
-// session.
+// HostFunction answers one call of a host function. The session raises its error.
 type HostFunction func(ctx context.Context, call job.HostCall) (any, error)
 
-// AnswerCalls answers a session's calls of host functions, many at once, until
-// the session ends or ctx does. While it runs, the client's lease is prolonged.
+// AnswerCalls answers a session's calls of host functions concurrently until the session or ctx
+// ends. Meanwhile it renews the client's lease.
 func (c *Client) AnswerCalls(ctx context.Context, id job.ID, functions map[string]HostFunction) error {
 	resp, err := c.do(ctx, get(sessionPath(id)+"/events", nil))
 	if err != nil {
@@ -245,12 +242,12 @@ func (c *Client) answer(ctx context.Context, id job.ID, call job.HostCall, f Hos
 	}
 	err := c.once(ctx, http.MethodPost, sessionPath(id)+"/answers", a, nil)
 	if err != nil && !errors.Is(err, job.ErrNotFound) && ctx.Err() == nil {
-		// The call stays open: the stream tells it again when it is opened anew.
+		// The call stays open; the next connection of the stream repeats it.
 		return
 	}
 }
 
-// keyed makes a POST under a new idempotency key.
+// keyed sends a POST with a new idempotency key.
 func (c *Client) keyed(ctx context.Context, path string, body, out any) error {
 	rq, err := post(path, nil, body)
 	if err != nil {
@@ -260,7 +257,7 @@ func (c *Client) keyed(ctx context.Context, path string, body, out any) error {
 	return err
 }
 
-// once makes a call that must not be said twice.
+// once sends a call that must not be repeated.
 func (c *Client) once(ctx context.Context, method, path string, body, out any) error {
 	rq := call{method: method, path: path, once: true}
 	if err := rq.json(body); err != nil {

@@ -18,21 +18,23 @@ import (
 	"github.com/assay-run/assay/pkg/fleet"
 )
 
-// Tenants lists what tenants are granted and have under way: all for an operator, else the own.
+// Tenants lists tenants with their limits and current work: all for an operator, otherwise the
+// caller's own.
 func (c *Client) Tenants(ctx context.Context) ([]api.TenantStatus, error) {
 	var out api.TenantList
 	_, err := c.json(ctx, get("/v1/tenants", nil), &out)
 	return out.Tenants, err
 }
 
-// Tenant returns one of them.
+// Tenant returns one tenant with its limits and current work.
 func (c *Client) Tenant(ctx context.Context, name string) (out api.TenantStatus, err error) {
 	_, err = c.json(ctx, get("/v1/tenants/"+name, nil), &out)
 	return out, err
 }
 
-// PutTenant has a tenant be granted what g says and nothing else; it takes an admin. version is that which g was made from, and
-// job.ErrStale if it is another by now; negative: any.
+// PutTenant replaces all limits of a tenant with g. It requires an admin. version is the version
+// that g was made from, or negative for any. The error is job.ErrStale if the tenant has changed
+// since.
 func (c *Client) PutTenant(ctx context.Context, name string, g api.TenantGrant, version int64) (out fleet.Tenant, err error) {
 	rq := call{method: http.MethodPut, path: "/v1/tenants/" + name, header: http.Header{}}
 	if version >= 0 {
@@ -45,7 +47,7 @@ func (c *Client) PutTenant(ctx context.Context, name string, g api.TenantGrant, 
 	return out, err
 }
 
-// actionValues is what q asks for of any list of actions.
+// actionValues returns q as parameters of any list of actions.
 func actionValues(q fleet.ActionQuery) url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{"actor": q.Actor, "action": q.Action, "subject": q.Subject, "tenant": q.Tenant} {
@@ -61,8 +63,8 @@ func actionValues(q fleet.ActionQuery) url.Values {
 	return v
 }
 
-// Follow yields actions as they are written down, from the one behind after (its Seq) on, without a gap; negative: from now on.
-// A connection that breaks is made anew.
+// Follow yields actions as they are recorded, without gaps, starting after the action with Seq
+// after. A negative after means from now on. It reconnects after an error.
 func (a Admin) Follow(ctx context.Context, q fleet.ActionQuery, after int64) iter.Seq2[fleet.Action, error] {
 	return func(yield func(fleet.Action, error) bool) {
 		for {
@@ -89,10 +91,11 @@ func (a Admin) Follow(ctx context.Context, q fleet.ActionQuery, after int64) ite
 	}
 }
 
-// errUnheard says that nobody listens any more.
+// errUnheard means that the caller stopped.
 var errUnheard = errors.New("nobody listens")
 
-// readActions yields what a stream says, and notes what was last. The end of a stream is no error.
+// readActions yields the actions of a stream and stores the last number. The end of a stream is not
+// an error.
 func readActions(r io.Reader, last *int64, yield func(fleet.Action, error) bool) error {
 	lines := bufio.NewReader(r)
 	for {

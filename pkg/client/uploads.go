@@ -15,20 +15,20 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A chunk of an upload ends at the first line with which it has as much as this: less than the
-// fleet takes, so that a line never has to be taken back, and little to send once more.
+// A chunk of an upload ends with the line that reaches one of these sizes. They are below the
+// fleet's limit, so that no line has to be taken back, and keep retries cheap.
 const (
 	chunkLines = 10_000
 	chunkBytes = 8 << 20
 )
 
-// dropTime is how long we try to give an upload up that will not be sealed.
+// dropTime limits the time to drop an upload that will not be sealed.
 const dropTime = 5 * time.Second
 
-// Upload submits one job for each line of r (JSON Lines), all of them or none, as SubmitBatch
-// does, but in chunks: r is read once, and when a connection breaks or the fleet is restarted
-// only the chunk that was under way is sent again, for as long as WithPatience says. With
-// a Key, the same call goes on where an earlier one, perhaps of another process, was interrupted.
+// Upload submits one job for each line of r (JSON Lines), all or none, like SubmitBatch, but in
+// chunks. It reads r once and, after an error, resends only the current chunk for as long as
+// WithPatience allows. With a Key, a later call, even of another process, continues an interrupted
+// one.
 func (c *Client) Upload(ctx context.Context, o BatchOptions, r io.Reader) (*job.Batch, error) {
 	u, err := c.openUpload(ctx, o)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Client) openUpload(ctx context.Context, o BatchOptions) (u api.Upload, 
 	return u, err
 }
 
-// putChunks sends all of r, and returns how many jobs the upload then has.
+// putChunks sends all of r and returns the number of jobs in the upload.
 func (c *Client) putChunks(ctx context.Context, id job.ID, r io.Reader) (total int64, err error) {
 	lines, u := &chunks{r: bufio.NewReaderSize(r, 256<<10)}, api.Upload{}
 	for n := int64(0); ; n++ {
@@ -83,14 +83,14 @@ func (c *Client) putChunks(ctx context.Context, id job.ID, r io.Reader) (total i
 	}
 }
 
-// chunks cuts lines into chunks.
+// chunks divides lines into chunks.
 type chunks struct {
 	r     *bufio.Reader
-	lines int // that were read
+	lines int // lines read so far
 }
 
-// next returns the next chunk, of which one line at least is not empty, and how many lines are
-// before it; nil at the end.
+// next returns the next chunk, with at least one line that is not empty, and the number of lines
+// before it. At the end it returns nil.
 func (c *chunks) next() (chunk []byte, before int, err error) {
 	before = c.lines
 	for jobs := 0; err == nil && jobs < chunkLines && len(chunk) < chunkBytes; {
@@ -126,7 +126,7 @@ func (c *chunks) line(chunk []byte) ([]byte, error) {
 	}
 }
 
-// inFile has an error that names lines of a chunk name those of the whole.
+// inFile converts line numbers in err from the chunk to the whole file.
 func inFile(err error, before int) error {
 	out := &fileError{error: err}
 	for _, f := range api.FieldErrors(err) {
@@ -142,7 +142,7 @@ func inFile(err error, before int) error {
 	return out
 }
 
-// fileError is what is wrong with lines of a file.
+// fileError is an error in lines of a file.
 type fileError struct {
 	error
 	fields []*job.FieldError
@@ -158,7 +158,7 @@ func (e *fileError) Error() string {
 
 func (e *fileError) Unwrap() []error {
 	var out []error
-	for _, f := range e.fields { // before those of the chunk
+	for _, f := range e.fields { // converted before those of the chunk
 		out = append(out, f)
 	}
 	return append(out, e.error)
@@ -174,7 +174,7 @@ func (c *Client) sealUpload(ctx context.Context, id job.ID, total int64) (*job.B
 	return &b, err
 }
 
-// dropUpload gives an upload up, if that is soon done; else the fleet does it later.
+// dropUpload tries to drop an upload for a short time. If it fails, the fleet drops it later.
 func (c *Client) dropUpload(ctx context.Context, id job.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()

@@ -5,45 +5,46 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// OperatorRequest is why an operator does something.
+// OperatorRequest is the reason for an operator's action.
 type OperatorRequest struct {
-	Reason string `json:"reason,omitempty"` // is kept with the record of it
+	Reason string `json:"reason,omitempty"` // is stored with the action
 }
 
-// QuarantineRequest keeps a worker from taking jobs for a while.
+// QuarantineRequest stops a worker from taking jobs for a while.
 type QuarantineRequest struct {
 	Reason string       `json:"reason,omitempty"`
 	For    job.Duration `json:"for"`
 }
 
-// ActionList is a page of what operators did, newest first.
+// ActionList is a page of operators' actions, newest first.
 type ActionList struct {
 	Actions []fleet.Action `json:"actions"`
-	Next    job.ID         `json:"next,omitempty"` // give it as before= for the next page
+	Next    job.ID         `json:"next,omitempty"` // the before= parameter of the next page
 }
 
-// WorkerStatus is one worker and what it has under way, by the records.
+// WorkerStatus is one worker and its current work, from the records.
 type WorkerStatus struct {
 	Worker   fleet.Worker `json:"worker"`
 	Running  int64        `json:"running"`  // jobs
-	Sessions int64        `json:"sessions"` // live ones
+	Sessions int64        `json:"sessions"` // live sessions
 }
 
-// FleetVersion says which programs a fleet consists of.
+// FleetVersion lists the versions of a fleet's programs.
 type FleetVersion struct {
-	Dispatcher string         `json:"dispatcher"` // the one that answers
+	Dispatcher string         `json:"dispatcher"` // the dispatcher that responds
 	Schema     fleet.Schema   `json:"schema"`
-	Workers    map[string]int `json:"workers"` // connected ones, by version
+	Workers    map[string]int `json:"workers"` // number of connected workers by version
 }
 
-// RequeueRequest has jobs run elsewhere, or at once: those named, or those of a worker.
+// RequeueRequest moves jobs to other workers, or starts them at once: the given jobs, or all jobs
+// of a worker.
 type RequeueRequest struct {
 	Jobs   []job.ID `json:"jobs,omitempty"`
 	Worker string   `json:"worker,omitempty"`
-	Reason string   `json:"reason"` // the records of the attempts have it
+	Reason string   `json:"reason"` // is stored with the attempts
 }
 
-// PauseRequest names what is to be paused, or resumed: one of the three.
+// PauseRequest selects what to pause or resume. Exactly one field is set.
 type PauseRequest struct {
 	Batch  job.ID `json:"batch,omitempty"`
 	Tenant string `json:"tenant,omitempty"`
@@ -51,51 +52,51 @@ type PauseRequest struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// PauseList is what is paused and not over.
+// PauseList lists current pauses.
 type PauseList struct {
 	Pauses []fleet.Pause `json:"pauses"`
 }
 
-// OverrideRequest replaces some of what a tenant is granted.
+// OverrideRequest replaces some of a tenant's limits.
 type OverrideRequest struct {
 	Weight     *float64       `json:"weight,omitempty"`
-	MaxRunning *int           `json:"max_running,omitempty"` // 0: no limit
+	MaxRunning *int           `json:"max_running,omitempty"` // 0: unlimited
 	LabelCaps  *job.LabelCaps `json:"label_caps,omitempty"`  // {}: none
-	For        job.Duration   `json:"for,omitempty"`         // 0: until it is ended
+	For        job.Duration   `json:"for,omitempty"`         // 0: until an operator ends it
 	Reason     string         `json:"reason,omitempty"`
 }
 
-// VerifyRequest chooses batches whose counters are to be compared with their rows: the one
-// named, or a page of those that are not over.
+// VerifyRequest selects batches whose counters to compare with their rows: one batch, or a page of
+// active ones.
 type VerifyRequest struct {
 	Batch  job.ID `json:"batch,omitempty"`
 	After  job.ID `json:"after,omitempty"`
 	Limit  int    `json:"limit,omitempty"`
-	Repair bool   `json:"repair,omitempty"` // sets counters right that alone are wrong
+	Repair bool   `json:"repair,omitempty"` // corrects batches where only the counters are wrong
 	Reason string `json:"reason,omitempty"`
 }
 
-// VerifyReport is what differed, before it was repaired.
+// VerifyReport lists the differences before the repair.
 type VerifyReport struct {
 	Checked   int              `json:"checked"` // batches
 	Different []fleet.Verified `json:"different"`
 	Repaired  []job.ID         `json:"repaired"`
-	Next      job.ID           `json:"next,omitempty"` // give it as after for the next page
+	Next      job.ID           `json:"next,omitempty"` // the after parameter of the next page
 }
 
-// SweepRequest removes what attempts stored and no record names.
+// SweepRequest removes objects of attempts without a record.
 type SweepRequest struct {
-	DryRun bool   `json:"dry_run,omitempty"` // only counts
+	DryRun bool   `json:"dry_run,omitempty"` // only counts them
 	Reason string `json:"reason,omitempty"`
 }
 
-// SweepReport is what a sweep found.
+// SweepReport is the result of a sweep.
 type SweepReport struct {
 	DryRun       bool  `json:"dry_run"`
-	Attempts     int   `json:"attempts"`     // with objects that are old enough
-	Orphaned     int   `json:"orphaned"`     // of these: attempts that no record names
-	Blobs        int   `json:"blobs"`        // inputs that nobody needs
-	Environments int   `json:"environments"` // of packages, that nobody has fetched or built for long
-	Bytes        int64 `json:"bytes"`        // of all of those
-	Removed      int   `json:"removed"`      // objects
+	Attempts     int   `json:"attempts"`     // attempts with objects that are old enough
+	Orphaned     int   `json:"orphaned"`     // among them: attempts without a record
+	Blobs        int   `json:"blobs"`        // unused inputs
+	Environments int   `json:"environments"` // package environments that no worker fetched or built for a long time
+	Bytes        int64 `json:"bytes"`        // in total
+	Removed      int   `json:"removed"`      // number of objects
 }

@@ -1,14 +1,12 @@
-// Package api is the HTTP contract: the OpenAPI document, the few wire types
-// that are not nouns of package job, and the one table that maps errors to
-// problem documents and back.
+// Package api is the HTTP contract: the OpenAPI document, the wire types that are not nouns of
+// package job, and the table that maps errors to problem documents and back.
 //
-// internal/httpapi speaks it, pkg/client walks it backwards, and a test holds
-// openapi.yaml against both.
+// internal/httpapi implements it and pkg/client calls it. A test compares openapi.yaml with both.
 package api
 
 import _ "embed"
 
-// OpenAPI is openapi.yaml as JSON; a test keeps the two the same.
+// OpenAPI is openapi.yaml as JSON. A test compares the two.
 //
 //go:embed openapi.json
 var OpenAPI []byte

@@ -5,25 +5,25 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// KeyRequest says what a new key is for.
+// KeyRequest describes a new key.
 type KeyRequest struct {
 	Name   string       `json:"name"`
-	Tenant string       `json:"tenant,omitempty"` // empty: that of who makes it
+	Tenant string       `json:"tenant,omitempty"` // empty: the caller's tenant
 	Role   string       `json:"role,omitempty"`   // empty: submitter
-	Label  string       `json:"label,omitempty"`  // KEY=VALUE: only jobs and batches with it
-	Policy string       `json:"policy,omitempty"` // only jobs with this policy
-	For    job.Duration `json:"for,omitempty"`    // how long it is good; 0: until it is revoked
-	Reason string       `json:"reason,omitempty"` // is kept with the record of it
+	Label  string       `json:"label,omitempty"`  // KEY=VALUE: limits the key to jobs and batches with this label
+	Policy string       `json:"policy,omitempty"` // limits the key to jobs with this policy
+	For    job.Duration `json:"for,omitempty"`    // lifetime; 0: until it is revoked
+	Reason string       `json:"reason,omitempty"` // is stored with the key
 }
 
-// NewKey is a key that was just made.
+// NewKey is the response to a request for a new key.
 type NewKey struct {
 	Key   fleet.Key `json:"key"`
-	Token string    `json:"token"` // which nobody can read again
+	Token string    `json:"token"` // only returned here
 }
 
 // KeyList is a page of keys, newest first.
 type KeyList struct {
 	Keys []fleet.Key `json:"keys"`
-	Next job.ID      `json:"next,omitempty"` // give it as before= for the next page
+	Next job.ID      `json:"next,omitempty"` // the before= parameter of the next page
 }

@@ -21,30 +21,30 @@ type ProblemDetails struct {
 	Errors   []FieldProblem `json:"errors,omitempty"`
 }
 
-// FieldProblem pins a problem to one field, and in a batch to one line.
+// FieldProblem is a problem of one field and, in a batch, one line.
 type FieldProblem struct {
 	Field   string `json:"field,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Problem string `json:"problem"`
 }
 
-// ErrUnauthorized is a request without a token, or with one that is unknown.
+// ErrUnauthorized is a request without a valid token.
 var ErrUnauthorized = errors.New("unauthorized")
 
-// ErrMethod is a request that its address does not take.
+// ErrMethod is a request whose method the address does not support.
 var ErrMethod = errors.New("method not allowed")
 
-// ErrMismatch is a body that is not what its digest says.
+// ErrMismatch is a body that does not match its digest.
 var ErrMismatch = errors.New("digest mismatch")
 
-// ErrSlow is a body that stood still, or came too slowly.
+// ErrSlow is a body that stopped or arrived too slowly.
 var ErrSlow = errors.New("request timed out")
 
-// problems is the one table between errors and HTTP. The first match from the
-// top wins in both directions; the last entry is the answer to everything else.
+// problems maps errors to HTTP. The first match wins in both directions. The last entry is the
+// default.
 var problems = []struct {
 	err    error
-	kind   string // last part of the problem's type
+	kind   string // last component of the problem's type
 	status int
 	title  string
 }{
@@ -67,8 +67,8 @@ var problems = []struct {
 	{errInternal, "internal", http.StatusInternalServerError, "Internal error"},
 }
 
-// Sentinels are the errors that travel over HTTP: what a client gets back is one of them, by errors.Is, or a failure of
-// the server's own.
+// Sentinels returns the errors that HTTP responses carry. A client's error matches one of them with
+// errors.Is, or is an internal failure of the server.
 func Sentinels() (out []error) {
 	for _, p := range problems[:len(problems)-1] {
 		out = append(out, p.err)
@@ -80,8 +80,8 @@ var errInternal = errors.New("internal error")
 
 const problemBase = "https://assay.run/problems/"
 
-// NewProblem describes err as a problem document. An error that is not in the
-// table is ours, and its text stays in the log.
+// NewProblem converts err to a problem document. Errors outside the table are internal, and their
+// text is only logged.
 func NewProblem(err error) ProblemDetails {
 	row := problems[len(problems)-1]
 	for _, p := range problems {
@@ -102,14 +102,14 @@ func NewProblem(err error) ProblemDetails {
 	return out
 }
 
-// detail is what the outermost error says that gives sentinel as its own reason. Those around it
-// say by which of our layers it came, which is for the log.
+// detail returns the text of the outermost error that wraps sentinel directly. Outer layers only
+// add context for the log.
 func detail(err, sentinel error) string {
 	var network net.Error
 	switch {
 	case sentinel == context.DeadlineExceeded:
 		return "it took too long here; try again"
-	case sentinel == job.ErrUnavailable && errors.As(err, &network): // whose text has names and addresses of ours
+	case sentinel == job.ErrUnavailable && errors.As(err, &network): // its text has internal names and addresses
 		return sentinel.Error() + ": a part of the fleet does not answer; try again"
 	}
 	for e := err; e != nil; {
@@ -136,7 +136,7 @@ func detail(err, sentinel error) string {
 	return err.Error()
 }
 
-// matching returns the first of errs that is sentinel.
+// matching returns the first error in errs that matches sentinel.
 func matching(errs []error, sentinel error) error {
 	for _, e := range errs {
 		if errors.Is(e, sentinel) {
@@ -164,9 +164,9 @@ func FieldErrors(err error) []*job.FieldError {
 	return nil
 }
 
-// Err is NewProblem walked backwards: an error that errors.Is the sentinel the
-// server meant, and errors.As a *job.FieldError if it named a field. testdata/errors.json
-// has what this client and the Python client make of answers.
+// Err is the inverse of NewProblem: its result matches the server's sentinel with errors.Is, and a
+// *job.FieldError with errors.As if the problem has a field. testdata/errors.json lists the
+// expected errors of this client and the Python client.
 func (p ProblemDetails) Err() error {
 	for _, row := range problems {
 		if p.Type == problemBase+row.kind {
@@ -176,10 +176,11 @@ func (p ProblemDetails) Err() error {
 	return &remoteError{sentinel: byStatus(p.Status), problem: p}
 }
 
-// byStatus is what an answer means whose kind is not known: another program's, or of a newer server.
+// byStatus returns the error for a response of unknown kind: from another program, or from a newer
+// server.
 func byStatus(status int) error {
 	if status == http.StatusBadRequest || status == http.StatusUnprocessableEntity {
-		return job.ErrInvalid // the first row of 422 is about keys
+		return job.ErrInvalid // the first row with status 422 is about keys
 	}
 	for _, row := range problems {
 		if row.status == status {
@@ -189,7 +190,7 @@ func byStatus(status int) error {
 	return errInternal
 }
 
-// remoteError is an error that a server reported.
+// remoteError is an error from a server's response.
 type remoteError struct {
 	sentinel error
 	problem  ProblemDetails

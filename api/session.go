@@ -9,11 +9,11 @@ import (
 
 // ExecuteRequest is one execution in a session: a snippet or a shell command.
 type ExecuteRequest struct {
-	Code      string                     `json:"code,omitempty"`      // in the session's own language
-	Command   string                     `json:"command,omitempty"`   // for bash, in a session of any kind
+	Code      string                     `json:"code,omitempty"`      // in the language of the session
+	Command   string                     `json:"command,omitempty"`   // for bash, in sessions of any kind
 	Variables map[string]json.RawMessage `json:"variables,omitempty"` // set before a python snippet
 	Tagged    bool                       `json:"tagged,omitempty"`    // variables are in the tagged encoding of values
-	Wall      job.Duration               `json:"wall,omitempty"`      // at most the policy's
+	Wall      job.Duration               `json:"wall,omitempty"`      // at most the policy's wall
 }
 
 // SessionList lists sessions, newest first.
@@ -21,12 +21,12 @@ type SessionList struct {
 	Sessions []job.Session `json:"sessions"`
 }
 
-// ExecutionList is what was executed in a session, oldest first.
+// ExecutionList lists the executions of a session, oldest first.
 type ExecutionList struct {
 	Executions []fleet.Executed `json:"executions"`
 }
 
-// ExecuteList is ExecutionList by its older name, as …/executes answers.
+// ExecuteList is ExecutionList under an older name, for …/executes.
 type ExecuteList struct {
 	Executes []fleet.Executed `json:"executes"`
 }
@@ -45,5 +45,5 @@ type FunctionList struct {
 type CallAnswer struct {
 	Call  int64           `json:"call"`
 	Value json.RawMessage `json:"value,omitempty"`
-	Error string          `json:"error,omitempty"` // raised in the session as CallError
+	Error string          `json:"error,omitempty"` // the session raises it as CallError
 }

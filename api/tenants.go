@@ -7,25 +7,25 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TenantGrant is what a tenant is granted: all of it, so what is left out is as if it was never said.
+// TenantGrant is the complete set of a tenant's limits. Missing fields get their defaults.
 type TenantGrant struct {
 	Weight     float64         `json:"weight,omitempty"`      // 0: 1
-	MaxRunning int             `json:"max_running,omitempty"` // 0: no limit
+	MaxRunning int             `json:"max_running,omitempty"` // 0: unlimited
 	LabelCaps  job.LabelCaps   `json:"label_caps,omitempty"`
 	Ceiling    json.RawMessage `json:"ceiling,omitempty"`
 	Reason     string          `json:"reason,omitempty"`
 }
 
-// TenantStatus is a tenant and what it has under way.
+// TenantStatus is a tenant and its current work.
 type TenantStatus struct {
 	Tenant     fleet.Tenant `json:"tenant"`
 	Queued     int64        `json:"queued"`
 	Dispatched int64        `json:"dispatched"`
 	Running    int64        `json:"running"`
-	AtLeast    bool         `json:"at_least,omitempty"` // the queue is too long to be counted job by job
+	AtLeast    bool         `json:"at_least,omitempty"` // the queue is too long for an exact count
 }
 
-// TenantList is the tenants that who asks may see.
+// TenantList lists the tenants that the caller may see.
 type TenantList struct {
 	Tenants []TenantStatus `json:"tenants"`
 }

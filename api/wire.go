@@ -10,17 +10,16 @@ import (
 
 // Header names of the contract.
 const (
-	// HeaderIdempotencyKey names a POST, so that it can be said twice.
+	// HeaderIdempotencyKey identifies a POST, so that a retry takes effect only once.
 	HeaderIdempotencyKey = "Idempotency-Key"
-	// HeaderReplayed is "true" on an answer that an earlier request with the
-	// same key already got.
+	// HeaderReplayed is "true" on the stored response to an earlier request with the same key.
 	HeaderReplayed = "Idempotency-Replayed"
-	// HeaderContentDigest (RFC 9530) carries the sha256 of a streamed batch, so
-	// that it need not be read to its end before it is accepted under a key.
+	// HeaderContentDigest (RFC 9530) is the sha256 of a streamed batch. With it, the server can
+	// accept the batch under a key before reading its end.
 	HeaderContentDigest = "Content-Digest"
-	// HeaderCursor is where the next page of results starts.
+	// HeaderCursor is the start of the next page of results.
 	HeaderCursor = "Assay-Cursor"
-	// HeaderComplete is "true" on the page after which no results will follow.
+	// HeaderComplete is "true" on the last page of results.
 	HeaderComplete = "Assay-Complete"
 )
 
@@ -31,61 +30,61 @@ const (
 	Problem = "application/problem+json"
 )
 
-// Accepted answers a submit, a run that outlasted its wait, and a cancel: State
-// is where the job was a moment ago.
+// Accepted is the response to a submit, a cancel, and a run that exceeded its wait. State is the
+// job's state a moment ago.
 type Accepted struct {
 	ID    job.ID    `json:"id"`
 	State job.State `json:"state"`
-	URL   string    `json:"url"` // where to look, relative to the server
+	URL   string    `json:"url"` // of the job, relative to the server
 }
 
-// CancelRequest names jobs: those under way to which all of it applies. It has to name something.
+// CancelRequest selects active jobs that match all of its fields. At least one field is required.
 type CancelRequest struct {
-	// Labels that a job has to have, all of them: its own or, for keys that it has
-	// not itself, those of its batch.
+	// Labels that a job must have, all of them. A batch's label counts for jobs without this key.
 	Labels map[string]string `json:"labels,omitempty"`
 	Batch  job.ID            `json:"batch,omitempty"`
 	State  job.State         `json:"state,omitempty"`   // queued, dispatched or running
-	DryRun bool              `json:"dry_run,omitempty"` // only say how many there are
+	DryRun bool              `json:"dry_run,omitempty"` // only count them
 }
 
-// CancelReport says what a CancelRequest met.
+// CancelReport is the result of a CancelRequest.
 type CancelReport struct {
-	Canceled int64 `json:"canceled"`          // jobs that waited: they are over
-	Stopping int64 `json:"stopping"`          // jobs that run: they are being stopped
-	DryRun   bool  `json:"dry_run,omitempty"` // none of it was done
+	Canceled int64 `json:"canceled"`          // waiting jobs, which have ended
+	Stopping int64 `json:"stopping"`          // running jobs, which are being stopped
+	DryRun   bool  `json:"dry_run,omitempty"` // nothing was changed
 }
 
-// PriorityRequest names jobs that are queued, those to which all of it applies, and the priority that they get. It has to name
-// labels or a batch.
+// PriorityRequest sets the priority of queued jobs that match all of its fields. Labels or a batch
+// are required.
 type PriorityRequest struct {
 	Labels   map[string]string `json:"labels,omitempty"` // as in a CancelRequest
 	Batch    job.ID            `json:"batch,omitempty"`
 	Priority *int              `json:"priority"`
-	DryRun   bool              `json:"dry_run,omitempty"` // only say how many there are
+	DryRun   bool              `json:"dry_run,omitempty"` // only count them
 }
 
-// PriorityReport says what a PriorityRequest met.
+// PriorityReport is the result of a PriorityRequest.
 type PriorityReport struct {
-	Changed int64 `json:"changed"`           // jobs that had another priority
-	DryRun  bool  `json:"dry_run,omitempty"` // none of it was done
+	Changed int64 `json:"changed"`           // jobs that had a different priority
+	DryRun  bool  `json:"dry_run,omitempty"` // nothing was changed
 }
 
-// BatchRequest is a batch as one JSON object. Every job is laid over Defaults:
-// objects are merged field by field, everything else is replaced.
+// BatchRequest is a batch as one JSON object. Every job is merged into Defaults: objects field by
+// field, other values replaced.
 type BatchRequest struct {
 	Name     string            `json:"name,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	Callback *job.Callback     `json:"callback,omitempty"` // whom to tell when it is done
-	Lease    job.Duration      `json:"lease,omitempty"`    // canceled if its client is not heard of for so long
-	// LabelCaps bounds how many jobs of this batch with the same value of a label
-	// run at once.
+	Callback *job.Callback     `json:"callback,omitempty"` // sent when the batch is done
+	// cancels the batch after this time without contact from its client
+	Lease job.Duration `json:"lease,omitempty"`
+	// LabelCaps limits how many jobs of this batch with the same value of a label run at once.
 	LabelCaps job.LabelCaps     `json:"label_caps,omitempty"`
 	Defaults  json.RawMessage   `json:"defaults,omitempty"`
 	Jobs      []json.RawMessage `json:"jobs"`
 }
 
-// UploadRequest begins a batch that comes in chunks: what a BatchRequest says beside its jobs.
+// UploadRequest starts a batch that comes in chunks. It has the fields of a BatchRequest except the
+// jobs.
 type UploadRequest struct {
 	Name      string            `json:"name,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
@@ -95,76 +94,81 @@ type UploadRequest struct {
 	Defaults  json.RawMessage   `json:"defaults,omitempty"`
 }
 
-// Upload is how far a batch is that comes in chunks.
+// Upload is the state of a batch that comes in chunks.
 type Upload struct {
-	ID        job.ID     `json:"id"` // and its batch's, once it is sealed
-	Name      string     `json:"name,omitempty"`
-	NextChunk int64      `json:"next_chunk"` // the one that is due
-	Jobs      int64      `json:"jobs"`       // in the chunks before it
-	Sealed    bool       `json:"sealed"`
-	CreatedAt time.Time  `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at,omitempty"` // it is dropped then if no chunk comes; nil: it is sealed
+	ID        job.ID    `json:"id"` // also the batch's ID after the seal
+	Name      string    `json:"name,omitempty"`
+	NextChunk int64     `json:"next_chunk"` // the next expected chunk
+	Jobs      int64     `json:"jobs"`       // in the chunks so far
+	Sealed    bool      `json:"sealed"`
+	CreatedAt time.Time `json:"created_at"`
+	// the upload is dropped at this time without a chunk; nil: it is sealed
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
 // SealRequest ends an upload.
 type SealRequest struct {
-	Jobs *int64 `json:"jobs,omitempty"` // how many there are to be; nil: as many as there are
+	Jobs *int64 `json:"jobs,omitempty"` // the expected number; nil: no check
 }
 
-// LinkRequest asks for an address of one file of a job that is good without a key: an artifact,
-// or an output of the whole or of a step.
+// LinkRequest requests a temporary URL that works without a key. It selects one file of a job: an
+// artifact, or an output of the whole job or a step.
 type LinkRequest struct {
 	Path      string       `json:"path,omitempty"`
 	Stream    string       `json:"stream,omitempty"`
 	Step      *int         `json:"step,omitempty"`
-	ExpiresIn job.Duration `json:"expires_in,omitempty"` // at most 7 days; 0: an hour
+	ExpiresIn job.Duration `json:"expires_in,omitempty"` // at most 7 days; 0: one hour
 }
 
-// Link is such an address.
+// Link is a temporary URL of a file.
 type Link struct {
 	URL       string    `json:"url"` // relative to the server
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// LogState is how far a job is whose logs are watched; Live: what it writes comes while it runs.
+// LogState is the state of a job in a log stream. Live reports that output arrives while the job
+// runs.
 type LogState struct {
 	State   job.State   `json:"state"`
 	Outcome job.Outcome `json:"outcome,omitempty"`
 	Live    bool        `json:"live"`
 }
 
-// LogPart is a part of what a program wrote to a stream.
+// LogPart is a part of a stream's output.
 type LogPart struct {
-	Offset int64  `json:"offset"`           // of its first byte in the stream
-	Missed int64  `json:"missed,omitempty"` // bytes before it that are not kept, or that this viewer was too slow for
-	Step   int    `json:"step,omitempty"`   // of a command with steps
-	Cut    bool   `json:"cut,omitempty"`    // it is from the record, in which the middle of the stream is left out, and counts offsets there
+	Offset int64 `json:"offset"` // of its first byte in the stream
+	// bytes before it that were discarded, or that this viewer was too slow to receive
+	Missed int64 `json:"missed,omitempty"`
+	Step   int   `json:"step,omitempty"` // of a command with steps
+	// it is from the record, which lacks the middle of the stream; offsets refer to the record
+	Cut    bool   `json:"cut,omitempty"`
 	Text   string `json:"text,omitempty"`
-	Base64 string `json:"base64,omitempty"` // where it is not UTF-8
+	Base64 string `json:"base64,omitempty"` // for output that is not UTF-8
 }
 
-// JobList is a page of jobs, those submitted last first. It may have fewer than were asked
-// for, or none, and Next all the same: then others were in between.
+// JobList is a page of jobs, last submitted first. A page may be short or empty although Next is
+// set, because other jobs were filtered out.
 type JobList struct {
 	Jobs []job.Summary `json:"jobs"`
-	Next job.ID        `json:"next,omitempty"` // give it as before= for the next page
+	Next job.ID        `json:"next,omitempty"` // the before= parameter of the next page
 }
 
-// BatchList is a page of batches, those accepted last first.
+// BatchList is a page of batches, last accepted first.
 type BatchList struct {
 	Batches []job.Batch `json:"batches"`
-	Next    job.ID      `json:"next,omitempty"` // give it as before= for the next page
+	Next    job.ID      `json:"next,omitempty"` // the before= parameter of the next page
 }
 
-// BatchMap is a part of a batch's jobs in the order in which they were submitted: the three lists have one entry for each.
+// BatchMap is a part of a batch's jobs in the order of submission. The three lists have one entry
+// for each job.
 type BatchMap struct {
 	IDs        []job.ID `json:"ids"`
-	Ends       []string `json:"ends"`           // its outcome; the state of one that is not over
-	DurationMS []int64  `json:"duration_ms"`    // from its start to its end, or to now; 0: it did not start
-	Next       job.ID   `json:"next,omitempty"` // give it as after= for the next part
+	Ends       []string `json:"ends"`           // the outcome, or the state of a job that has not ended
+	DurationMS []int64  `json:"duration_ms"`    // from start to end, or to now; 0: not started
+	Next       job.ID   `json:"next,omitempty"` // the after= parameter of the next part
 }
 
-// BatchStates is how far some batches are.
+// BatchStates is the progress of some batches.
 type BatchStates struct {
 	States []fleet.BatchState `json:"states"`
 }
@@ -174,30 +178,30 @@ type PolicyList struct {
 	Policies []fleet.StoredPolicy `json:"policies"`
 }
 
-// SecretList says which secrets a tenant has. Values are never returned.
+// SecretList lists a tenant's secrets. Their values are never returned.
 type SecretList struct {
 	Secrets []fleet.StoredSecret `json:"secrets"`
 }
 
-// SecretValue is a secret on its way in.
+// SecretValue is the value of a secret to store.
 type SecretValue struct {
 	Value string `json:"value"`
 }
 
-// ArtifactList is what a job left behind.
+// ArtifactList lists the artifacts of a job.
 type ArtifactList struct {
 	Artifacts []job.Artifact `json:"artifacts"`
 }
 
-// WorkerList is the fleet. Who is no operator gets the sums only: what hosts there
-// are, and what they have, tells of other tenants.
+// WorkerList is the fleet. Only operators get workers; others get sums, because details of hosts
+// reveal other tenants' activity.
 type WorkerList struct {
 	Workers []fleet.Worker `json:"workers"`
 	Pools   []PoolSummary  `json:"pools"`
 }
 
-// Fleet is what the fleet does at the moment. Who is no operator sees no workers, and of
-// what waits and runs only the own tenant's.
+// Fleet is the fleet's current activity. Only operators get workers; others get waiting and running
+// jobs of their own tenant only.
 type Fleet struct {
 	At      time.Time          `json:"at"`
 	Workers []fleet.Worker     `json:"workers"`
@@ -205,20 +209,20 @@ type Fleet struct {
 	Queue   []fleet.QueueGroup `json:"queue"`
 }
 
-// PoolSummary is the connected workers of one pool together.
+// PoolSummary sums up the connected workers of one pool.
 type PoolSummary struct {
 	Pool    string `json:"pool"`
 	Workers int    `json:"workers"`
 	Slots   int    `json:"slots"`
 	Busy    int    `json:"busy"`
-	// Exclusive says that its workers take jobs that name the pool, and no others.
+	// Exclusive reports that its workers run only jobs that name the pool.
 	Exclusive bool `json:"exclusive,omitempty"`
 }
 
-// Explanation is what would enforce a policy, before anything runs.
+// Explanation lists the mechanisms that would enforce a policy.
 type Explanation struct {
-	Policy      json.RawMessage   `json:"policy"`         // with every default filled in
-	Enforcement []job.Enforcement `json:"enforcement"`    // the same table as in a result
-	Host        string            `json:"host,omitempty"` // worker it was planned for; empty: none is connected
+	Policy      json.RawMessage   `json:"policy"`         // with all defaults
+	Enforcement []job.Enforcement `json:"enforcement"`    // the same table as in results
+	Host        string            `json:"host,omitempty"` // the worker of the plan; empty: none connected
 	Refused     string            `json:"refused,omitempty"`
 }

@@ -12,38 +12,40 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// ahead runs stdio cases side by side: the next one, and further ones ahead of it where the host has room. Each is a
-// grading of its own, and they are added to the whole one in their order, as if they had run one after the other: the
-// time and CPU time of the job that a case has are what those before it have left, not what they will have left by then, so
-// a case that was given more than that and took it has timed out, too, and has used what it had used by then, as far as that
-// can be told: it is taken to have used its time evenly. So a verdict does not depend on what room there was.
+// ahead runs stdio cases concurrently: the next one, and later ones if the host has room. Each case
+// is a grading of its own. conclude adds them in order, as if they had run one after the other. So
+// a verdict does not depend on the room.
+//
+// The job's limits on time and CPU time apply in this order: a case has the amounts that earlier
+// cases left. A case that started early may have had a higher limit. If it used more than earlier
+// cases left, it has timed out. Its usage is then estimated, as if it had used time evenly.
 type ahead struct {
 	*grading
-	ctx     context.Context // of all of them
+	ctx     context.Context // of all cases
 	cancel  context.CancelCauseFunc
-	runs    []*aheadRun    // by case; nil: not begun
-	next    int            // the case that is begun next
+	runs    []*aheadRun    // by case; nil: not started
+	next    int            // the next case to start
 	running int            // of runs
-	alone   bool           // one of them runs in the room that the job has anyway
+	alone   bool           // one of them runs in the job's own room
 	ended   chan *aheadRun // of runs
-	settled time.Time      // until when the time that passed is no part of the job's: that of cases is
+	settled time.Time      // the job's time excludes the time up to here, which cases account for
 }
 
-// aheadRun is a case that was begun.
+// aheadRun is a case in progress.
 type aheadRun struct {
 	*grading
-	limits job.CaseLimits // with which it runs
-	budget time.Duration  // likewise: of CPU time
-	room   func()         // leaves the room that it has; nil: the job's own
+	limits job.CaseLimits // the effective limits
+	budget time.Duration  // the effective limit of CPU time
+	room   func()         // frees its room; nil: it uses the job's own
 	done   bool
 	result job.CaseResult
 	err    error
 
-	// What it took: of the time that counts, beside that for want of cores, and of CPU time.
+	// Usage: own is the time that counts, waited the time without cores, spent the CPU time.
 	own, waited, spent time.Duration
 }
 
-// errNotNeeded ends cases that nobody asks for any more.
+// errNotNeeded cancels cases whose result is not needed any more.
 var errNotNeeded = errors.New("the case is not needed any more")
 
 func (g *grading) lookAhead(ctx context.Context) *ahead {
@@ -53,7 +55,7 @@ func (g *grading) lookAhead(ctx context.Context) *ahead {
 	return a
 }
 
-// stop ends what still runs, and waits for that.
+// stop cancels running cases and waits for them.
 func (a *ahead) stop() {
 	a.settle()
 	a.cancel(errNotNeeded)
@@ -63,7 +65,7 @@ func (a *ahead) stop() {
 	a.settle()
 }
 
-// result is that of a case, once it is there. Cases are asked for in their order.
+// result waits for the result of a case. Callers request cases in order.
 func (a *ahead) result(i int) (job.CaseResult, error) {
 	for {
 		a.fill(i)
@@ -75,7 +77,7 @@ func (a *ahead) result(i int) (job.CaseResult, error) {
 	}
 }
 
-// took notes that a run has ended.
+// took records that a run has ended.
 func (a *ahead) took(r *aheadRun) {
 	r.done = true
 	a.running--
@@ -84,7 +86,7 @@ func (a *ahead) took(r *aheadRun) {
 	}
 }
 
-// fill begins case i, if that has not begun, and those after it for which there is room.
+// fill starts case i if necessary, and later cases if there is room.
 func (a *ahead) fill(i int) {
 	a.settle()
 	if a.next <= i {
@@ -102,7 +104,7 @@ func (a *ahead) fill(i int) {
 	}
 }
 
-// begin runs the next case.
+// begin starts the next case.
 func (a *ahead) begin(room func()) {
 	s := &a.Tests.Stdio[a.next]
 	p := a.Attempt.Plan.Policy
@@ -111,8 +113,8 @@ func (a *ahead) begin(room func()) {
 		grading: &grading{Config: a.Config, clock: newClock(&p, budget), together: gradings.Add(1), cpu: budget, written: newWritten(&p)},
 		limits:  a.limits(s, a.next == len(a.runs)-1), budget: budget.Left(), room: room,
 	}
-	r.used = func() time.Duration { return 0 } // the other cases' is not its own
-	a.Attempt.Collect = nil                    // the first one's artifacts are kept
+	r.used = func() time.Duration { return 0 } // excludes the other cases
+	a.Attempt.Collect = nil                    // only the first case's artifacts are kept
 	a.runs[a.next] = r
 	a.next++
 	a.running++
@@ -122,7 +124,7 @@ func (a *ahead) begin(room func()) {
 		if r.room != nil {
 			defer r.room()
 		}
-		defer func() { // one bad job must not take the others on this worker with it
+		defer func() { // one bad job must not crash the worker
 			if p := recover(); p != nil {
 				r.err = fmt.Errorf("panic: %v", p)
 			}
@@ -133,9 +135,9 @@ func (a *ahead) begin(room func()) {
 	}()
 }
 
-// took returns the own time of a case, and how long it waited besides. Both are of its program alone, without the worker's work
-// for it. The own time is never less than its CPU time takes on its cores. It is never more than its limit unless the case
-// timed out: what passed beyond that, passed between the end of the program and the news of it.
+// took returns the own time of a case and its wait for cores, both of the program alone, without
+// the worker's work. The own time is at least its CPU time divided by its cores. It is at most the
+// limit unless the case timed out: any excess passed between the program's end and its report.
 func (r *aheadRun) took(c *job.CaseResult, spent time.Duration) (own, waited time.Duration) {
 	wall := time.Duration(c.WallMS * float64(time.Millisecond))
 	cores := time.Duration(max(math.Ceil(r.Attempt.Plan.Policy.CPU), 1))
@@ -147,20 +149,20 @@ func (r *aheadRun) took(c *job.CaseResult, spent time.Duration) (own, waited tim
 	return own, wall - own
 }
 
-// settle leaves the time since it was called last out of the job's.
+// settle excludes the time since the last call from the job's.
 func (a *ahead) settle() {
 	now := time.Now()
 	a.skip(now.Sub(a.settled))
 	a.settled = now
 }
 
-// conclude adds a run to the grading, and returns its result under the limits that it has after all.
+// conclude adds a run to the grading and returns its result under its final limits.
 func (a *ahead) conclude(i int, r *aheadRun) (job.CaseResult, error) {
 	if r.err != nil {
 		return job.CaseResult{}, r.err
 	}
 	limits, left := a.limits(&a.Tests.Stdio[i], i == len(a.runs)-1), a.cpu.Left()
-	c, share := r.result, 1.0 // of what it took, within its limits
+	c, share := r.result, 1.0 // share of its usage within its limits
 	if limits.Wall < r.limits.Wall && r.own > limits.Wall.D() {
 		c.Passed, c.Outcome, c.Message = false, job.TimedOut, tooSlow
 		share = float64(limits.Wall) / float64(r.own)
@@ -174,14 +176,14 @@ func (a *ahead) conclude(i int, r *aheadRun) (job.CaseResult, error) {
 	a.cpu.Spend(part(r.spent, share))
 	a.charge(part(r.own, share)+r.waited, r.waited)
 	a.merge(r.grading)
-	r.grading = nil // its output is with the whole one's
+	r.grading = nil // the whole grading has its output
 	return c, nil
 }
 
-// part is a share of d, which is all of it or what would have been taken by the time that a limit was reached.
+// part returns a share of d: all of it, or the estimate up to a limit.
 func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
 
-// merge adds to a grading what another one of the same job has come to know, besides its cases and its time.
+// merge adds the findings of another grading of the same job, except its cases and time.
 func (g *grading) merge(o *grading) {
 	o.report.Stdout, o.report.Stderr = o.written.stdout.output(), o.written.stderr.output()
 	g.account(&o.report, solutionSide)

@@ -21,10 +21,10 @@ type caseFrame struct {
 	Kwargs map[string]json.RawMessage `json:"kwargs"`
 	Wall   float64                    `json:"wall"` // seconds
 
-	Ignore bool `json:"ignore,omitempty"` // what it returns
+	Ignore bool `json:"ignore,omitempty"` // the returned value
 }
 
-// runCases calls the function for each case and compares what it returns.
+// runCases calls the function for each case and compares the returned value.
 func (g *grading) runCases(ctx context.Context) error {
 	for i := range g.Tests.Cases {
 		c := &g.Tests.Cases[i]
@@ -62,7 +62,7 @@ func newCaseFrame(c *job.Case) caseFrame {
 
 func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResult, error) {
 	began := time.Now()
-	if bad := value.BadCase(c); bad != "" { // before the solution has a say
+	if bad := value.BadCase(c); bad != "" { // checked before the solution runs
 		return job.CaseResult{Outcome: job.CheckError, Message: bad}, nil
 	}
 	if err := g.enter(ctx, false, nil); err != nil {
@@ -73,7 +73,7 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 		r.Expected = expectation(c)
 		return r, nil
 	}
-	if r, skip := g.skipped(c.Name); skip { // the solution took the time to load
+	if r, skip := g.skipped(c.Name); skip { // loading the solution used up the time
 		return r, nil
 	}
 	wall := g.share(g.Tests.WallOf(c.Wall), i == len(g.Tests.Cases)-1 && g.Tests.Check == "" && len(g.Tests.Stdio) == 0)
@@ -86,7 +86,7 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 	got, err := g.answer(f.ID, until)
 	took := time.Since(sent)
 	if err == nil && got.value == nil && got.end.Signal == int(unix.SIGKILL) && !got.end.Timeout {
-		// Perhaps the kernel, for its memory: then the sandbox is about to go.
+		// Perhaps the kernel killed it for its memory: then the sandbox is about to end.
 		_, err = g.receive(g.box, g.now()+oomDelay)
 		if late(err) {
 			err = nil
@@ -115,22 +115,21 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 	return r, nil
 }
 
-// newID returns the id of a case, which no process of an earlier case can guess.
+// newID returns a random id for a case, so that no process of an earlier case can guess it.
 func newID() int64 { return 1 + rand.Int64N(1<<53-1) }
 
-// oomDelay is how long the worker may take to notice that the kernel killed
-// something in a sandbox.
+// oomDelay is how long the worker may take to notice an out-of-memory kill in a sandbox.
 const oomDelay = 250 * time.Millisecond
 
-// answer is what came of one case.
+// answer is the outcome of one case.
 type answer struct {
-	value *message // return or raise; nil: none came
-	end   *message // how the process of the case ended
-	late  bool     // value came after the limit of the case, or end did if there is no value
+	value *message // return or raise; nil: none
+	end   *message // how the case's process ended
+	late  bool     // value, or end without a value, came after the case's limit
 }
 
-// answer reads the frames of the case with an id. The guest ends the case, and asks the worker whether the limit is over before it
-// does so. The worker decides whether the answer is late: it came when the worker's own clock had passed until.
+// answer reads the frames of a case by its id. The guest ends the case, but first asks the worker
+// whether the limit is over. The worker's clock decides: a frame after until is late.
 func (g *grading) answer(id int64, until time.Duration) (a answer, err error) {
 	frames := caseFrames{id: id}
 	for {
@@ -154,21 +153,22 @@ func (g *grading) answer(id int64, until time.Duration) (a answer, err error) {
 	}
 }
 
-// judge compares an answer with what was expected.
+// judge compares an answer with the expected value.
 //
-// It reads these fields of the solution's messages. A solution can send any of them at any time, with any content. None of them
-// turns a failure into a pass, except value and exception, which are what the case is about:
+// It uses the following fields of the solution's messages. A solution can send any of them at any
+// time with any content. Only value and exception can pass a case; the others never turn a failure
+// into a pass.
 //
-//	op         which of the fields count
-//	id         the case; a new random number for each, so that no earlier case can answer for a later one
-//	value      the answer; it passes if it equals the expected one and came within the limit
-//	exception  likewise, where one is expected; else a failure
+//	op         selects the relevant fields
+//	id         the case; a random number, so that no earlier case can answer for a later one
+//	value      the answer; passes if it equals the expected value and is within the limit
+//	exception  passes if the case expects it; otherwise a failure
 //	problem    the message of a failure
 //	timeout    a failure; without it the worker's own clock decides
 //	signal     the message of a failure, if there is no answer
 //	code       likewise
 //
-// left and wall go to the solution and never come back.
+// left and wall are sent to the solution and never read back.
 func judge(c *job.Case, by job.Matching, a answer) job.CaseResult {
 	value, end := a.value, a.end
 	switch {
@@ -188,7 +188,7 @@ func judge(c *job.Case, by job.Matching, a answer) job.CaseResult {
 	return judgeEncoded(c, by, value.Value)
 }
 
-// runsOnly reports whether a case expects nothing but that the call returns.
+// runsOnly reports whether a case only requires the call to return.
 func runsOnly(c *job.Case) bool {
 	return c.Expected == nil && c.ExpectedType == "" && c.ExpectedException == ""
 }
@@ -250,7 +250,7 @@ func judgeValue(c *job.Case, by job.Matching, got value.Value) job.CaseResult {
 	return r
 }
 
-// expectation is what a case expects, for people.
+// expectation describes a case's expectation for people.
 func expectation(c *job.Case) string {
 	switch {
 	case c.ExpectedException != "":

@@ -23,37 +23,37 @@ type checkFrame struct {
 	Setup    string  `json:"setup,omitempty"`
 	Function string  `json:"function"`
 	Class    bool    `json:"class,omitempty"` // function names a class
-	Wall     float64 `json:"wall"`            // how long the solution may take for all tests, in seconds
-	Link     int     `json:"link"`            // the descriptor over which the solution is asked
+	Wall     float64 `json:"wall"`            // time limit of the solution for all tests, in seconds
+	Link     int     `json:"link"`            // the descriptor for calls of the solution
 
-	Functions []string `json:"functions,omitempty"` // further ones of the solution
+	Functions []string `json:"functions,omitempty"` // further functions of the solution
 
-	Code    string          `json:"code,omitempty"`    // the solution, if it shares the process of the check
+	Code    string          `json:"code,omitempty"`    // the solution, if it shares the check's process
 	Imports *policy.Imports `json:"imports,omitempty"` // rules for Code
 }
 
-// relay is one run of check code: the sandbox of the check, and that of the
-// solution behind it. The check asks the solution itself, over a link between the
-// two: a call costs what it takes to wake two processes, and not three. When that
-// breaks, because the solution ended or does not answer or not in frames, the check
-// says so, and its calls of the solution's next process are relayed here.
+// relay is one run of check code: the sandbox of the check and the sandbox of the solution. The
+// check calls the solution directly over a link, which wakes only two processes per call instead of
+// three. If the link breaks, the check reports it, and the worker relays its later calls to the
+// solution's next process. The link breaks when the solution ends, times out or violates the
+// protocol.
 type relay struct {
 	*grading
 	check    *sandbox
-	until    time.Duration   // the moment at which the test that runs now is over
-	limit    time.Duration   // of its calls of the solution; 0 before the first test
+	until    time.Duration   // the end of the current test's time
+	limit    time.Duration   // time limit of its calls of the solution; 0 before the first test
 	died     *job.CaseResult // the solution's process ended during this test
 	side     side            // of check
-	rest     int             // tests that have not begun
+	rest     int             // tests that have not started
 	restarts int
 	verdicts []job.CaseResult
 }
 
-// maxRestarts bounds how often a solution may take its sandbox with it.
+// maxRestarts limits how often a solution may crash its sandbox.
 const maxRestarts = 20
 
-// runCheck runs check code against the solution. Where the solution cannot be
-// loaded there is nothing to check.
+// runCheck runs check code against the solution. It skips the check if the solution cannot be
+// loaded.
 func (g *grading) runCheck(ctx context.Context) error {
 	if r, skip := g.skipped("check"); skip {
 		g.add(r, nil)
@@ -79,7 +79,7 @@ func (g *grading) runCheck(ctx context.Context) error {
 	}
 	if t := g.Tests; len(t.Cases) == 0 && len(t.Stdio) == 0 && allSkipped(r.verdicts) {
 		fault := job.CheckError
-		if t.Process == job.Shared { // it may be the solution that skipped them
+		if t.Process == job.Shared { // the solution may have skipped them
 			fault = job.Failed
 		}
 		r.verdicts = append(r.verdicts, job.CaseResult{Name: "check", Outcome: fault, Message: "every test of the check was skipped"})
@@ -90,7 +90,7 @@ func (g *grading) runCheck(ctx context.Context) error {
 	return nil
 }
 
-// allSkipped reports whether there are tests, and no verdict of one.
+// allSkipped reports whether there are tests and all of them were skipped.
 func allSkipped(verdicts []job.CaseResult) bool {
 	for _, c := range verdicts {
 		if !c.Skipped {
@@ -163,13 +163,13 @@ func (r *relay) run(ctx context.Context) (err error) {
 	}
 }
 
-// openBoth opens the sandboxes of the check and of the solution, with a link between them.
+// openBoth opens the sandboxes of the check and the solution with a link between them.
 func (r *relay) openBoth(ctx context.Context, first *checkFrame) error {
 	toSolution, toCheck, err := newLink()
 	if err != nil {
 		return err
 	}
-	defer toCheck.Close() // of a solution that is not opened
+	defer toCheck.Close() // if the solution's sandbox is not opened
 	if r.check, err = r.open(ctx, checkSide, r.left()+verdictGrace, toSolution); err != nil {
 		return err
 	}
@@ -177,8 +177,8 @@ func (r *relay) openBoth(ctx context.Context, first *checkFrame) error {
 	return r.enter(ctx, true, toCheck)
 }
 
-// verdictGrace is what a check has, when the time of the job is over, to say that it
-// was the solution that did not answer.
+// verdictGrace is the extra time of a check after the job's time, to report that the solution did
+// not respond.
 const verdictGrace = 250 * time.Millisecond
 
 // newLink returns both ends of a stream between two sandboxes.
@@ -190,7 +190,7 @@ func newLink() (a, b *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "link"), os.NewFile(uintptr(fds[1]), "link"), nil
 }
 
-// lost ends the solution's process, whose link is of no use to the check any more.
+// lost ends the solution's process after the check's link to it broke.
 func (r *relay) lost(why string) error {
 	if r.box != nil {
 		cause := map[string]error{"late": os.ErrDeadlineExceeded, "protocol": frame.ErrProtocol}[why]
@@ -206,7 +206,7 @@ func (r *relay) lost(why string) error {
 	return r.check.send(gone)
 }
 
-// ask passes a frame of the check on to the solution, and its answer back.
+// ask relays a frame of the check to the solution and the response back.
 func (r *relay) ask(ctx context.Context, f *message) error {
 	if r.box == nil && r.died == nil { // it died in an earlier test
 		if r.restarts++; r.restarts > maxRestarts {
@@ -237,14 +237,13 @@ func (r *relay) ask(ctx context.Context, f *message) error {
 	return nil
 }
 
-// gone is what the check is told instead of an answer. Whatever it makes of that,
-// the test has failed.
+// gone is the response to the check when the solution is gone. The test fails regardless of the
+// check's reaction.
 var gone = map[string]any{"op": "raise", "exception": map[string]any{
 	"type": "SolutionEnded", "module": "", "mro": []string{}, "message": "the solution's process is gone", "args": []any{},
 }}
 
-// verdict notes what the check says about one test, and the exception if it was one of the
-// solution's.
+// verdict records the check's report of one test, and the exception if the solution raised it.
 func (r *relay) verdict(v *verdict, stage string, e *exception) {
 	c := job.CaseResult{Name: short(v.Name, "check"), Passed: v.Passed, Outcome: job.Succeeded, WallMS: v.WallMS, SelfReported: v.SelfReported}
 	if r.limit > 0 {
@@ -282,7 +281,7 @@ func in(v *verdict) string {
 	return " in candidate" + v.Call
 }
 
-// checkMessage is the line of feedback for a test that failed.
+// checkMessage returns the feedback for a failed test.
 func checkMessage(function string, v *verdict, stage string) string {
 	e := exception{Type: v.Type, Message: v.Message}
 	switch {
@@ -332,8 +331,8 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-// done is the end of the check. One that never called the solution has not
-// tested it: its own fault, if it asked it nothing else either.
+// done handles the end of the check. A check that never called the solution has tested nothing. If
+// it did not use the solution in any way, the check is at fault.
 func (r *relay) done(calls int, asked bool) {
 	fault := job.CheckError
 	if asked {
@@ -353,7 +352,7 @@ func (r *relay) done(calls int, asked bool) {
 	}
 }
 
-// checkBroke is the end of a check that came to no end of its own.
+// checkBroke handles an abnormal end of the check.
 func (r *relay) checkBroke(cause error) error {
 	box := r.check
 	r.check = nil

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Where a checker finds what it is called with. It cannot change the first.
+// Locations of a checker's arguments. It cannot modify the case directory.
 const (
 	caseDir     = "/case"
 	inputPath   = caseDir + "/input"
@@ -24,27 +24,27 @@ const (
 	messagePath = feedbackDir + "/judgemessage.txt"
 )
 
-// Built is the program of a checker, ready to be started.
+// Built is the program of a checker, ready to run.
 type Built struct {
 	Solution
-	Files     []runtime.File    // in the order of their paths
-	Env       map[string]string // besides the image's
-	Processes int               // that it needs at least
-	Problem   string            // why it cannot be started, such as an error of its compiler; "" if it can
+	Files     []runtime.File    // sorted by path
+	Env       map[string]string // in addition to the image's
+	Processes int               // minimum requirement
+	Problem   string            // why it cannot be started, such as a compiler error; "" if it can
 }
 
-// checker is a checker or an interactor, ready to be started.
+// checker is a checker or an interactor, ready to run.
 type checker struct {
 	*job.Checker
-	name    string // which of the two
+	name    string // "checker" or "interactor"
 	program *Built
 }
 
-// ready is a checker or an interactor of the tests.
+// ready prepares a checker or an interactor of the tests.
 func (g *grading) ready(name string, c *job.Checker) (*checker, error) {
 	switch {
 	case c.Code == nil:
-		anything := func(*runtime.Report) error { return nil } // one that the image has not is a failure of the tests
+		anything := func(*runtime.Report) error { return nil } // a program missing in the image is a failure of the tests
 		return &checker{c, name, &Built{Solution: Solution{Argv: func(job.Size) []string { return c.Argv }, Missing: anything}}}, nil
 	case g.Checker == nil:
 		return nil, fmt.Errorf("the %s is code, and nobody has made a program of it", name)
@@ -52,7 +52,7 @@ func (g *grading) ready(name string, c *job.Checker) (*checker, error) {
 	return &checker{c, name, g.Checker}, nil
 }
 
-// check has the checker decide on an output.
+// check lets the checker judge an output.
 func (g *grading) check(ctx context.Context, d *caseData, out *output.Spool, c *job.CaseResult) error {
 	defer g.pause()()
 	k, err := g.ready("checker", g.Tests.Checker)
@@ -74,12 +74,14 @@ func (g *grading) check(ctx context.Context, d *caseData, out *output.Spool, c *
 	return nil
 }
 
-// mostBrittle is how many outputs of a solution may break a checker. Each takes a checker's time twice, which is not the job's.
+// mostBrittle is how many outputs of a solution may crash a checker. Each costs two runs of the
+// checker, outside the job's time.
 const mostBrittle = 3
 
-// blame says whose failure it is that a checker came to no verdict on an output. It is asked about the answer in place of the
-// output: if it accepts that, it works with this case, and what the solution wrote has ended it. Otherwise a solution could
-// choose to have no verdict in place of a bad one. docs/adr/0034 has more of it.
+// blame decides who is at fault when a checker gives no verdict on an output. It runs the checker
+// on the reference answer. If the checker accepts this, it works for the case, and the solution's
+// output has broken it. Otherwise a solution could replace a bad verdict by none. See
+// docs/adr/0034.
 func (g *grading) blame(ctx context.Context, k *checker, d *caseData, o opinion) (opinion, error) {
 	control, err := g.ask(ctx, k, d, d.answer)
 	if err != nil || !control.accepts() {
@@ -113,8 +115,8 @@ func (g *grading) ask(ctx context.Context, k *checker, d *caseData, out *Blob) (
 	return k.read(rep, said), nil
 }
 
-// checkerAttempt is that of a checker: its own limits, its own files, nothing of the job's that a candidate may have had a
-// hand in, and no secrets. It is called as kattis has it.
+// checkerAttempt returns the attempt of a checker, called by the kattis convention. It has its own
+// limits and files. It gets no secrets and no files that the solution may have influenced.
 func (g *grading) checkerAttempt(k *checker, d *caseData, out *Blob, said notes) runtime.Attempt {
 	a := g.Attempt
 	a.Plan = g.checkerPlan(k, d, out)
@@ -127,8 +129,8 @@ func (g *grading) checkerAttempt(k *checker, d *caseData, out *Blob, said notes)
 	return a
 }
 
-// checkerPlan returns a checker's policy: the default one with the checker's own limits. The
-// job's policy holds as well if it restricts helpers.
+// checkerPlan returns a checker's policy: the default one with the checker's own limits. The job's
+// policy applies as well if it restricts helpers.
 func (g *grading) checkerPlan(k *checker, d *caseData, out *Blob) *policy.Plan {
 	jobs, p := &g.Attempt.Plan.Policy, policy.Default()
 	p.Isolation, p.Enforce, p.CPU, p.Packages = jobs.Isolation, jobs.Enforce, jobs.CPU, jobs.Packages
@@ -146,7 +148,7 @@ func (g *grading) checkerPlan(k *checker, d *caseData, out *Blob) *policy.Plan {
 	return &policy.Plan{Policy: jobs.Helper(p, input), Enforcement: g.Attempt.Plan.Enforcement}
 }
 
-// runChecker runs one in a sandbox of its own, beyond the time of the grading.
+// runChecker runs a checker in its own sandbox, outside the grading's time.
 func (g *grading) runChecker(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
 	slot, err := g.Acquire(ctx, script, "")
 	if err != nil {
@@ -164,19 +166,19 @@ func (g *grading) runChecker(ctx context.Context, a runtime.Attempt) (*runtime.R
 	return rep, nil
 }
 
-// at is it as the file of a path.
+// at returns the blob as a file with this path.
 func (b *Blob) at(p string) runtime.File {
 	f := b.File
 	f.Path = p
 	return f
 }
 
-// opened reads what a spool has, as a file.
+// opened returns a function that opens the content of a spool.
 func opened(s *output.Spool) func(context.Context) (io.ReadCloser, error) {
 	return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(s.Open()), nil }
 }
 
-// decide makes a checker's opinion the verdict on a case.
+// decide turns a checker's opinion into the verdict on a case.
 func (g *grading) decide(c *job.CaseResult, o opinion) {
 	switch {
 	case o.failed != "":
@@ -188,13 +190,13 @@ func (g *grading) decide(c *job.CaseResult, o opinion) {
 	}
 }
 
-// fault says that a case has no verdict, by the failure of what was to reach it.
+// fault marks a case as without a verdict because its checker failed.
 func (g *grading) fault(c *job.CaseResult, message string) {
 	c.Passed, c.Outcome, c.Message, c.Score = false, job.CheckError, printable(message), nil
 	g.failed = c.Message
 }
 
-// notes are what a checker left in its directory for messages, by the names of the files.
+// notes holds the files in a checker's directory for messages, by name.
 type notes map[string]string
 
 // take is a runtime.Collector.

@@ -12,26 +12,27 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/poll"
 )
 
-// clock measures the time of a grading, which its limits bound: the time that passed since it began, without
-//   - the time that its programs waited for cores,
-//   - the time that it takes to make and to end their sandboxes,
-//   - the time in which the worker owes the programs a frame, and not they one to the worker.
+// clock measures a grading's time for its limits. This is the time since its start, without
+//   - the time that its programs waited for cores
+//   - the time to create and end its sandboxes
+//   - the time in which the programs wait for the worker
 //
-// So a verdict does not depend on what else a host does. Only the worker reads the clock: no message of a sandbox changes it.
+// So a verdict does not depend on the host's load. Only the worker reads the clock, and no message
+// of a sandbox changes it.
 //
-// A moment is a reading of the clock. One goroutine uses it.
+// A moment is a reading of the clock. Only one goroutine may use it.
 type clock struct {
 	began  time.Time
-	waits  *runtime.Waits       // of all of its sandboxes
-	used   func() time.Duration // the least time in which two sandboxes can have used the CPU time that they did
+	waits  *runtime.Waits       // of all sandboxes
+	used   func() time.Duration // the least time in which two sandboxes can have used their CPU time
 	paused time.Duration        // part of waits: for sandboxes
-	waited time.Duration        // what waits was at the last look
+	waited time.Duration        // waits at the last look
 	looked time.Time
-	halted time.Time            // since when the clock stands
-	resume func() time.Duration // ends that; nil: the clock runs
+	halted time.Time            // when the clock was halted
+	resume func() time.Duration // ends the halt; nil: the clock runs
 }
 
-// lookEvery is how old a look may be by which a limit begins to count.
+// lookEvery is the maximum age of a look from which a limit starts to count.
 const lookEvery = 100 * time.Millisecond
 
 func newClock(p *policy.Policy, cpu *runtime.CPUBudget) clock {
@@ -39,7 +40,8 @@ func newClock(p *policy.Policy, cpu *runtime.CPUBudget) clock {
 	return clock{began: now, waits: new(runtime.Waits), used: func() time.Duration { return (p.CPUTime.D() - cpu.Left()) / (2 * cores) }, looked: now}
 }
 
-// now is the moment as of the last look. The waits of two sandboxes at the same time count twice, so there is a least time.
+// now returns the moment as of the last look. Simultaneous waits of two sandboxes count twice, so
+// there is a lower bound.
 func (c *clock) now() time.Duration {
 	passed := time.Since(c.began)
 	if c.resume != nil {
@@ -48,7 +50,7 @@ func (c *clock) now() time.Duration {
 	return max(passed-c.waited, c.used())
 }
 
-// look is now, after a look at what the programs wait for.
+// look returns the current moment after reading the programs' waits.
 func (c *clock) look() time.Duration {
 	halted := c.resume != nil
 	c.proceed()
@@ -62,7 +64,7 @@ func (c *clock) look() time.Duration {
 // past reports whether a moment is over.
 func (c *clock) past(until time.Duration) bool { return c.now() > until && c.look() > until }
 
-// halt stops the clock, and those of the programs that share its waits, until proceed is called.
+// halt stops the clock, and the clocks of programs that share its waits, until proceed is called.
 func (c *clock) halt() {
 	if c.resume == nil {
 		c.halted = time.Now()
@@ -70,7 +72,7 @@ func (c *clock) halt() {
 	}
 }
 
-// proceed ends a halt, if there is one.
+// proceed ends a halt, if any.
 func (c *clock) proceed() {
 	if c.resume == nil {
 		return
@@ -81,7 +83,7 @@ func (c *clock) proceed() {
 	c.waited += stood
 }
 
-// recent is now by a look that is not old. To look takes longer than a short case.
+// recent returns now from a recent look, because a look takes longer than a short case.
 func (c *clock) recent() time.Duration {
 	if time.Since(c.looked) >= lookEvery {
 		return c.look()
@@ -89,8 +91,8 @@ func (c *clock) recent() time.Duration {
 	return c.now()
 }
 
-// stand has the clocks of all that share its waits stand until resume is called, which returns for how long that was. It may be
-// called by any goroutine, and again.
+// stand stops the clocks of all programs that share its waits until resume is called. resume
+// returns the duration. Any goroutine may call it, repeatedly.
 func (c *clock) stand() (resume func() time.Duration) {
 	since := time.Now()
 	done := c.waits.Follow(func() time.Duration { return time.Since(since) })
@@ -101,8 +103,9 @@ func (c *clock) stand() (resume func() time.Duration) {
 	})
 }
 
-// pause counts what passes until resume is called as no part of the grading's time, nor of any program's that runs meanwhile:
-// on a busy host a sandbox may take longer to make than the one that waits for it has.
+// pause excludes the time until resume is called from the grading's and from all programs that run
+// meanwhile. On a busy host it may take longer to create a sandbox than the time of the program
+// that waits for it.
 func (c *clock) pause() (resume func()) {
 	if c.resume != nil { // it stands already
 		return func() {}
@@ -115,14 +118,14 @@ func (c *clock) pause() (resume func()) {
 	}
 }
 
-// skip counts what has passed likewise, while nothing else ran.
+// skip excludes a time in the past in the same way, when nothing else ran.
 func (c *clock) skip(d time.Duration) {
 	c.waits.Pause(d)
 	c.paused += d
 	c.waited += d
 }
 
-// charge adds to the grading's time what passed in another one, and what that waited of it.
+// charge adds the time of another grading and its waits.
 func (c *clock) charge(wall, waited time.Duration) {
 	c.began = c.began.Add(-wall)
 	c.waits.Pause(waited)
@@ -136,7 +139,7 @@ type patient struct {
 	until time.Duration
 }
 
-// Read implements io.Reader. The error is os.ErrDeadlineExceeded when the moment has come.
+// Read implements io.Reader. After the moment the error is os.ErrDeadlineExceeded.
 func (p *patient) Read(b []byte) (int, error) {
 	if err := p.wait(p.until - p.clock.now()); err != nil {
 		return 0, err
@@ -150,14 +153,14 @@ func (p *patient) Read(b []byte) (int, error) {
 		if left <= 0 && !p.ready() {
 			return n, err
 		}
-		left = max(left, time.Millisecond) // it came while the worker had no core
+		left = max(left, time.Millisecond) // it arrived while the worker had no core
 		if err := p.wait(left); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// ready reports whether there is something to read.
+// ready reports whether data is available.
 func (p *patient) ready() bool {
 	c, ok := p.Conn.(syscall.Conn)
 	if !ok {
@@ -169,14 +172,14 @@ func (p *patient) ready() bool {
 
 func (p *patient) wait(d time.Duration) error { return p.SetReadDeadline(time.Now().Add(d)) }
 
-// leftFrame tells a sandbox how much time there still is, in seconds.
+// leftFrame sends a sandbox its remaining time in seconds.
 type leftFrame struct {
 	Op   string  `json:"op"`
 	Left float64 `json:"left"`
 }
 
-// tell answers a sandbox whose own clock says that a moment has come: it knows nothing of
-// what others wait for.
+// tell sends the remaining time to a sandbox whose own clock is over. The sandbox's clock includes
+// waits.
 func (g *grading) tell(b *sandbox, until time.Duration) error {
 	return b.send(leftFrame{Op: "left", Left: max(until-g.look(), 0).Seconds()})
 }

@@ -22,10 +22,10 @@ type Blob struct {
 	Close func()
 }
 
-// caseData is what a case reads and what it is expected to write.
+// caseData is the input and the expected output of a case.
 type caseData struct{ input, answer *Blob }
 
-// data returns that of a case. Its close is to be called.
+// data opens the input and the expected output of a case. The caller calls close.
 func (g *grading) data(ctx context.Context, s *job.Stdio) (*caseData, error) {
 	defer g.pause()()
 	input, err := g.content(ctx, s.Input())
@@ -56,7 +56,7 @@ func (g *grading) content(ctx context.Context, f job.File) (*Blob, error) {
 	return g.Blob(ctx, f.Blob)
 }
 
-// open reads it from the beginning.
+// open reads the blob from its start.
 func (b *Blob) open(ctx context.Context) (io.ReadCloser, error) {
 	if b.Data != nil || b.Open == nil {
 		return io.NopCloser(bytes.NewReader(b.Data)), nil
@@ -64,7 +64,7 @@ func (b *Blob) open(ctx context.Context) (io.ReadCloser, error) {
 	return b.Open(ctx)
 }
 
-// head is what it begins with, for people.
+// head returns the beginning of the blob for people.
 func (b *Blob) head(ctx context.Context) (string, error) {
 	r, err := b.open(ctx)
 	if err != nil {
@@ -75,8 +75,8 @@ func (b *Blob) head(ctx context.Context) (string, error) {
 	return job.Clip(strings.ToValidUTF8(string(text), "\uFFFD"), value.MaxRepr), err
 }
 
-// feed gives a program what r has on its standard input, in an attempt that is about to run. The returned function is
-// called when that is over: it waits, and returns what went wrong with reading.
+// feed connects r to the standard input of an attempt that is about to run. The caller calls the
+// returned function after the run; it waits and returns read errors.
 func feed(a *runtime.Attempt, r io.ReadCloser) (func() error, error) {
 	theirs, ours, err := pipeOf(1)
 	if err != nil {
@@ -86,13 +86,13 @@ func feed(a *runtime.Attempt, r io.ReadCloser) (func() error, error) {
 	done := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(ours, r)
-		if errors.Is(err, unix.EPIPE) { // it need not read everything
+		if errors.Is(err, unix.EPIPE) { // the program need not read everything
 			err = nil
 		}
 		done <- errors.Join(err, r.Close(), ours.Close())
 	}()
 	return func() error {
-		_ = theirs.Close() // nobody reads any more, so the copy ends
+		_ = theirs.Close() // no reader any more, so the copy ends
 		return <-done
 	}, nil
 }

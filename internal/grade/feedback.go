@@ -12,18 +12,19 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// maxFeedback bounds the lines of one result, maxLine one line, and maxSentence a part of one, in bytes.
+// maxFeedback limits the lines of one result, maxLine one line, and maxSentence a part of one, in
+// bytes.
 const (
 	maxFeedback = 20
 	maxLine     = 1000
 	maxSentence = 600
 )
 
-// feedback returns a line for each kind of failure, for the author of the next attempt. The lines contain no times and no
-// addresses: the same mistake makes the same lines.
+// feedback returns a line for each kind of failure, for the author of the next attempt. The lines
+// contain no times and no addresses, so the same mistake gives the same lines.
 func feedback(cases []job.CaseResult) []string {
 	var lines []string
-	more := map[int]int{} // by line, the further cases of its kind
+	more := map[int]int{} // by line, the number of further cases of its kind
 	seen := map[string]int{}
 	for _, c := range cases {
 		if c.Passed || c.Outcome == job.OutcomeCanceled {
@@ -46,14 +47,14 @@ func feedback(cases []job.CaseResult) []string {
 	return lines
 }
 
-// stopped is the time after which a case was stopped, which differs from run to run.
+// stopped matches the time of a stopped case, which differs from run to run.
 var stopped = regexp.MustCompile(` \(stopped after [0-9.µmsh]+\)$`)
 
 // raisedAt matches the type and line of an exception in a message.
 var raisedAt = regexp.MustCompile(`(?s)^raised ([\w.]+)(?:: .*)? at line ([0-9]+)(?:: | \(|$)`)
 
-// kindOf is the same for failures of one kind: exceptions of one type at one line of the solution, whatever the arguments, cases
-// out of time, and those with the same message.
+// kindOf returns an equal key for failures of one kind: exceptions of one type at one line of the
+// solution with any arguments, time-outs, and equal messages.
 func kindOf(c *job.CaseResult) string {
 	switch _, message, called := strings.Cut(c.Message, "): "); {
 	case c.Outcome == job.TimedOut:
@@ -66,8 +67,8 @@ func kindOf(c *job.CaseResult) string {
 	return c.Message
 }
 
-// oneLine makes text one line of at most maxLine bytes. Line ends become blanks; other characters that cannot be seen are
-// escaped, and blanks stay as they are.
+// oneLine converts text to one line of at most maxLine bytes. Line ends become blanks. Invisible
+// characters are escaped, except blanks.
 func oneLine(s string) string {
 	s = lineEnds.ReplaceAllString(strings.Trim(strings.ToValidUTF8(s, "�"), " \t\r\n"), " ")
 	if strings.ContainsFunc(s, unseen) {
@@ -88,7 +89,7 @@ var lineEnds = regexp.MustCompile(`\s*[\r\n]\s*`)
 
 func unseen(r rune) bool { return !strconv.IsPrint(r) }
 
-// short returns s cut to a sentence, or other if it is empty.
+// short returns s cut to one sentence, or other if it is empty.
 func short(s, other string) string {
 	if s = oneLine(s); s == "" {
 		return other
@@ -96,7 +97,7 @@ func short(s, other string) string {
 	return job.Clip(s, maxSentence)
 }
 
-// hints say what the class of an exception usually means for who wrote the code.
+// hints explains the usual meaning of exception classes to the author of the code.
 var hints = map[string]string{
 	"SyntaxError":         "the code cannot be parsed",
 	"IndentationError":    "the indentation is wrong",
@@ -124,8 +125,7 @@ var hints = map[string]string{
 	"TimeoutError":        "it waited for something that did not come in time",
 }
 
-// hint is that of an exception's class or, if there is none, of the nearest that it is
-// derived from and that says more than that it is an error.
+// hint returns the hint for an exception's class or for its nearest base class with one.
 func (e *exception) hint() string {
 	for _, name := range append([]string{e.Type}, e.MRO...) {
 		if h := hints[name]; h != "" {
@@ -142,7 +142,7 @@ func (e *exception) String() string {
 	return oneLine(e.Type + ": " + e.Message)
 }
 
-// explain says what was raised, where, and what that usually means.
+// explain describes the exception, its location and its usual meaning.
 func (e *exception) explain() string {
 	s := "raised " + e.String()
 	if e.Line > 0 {
@@ -157,7 +157,7 @@ func (e *exception) explain() string {
 	return s
 }
 
-// unloadedMessage says why a solution could not be loaded.
+// unloadedMessage returns why a solution could not be loaded.
 func unloadedMessage(stage string, e *exception) string {
 	switch stage {
 	case "setup":
@@ -168,7 +168,7 @@ func unloadedMessage(stage string, e *exception) string {
 	return "the solution cannot be loaded: it " + e.explain()
 }
 
-// typeHint points out a difference that is one of types only.
+// typeHint describes a difference in types only.
 func typeHint(got, want value.Value) string {
 	switch {
 	case got.Kind == value.Other:
@@ -183,7 +183,7 @@ func typeHint(got, want value.Value) string {
 	return ""
 }
 
-// call writes the call that a case makes.
+// call formats the call of a case.
 func call(function string, c *job.Case) string {
 	var args []string
 	for _, raw := range c.Args {
@@ -203,7 +203,7 @@ func argument(raw []byte) string {
 	return value.Repr(v)
 }
 
-// trimIt makes a message of the runtime, which begins with "it", part of another.
+// trimIt removes the leading "it" from a message of the runtime, to embed it in another message.
 func trimIt(s string) string { return strings.TrimPrefix(s, "it ") }
 
 // article puts a or an before the name of a type.

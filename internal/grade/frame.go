@@ -11,32 +11,32 @@ import (
 	"github.com/assay-run/assay/internal/grade/value"
 )
 
-// MaxFrame is the most that one frame may hold, in bytes of JSON.
+// MaxFrame is the most bytes of JSON in one frame.
 const MaxFrame = 8 << 20
 
-// frameLimits leave room for the largest value, which is passed on as it is. One of up
-// to 64 KiB is counted only when it is there.
+// frameLimits has room for the largest value, which is relayed unchanged. Frames of up to 64 KiB
+// are counted only on arrival.
 var frameLimits = frame.Limits{Bytes: MaxFrame, Free: 64 << 10, Values: value.Limits}
 
-// message is any from a sandbox. What an op does not use is empty.
+// message is any message from a sandbox. Fields that an op does not use are empty.
 type message struct {
 	Op        string          `json:"op"`
 	ID        int64           `json:"id"`
 	Stage     string          `json:"stage"`
 	Value     json.RawMessage `json:"value"`
-	Exception *exception      `json:"exception"` // of the solution; of a verdict, the one that the test ended with
+	Exception *exception      `json:"exception"` // of the solution; in a verdict, the exception that ended the test
 	Problem   string          `json:"problem"`
 	Timeout   bool            `json:"timeout"`
 	Signal    int             `json:"signal"`
 	Code      int             `json:"code"`
 	Calls     int             `json:"calls"`
-	Asked     bool            `json:"asked"` // the check asked the solution something
+	Asked     bool            `json:"asked"` // the check used the solution
 	verdict
 
-	raw []byte // the whole, to relay
+	raw []byte // the whole frame, to relay
 }
 
-// exception is what a sandbox says about one.
+// exception is a sandbox's report of an exception.
 type exception struct {
 	Type    string   `json:"type"`
 	MRO     []string `json:"mro"`
@@ -47,7 +47,7 @@ type exception struct {
 	Traceback string `json:"traceback"` // with the solution's frames only
 }
 
-// verdict is what the check's sandbox says about one test.
+// verdict is the check's report of one test.
 type verdict struct {
 	Name       string  `json:"name"`
 	Passed     bool    `json:"passed"`
@@ -59,17 +59,17 @@ type verdict struct {
 	BySolution bool    `json:"by_solution"`
 	Own        bool    `json:"own"` // it failed by itself: no solution could have passed it
 	Call       string  `json:"call"`
-	Function   string  `json:"function"` // that was called, if it is one of job.Tests.Functions
+	Function   string  `json:"function"` // the called function, if it is one of job.Tests.Functions
 	Got        string  `json:"got"`
 	Expected   string  `json:"expected"`
-	Refused    string  `json:"refused"` // what the solution did that no check takes
+	Refused    string  `json:"refused"` // the solution's unsupported action
 
 	SelfReported bool   `json:"self_reported"`
-	Skipped      string `json:"skipped"` // why the test was skipped
+	Skipped      string `json:"skipped"` // reason for the skip
 }
 
-// readFrame reads one frame. A frame that is not JSON, or too large, wraps frame.ErrProtocol. Any other error, also an end
-// within the frame, means that the program is gone.
+// readFrame reads one frame. The error wraps frame.ErrProtocol if the frame is too large or not
+// JSON. Any other error, including an end within the frame, means that the program is gone.
 func readFrame(r io.Reader) (*message, error) {
 	raw, err := frame.Read(r, frameLimits, nil)
 	if err != nil {
@@ -78,7 +78,8 @@ func readFrame(r io.Reader) (*message, error) {
 	return decodeFrame(raw)
 }
 
-// noCut returns io.ErrUnexpectedEOF for an end within a frame: the program was killed while it wrote.
+// noCut returns io.ErrUnexpectedEOF for an end within a frame: the program was killed during the
+// write.
 func noCut(err error) error {
 	if errors.Is(err, frame.ErrCut) {
 		return io.ErrUnexpectedEOF

@@ -13,43 +13,44 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Config is what a grading needs.
+// Config is the input of a grading.
 type Config struct {
 	Tests   *job.Tests
-	Attempt runtime.Attempt // of the job; the program in it is not run
-	// Acquire returns a slot of a kind (see runtime.Key) for the image and isolation
-	// of the job, in which python code will run, if there is some that is known. It is called for each
-	// sandbox, also at the same time.
+	Attempt runtime.Attempt // of the job; its program is not run
+	// Acquire returns a slot of a kind (see runtime.Key) for the image and isolation of the job. code
+	// is the Python code that will run in it, if known. It is called for each sandbox, also
+	// concurrently.
 	Acquire func(ctx context.Context, kind, code string) (runtime.Slot, error)
-	// Blob returns a blob of the job's tenant. The error is the grading's; nil: there are none.
+	// Blob returns a blob of the job's tenant. Its errors abort the grading. Nil: there are no blobs.
 	Blob func(ctx context.Context, ref string) (*Blob, error)
-	// Checker is the program of the tests' checker or interactor, if that is code.
+	// Checker is the compiled checker or interactor of the tests, if it is code.
 	Checker *Built
-	// Beside takes room on the host for one more sandbox of the solution beside that which the job has, until room is
-	// called; false: there is none. nil: there never is.
+	// Beside reserves room on the host for one more sandbox of the solution, until room is called. It
+	// returns false if there is none. Nil: never.
 	Beside func() (room func(), ok bool)
-	// Busy reports whether the host has too few cores for what runs on it. nil: it never has.
+	// Busy reports whether the host has too few cores for its load. Nil: never.
 	Busy func() bool
-	// Solution is how the solution is run for output, if that is not as a script of python; nil: it is.
+	// Solution is how to run the solution for outputs. Nil: as a Python script.
 	Solution *Solution
 }
 
-// Solution is one in a language of the catalogue, whose files are those of the attempt.
+// Solution is a solution in a language of the catalogue. The attempt has its files.
 type Solution struct {
-	Argv func(memory job.Size) []string // in a sandbox with so much
+	Argv func(memory job.Size) []string // for a sandbox with this memory
 	Dir  string
-	// Missing is an error if what a report is of was not started, as the image lacks what the language needs.
+	// Missing returns an error if the program did not start because the image lacks the language.
 	Missing func(rep *runtime.Report) error
 }
 
-// The kinds of slots that a grading acquires.
+// The kinds of slots for a grading.
 const (
-	sides  = "tests"   // solution and check talk with each other
-	script = "command" // the solution is a program of its own
-	forked = "python"  // it is one that an interpreter which waits is forked for
+	sides  = "tests"   // solution and check, which communicate
+	script = "command" // the solution as a separate program
+	forked = "python"  // the solution forked from a waiting interpreter
 )
 
-// First is what the grading of t under p acquires its first slot with, most likely; s is as in Config.
+// First returns the most likely arguments of the first Acquire for a grading of t under p. s is as
+// in Config.
 func First(t *job.Tests, s *Solution, p *policy.Policy) (kind, code string) {
 	switch {
 	case len(t.Cases) > 0:
@@ -66,34 +67,33 @@ func First(t *job.Tests, s *Solution, p *policy.Policy) (kind, code string) {
 	return script, ""
 }
 
-// grading is one solution being graded.
+// grading is the grading of one solution.
 type grading struct {
 	Config
 	clock
 	report   runtime.Report // so far
 	cases    []job.CaseResult
 	weights  []float64
-	together uint64             // says of its sandboxes that they take turns
-	cpu      *runtime.CPUBudget // of all of its sandboxes
+	together uint64             // identifies its sandboxes, which take turns
+	cpu      *runtime.CPUBudget // of all sandboxes
 	details  int                // bytes of the texts of cases
 	written  written            // by the solution, in all runs
-	box      *sandbox           // of the solution, nil if there is none now
-	unloaded *job.CaseResult    // why the solution cannot be loaded, for every case
-	told     bool               // a sandbox was told what the solution is: from then on, what fails may be its doing
-	raised   *job.ExceptionInfo // by the solution, the first one by which it failed
-	failed   string             // how a checker or interactor failed, after which there is nothing more to learn
-	brittle  int                // outputs that have broken a checker which works
+	box      *sandbox           // of the solution; nil: none
+	unloaded *job.CaseResult    // result of every case if the solution cannot be loaded
+	told     bool               // a sandbox has received the solution, so later failures may be its fault
+	raised   *job.ExceptionInfo // the solution's first exception that failed a case
+	failed   string             // failure of a checker or interactor, which ends the grading
+	brittle  int                // outputs that crashed a working checker
 }
 
-// gradings numbers them.
+// gradings counts gradings.
 var gradings atomic.Uint64
 
-// Run grades a solution. The report's outcome is job.Succeeded if every case
-// passed, else job.Failed, or job.CheckError if the tests themselves failed, or
-// job.OutcomeCanceled. The error is a failure of
-// ours: nothing that a solution does is one.
+// Run grades a solution. The report's outcome is job.Succeeded if every case passed. Otherwise it
+// is job.Failed, job.CheckError if the tests themselves failed, or job.OutcomeCanceled. An error is
+// our failure; no action of a solution causes one.
 //
-// A time-out in which a program used hardly any CPU time, on a busy host, is no verdict yet: the solution is graded again.
+// A time-out with hardly any CPU time on a busy host is not trusted: the solution is graded again.
 func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 	patience := retryTime
 	for try := 1; ; try++ {
@@ -106,16 +106,17 @@ func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 	}
 }
 
-// Bounds of how often a solution is graded, since one that sleeps times out each time: fewTries, and more while all tries together
-// have taken less than retryTime. Short limits are what a busy host breaks most.
+// Limits of repeated gradings, because a solution that sleeps always times out: fewTries, and more
+// while all tries together took less than retryTime. Busy hosts affect short limits most.
 const (
 	fewTries  = 3
 	mostTries = 12
 	retryTime = 3 * time.Second
 )
 
-// doubtful reports whether a solution timed out though it used less than half of the limit, or of the time that counted, in CPU time,
-// while the host was busy. own is that time. A solution that leaves artifacts or reaches the network is not run again.
+// doubtful reports whether a solution timed out on a busy host although it used little CPU time:
+// less than half of the limit, or of own, the time that counted. A solution with artifacts or
+// network access is not run again.
 func doubtful(c *Config, rep *runtime.Report, own time.Duration) bool {
 	p := &c.Attempt.Plan.Policy
 	if rep.Tests == nil || c.Busy == nil || c.Attempt.Collect != nil || p.Network.Mode != policy.NetworkNone {
@@ -132,11 +133,11 @@ func doubtful(c *Config, rep *runtime.Report, own time.Duration) bool {
 			limit = min(limit, r.Limits.Wall.D())
 		}
 	}
-	// The rest of a job's wall may be a short limit, which the CPU time of the cases before it passes.
+	// The rest of a job's wall may be a short limit, which the earlier cases' CPU time exceeds.
 	return late && rep.Usage.CPUMS < job.Milliseconds(max(limit, own))/2 && c.Busy()
 }
 
-// once grades a solution one time. own is the time that counted against the job's wall.
+// once grades a solution once. own is the time that counted against the job's wall.
 func once(ctx context.Context, c Config) (rep *runtime.Report, own time.Duration, err error) {
 	p := &c.Attempt.Plan.Policy
 	if t := *c.Tests; t.Function == "" {
@@ -168,7 +169,7 @@ func once(ctx context.Context, c Config) (rep *runtime.Report, own time.Duration
 	return &g.report, g.now(), nil
 }
 
-// all grades by cases, by the check and by stdio.
+// all grades cases, the check and stdio cases.
 func (g *grading) all(ctx context.Context) error {
 	if len(g.Tests.Cases) > 0 {
 		if err := g.runCases(ctx); err != nil {
@@ -183,7 +184,7 @@ func (g *grading) all(ctx context.Context) error {
 	return g.runStdio(ctx)
 }
 
-// left is what remains of the job's wall clock, in the time of the grading.
+// left returns the rest of the job's wall in the grading's time.
 func (g *grading) left() time.Duration {
 	wall := g.Attempt.Plan.Policy.Wall.D()
 	if left := wall - g.recent(); left > 0 {
@@ -192,14 +193,16 @@ func (g *grading) left() time.Duration {
 	return wall - g.look()
 }
 
-// The least time of a case without a limit of its own, while that much is left: a part of the job's wall, up to leastShare.
+// The minimum time of a case without its own limit, while it is available: a part of the job's
+// wall, at most leastShare.
 const (
 	leastPart  = 4
 	leastShare = time.Second
 )
 
-// share returns the limit of the next case or test. That is what it asked for, or else half of what is left of the job's wall, so one
-// that hangs leaves time for the others. It is never less than a quarter of the wall, or a second, while that much is left.
+// share returns the limit of the next case or test: its own, or half of the rest of the job's wall,
+// so that a hanging case leaves time for others. The minimum is a quarter of the wall, at most a
+// second, while it is available.
 func (g *grading) share(asked job.Duration, last bool) time.Duration {
 	left := g.left()
 	switch {
@@ -233,7 +236,7 @@ func (g *grading) add(c job.CaseResult, weight *float64) {
 	g.cases, g.weights = append(g.cases, c), append(g.weights, w)
 }
 
-// skipped is the result of a case that was not run.
+// skipped returns the result of a case if it must be skipped.
 func (g *grading) skipped(name string) (job.CaseResult, bool) {
 	switch {
 	case g.enough():
@@ -252,7 +255,7 @@ func (g *grading) skipped(name string) (job.CaseResult, bool) {
 	return job.CaseResult{}, false
 }
 
-// account adds what a sandbox used, and what the solution wrote.
+// account adds a sandbox's usage and the solution's output.
 func (g *grading) account(r *runtime.Report, s side) {
 	t := &g.report
 	u := &t.Usage
@@ -274,18 +277,17 @@ func (g *grading) account(r *runtime.Report, s side) {
 	g.written.add(r)
 }
 
-// maxDetails bounds the texts of all cases of a result, in bytes.
+// maxDetails limits the texts of all cases of a result, in bytes.
 const maxDetails = 1 << 20
 
-// trim drops the texts of a case that comes late in a long list.
+// trim drops the texts of a case late in a long list.
 func (g *grading) trim(c *job.CaseResult) {
 	if g.details += len(c.Got) + len(c.Expected) + len(c.Message) + len(c.Stderr); g.details > maxDetails {
 		c.Got, c.Expected, c.Message, c.Stderr = "", "", "", ""
 	}
 }
 
-// score is the share of weights that passed; nil where a case has no verdict, so that
-// nobody takes it for one on the solution.
+// score returns the passed share of the weights, or nil if a case has no verdict.
 func score(t *job.TestsResult, got, all float64) *float64 {
 	share := 0.0
 	switch {
@@ -293,13 +295,13 @@ func score(t *job.TestsResult, got, all float64) *float64 {
 		return nil
 	case all > 0:
 		share = got / all
-	case t.Total > 0: // weights of zero: they count the same
+	case t.Total > 0: // all weights are zero: count cases equally
 		share = float64(t.Passed) / float64(t.Total)
 	}
 	return &share
 }
 
-// conclude sums up.
+// conclude completes the report.
 func (g *grading) conclude() {
 	t := &job.TestsResult{Cases: g.cases, Forgeable: g.Tests.Check != "" && g.Tests.Process == job.Shared}
 	var got, all float64

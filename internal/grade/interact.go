@@ -13,27 +13,27 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// interaction is a program and an interactor that talk. Neither hears that the other has ended before we do: so whoever is
-// seen to end first did that by itself. docs/adr/0032 has more of it.
+// interaction is a program and an interactor that communicate. The worker sees the end of either
+// one before the other does. So the first to end did so by itself. See docs/adr/0032.
 type interaction struct {
 	*grading
 	k       *checker
 	said    notes
-	asks    *wire // of the interactor
-	answers *wire // of the program
-	flooded bool  // the program wrote more to the interactor than anybody reads
-	settled bool  // by the interactor's end, which came first
+	asks    *wire // from the interactor
+	answers *wire // from the program
+	flooded bool  // the program wrote more than the interactor's limit
+	settled bool  // the interactor ended first and decided
 
-	made time.Duration // for how long the program's sandbox was made, while the clock of the interactor stood
+	made time.Duration // time to create the program's sandbox, while the interactor's clock stood
 }
 
-// end is how one of the two has ended.
+// end is how one of the two ended.
 type end struct {
 	rep *runtime.Report
 	err error
 }
 
-// interact runs the program of a case beside the interactor, which decides on it.
+// interact runs the program of a case with the interactor, which judges it.
 func (g *grading) interact(ctx context.Context, s *job.Stdio, d *caseData, limits job.CaseLimits) (job.CaseResult, error) {
 	began := time.Now()
 	k, err := g.ready("interactor", g.Tests.Interactor)
@@ -54,19 +54,19 @@ func (g *grading) interact(ctx context.Context, s *job.Stdio, d *caseData, limit
 	if err != nil {
 		return job.CaseResult{}, err
 	}
-	if ctx.Err() != nil { // a cause other than a client's wish was an error
+	if ctx.Err() != nil { // any cause except a client's cancel is an error
 		return job.CaseResult{}, errCanceled
 	}
 	t.account(candidate, solutionSide)
 	t.account(interactor, checkSide)
-	g.paused += t.made // which is among what was waited already
+	g.paused += t.made // already included in the waits
 	g.skip(time.Since(began) - time.Duration(candidate.Usage.WallMS*float64(time.Millisecond)) - t.made)
 	c := t.judge(candidate, interactor)
 	g.explain(s, candidate, &c)
 	return c, nil
 }
 
-// both runs the two and returns how they ended.
+// both runs the two and returns their reports.
 func (t *interaction) both(ctx context.Context, a runtime.Attempt, d *caseData, limits job.CaseLimits) (candidate, interactor *runtime.Report, err error) {
 	if t.asks, err = newWire(); err != nil {
 		return nil, nil, err
@@ -97,8 +97,8 @@ func (t *interaction) both(ctx context.Context, a runtime.Attempt, d *caseData, 
 	first := beside(within, two, b, func() {})
 	var second <-chan end
 	select {
-	case <-started: // the time of the program does not begin before
-		resume := t.stand() // the clock of the interactor, too
+	case <-started: // the program's time starts no earlier
+		resume := t.stand() // stops the interactor's clock, too
 		a.Begun = func() { t.made = resume() }
 		second = beside(within, one, a, a.Begun)
 	case e := <-first:
@@ -109,7 +109,7 @@ func (t *interaction) both(ctx context.Context, a runtime.Attempt, d *caseData, 
 	return t.await(stop, second, first, t.answers.relay(mostChecked))
 }
 
-// beside runs an attempt beside others, and calls over when it has ended.
+// beside runs an attempt concurrently and calls over at its end.
 func beside(ctx context.Context, s runtime.Slot, a runtime.Attempt, over func()) <-chan end {
 	done := make(chan end, 1)
 	go func() {
@@ -120,7 +120,7 @@ func beside(ctx context.Context, s runtime.Slot, a runtime.Attempt, over func())
 	return done
 }
 
-// await waits for both, and stops one where the end of the other decides.
+// await waits for both, and stops one if the other's end decides.
 func (t *interaction) await(stop context.CancelCauseFunc, candidate, interactor <-chan end, flood <-chan struct{}) (a, b *runtime.Report, err error) {
 	for running := 2; running > 0; {
 		var e end
@@ -151,7 +151,7 @@ func (t *interaction) await(stop context.CancelCauseFunc, candidate, interactor 
 	return a, b, err
 }
 
-// decided reports whether what has ended by now decides.
+// decided reports whether the ends so far decide the verdict.
 func (t *interaction) decided(candidate, interactor *runtime.Report) bool {
 	if candidate != nil {
 		return candidate.Outcome != job.Succeeded
@@ -161,7 +161,8 @@ func (t *interaction) decided(candidate, interactor *runtime.Report) bool {
 	return t.settled
 }
 
-// judge is the verdict. An end of the program that is not a good one is its own doing: the interactor had not ended by then, or had accepted it.
+// judge returns the verdict. A bad end of the program is its own fault: the interactor was still
+// running, or had accepted it.
 func (t *interaction) judge(candidate, interactor *runtime.Report) job.CaseResult {
 	c := ended(candidate)
 	switch {
@@ -173,11 +174,11 @@ func (t *interaction) judge(candidate, interactor *runtime.Report) job.CaseResul
 	return c
 }
 
-// interactorAttempt is that of the interactor. It has as much time as the program, and its own besides: silence of both is
-// the program's.
+// interactorAttempt returns the interactor's attempt. Its time is the program's plus its own: if
+// both are silent, the program is at fault.
 func (t *interaction) interactorAttempt(d *caseData, limits job.CaseLimits) runtime.Attempt {
 	a := t.checkerAttempt(t.k, d, nil, t.said)
-	a.Waits = t.waits // while one has no core, the time of the other stands
+	a.Waits = t.waits // while one has no core, the other's clock stands
 	p := &a.Plan.Policy
 	p.Wall += limits.Wall
 	p.CPUTime += limits.Wall

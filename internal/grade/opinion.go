@@ -11,25 +11,25 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// opinion is what a checker came to.
+// opinion is the judgement of a checker.
 type opinion struct {
 	accepted bool
-	share    *float64 // of the full score, 0 to 1; nil: it gives no scores
-	message  string   // of what was not accepted
-	failed   string   // how the checker failed; "" if it did not
-	own      bool     // it failed by what it says of itself, and not by its end
+	share    *float64 // of the full score, 0 to 1; nil: no scores
+	message  string   // reason of the rejection
+	failed   string   // failure of the checker; "" if none
+	own      bool     // the checker reported the failure itself
 }
 
-// broke reports whether the checker failed and does not say that the tests are to blame.
+// broke reports whether the checker failed without blaming the tests.
 func (o opinion) broke() bool { return o.failed != "" && !o.own }
 
-// accepts reports whether the checker gave a pass, or a part of one.
+// accepts reports whether the checker gave a full or partial pass.
 func (o opinion) accepts() bool {
 	return o.failed == "" && (o.share == nil && o.accepted || o.share != nil && *o.share > 0)
 }
 
-// read says what a checker's end means. Whatever its protocol does not know is a failure of the checker, and so is any end
-// that it did not choose.
+// read interprets a checker's end. Ends outside its protocol, and ends that it did not choose, are
+// failures of the checker.
 func (k *checker) read(rep *runtime.Report, said notes) opinion {
 	if text := strings.TrimSpace(said[judgeError]); text != "" && k.Protocol != job.Testlib {
 		return opinion{failed: "the " + k.name + " says that the tests are wrong: " + printable(text), own: true}
@@ -48,7 +48,7 @@ const (
 	kattisAccepted = 42
 	kattisWrong    = 43
 
-	// judgeError is the file in which a checker of kattis says that it has found a failure of its own, or of the tests.
+	// judgeError is the file in which a kattis checker reports a failure of its own or of the tests.
 	judgeError = "judgeerror.txt"
 )
 
@@ -66,18 +66,19 @@ func (k *checker) readKattis(code int, rep *runtime.Report, said notes) opinion 
 	return opinion{failed: fmt.Sprintf("the %s ended with exit code %d, which is neither 42 nor 43%s", k.name, code, because(rep.Message, tail(rep.Stderr.Text)))}
 }
 
-// testlibFailed is how a checker of testlib.h says that it, or the answer, is wrong: such as that the output is better.
+// testlibFailed is the exit code of a testlib.h checker for a wrong checker or answer, for example
+// if the output is better.
 const testlibFailed = 3
 
-// readTestlib reads an exit code of testlib.h.
+// readTestlib interprets an exit code of testlib.h.
 func (k *checker) readTestlib(code int, said string) opinion {
 	said = strings.TrimSpace(said)
 	message := because(printable(said))
 	switch code {
 	case 0:
 		return opinion{accepted: true}
-	case 1, 2, 4, 8: // wrong, of a wrong format, more than expected, less than expected
-		if strings.HasPrefix(said, "Traceback (most recent call last)") { // testlib's own begin with the verdict
+	case 1, 2, 4, 8: // wrong, wrong format, more than expected, less than expected
+		if strings.HasPrefix(said, "Traceback (most recent call last)") { // testlib's own messages start with the verdict
 			return opinion{failed: "the " + k.name + " raised an exception" + because(crashLine(said))}
 		}
 		return opinion{message: "wrong answer" + message}
@@ -88,7 +89,7 @@ func (k *checker) readTestlib(code int, said string) opinion {
 	return opinion{failed: fmt.Sprintf("the %s ended with exit code %d, which is its own failure%s", k.name, code, message), own: code == testlibFailed}
 }
 
-// scored is a score as a share of the full one. What it is in says where a bad one was.
+// scored parses a score and divides it by the full score. in names the source of a malformed score.
 func (k *checker) scored(text, in, message string) opinion {
 	full := cmp.Or(k.MaxScore, 1)
 	points, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
@@ -99,7 +100,7 @@ func (k *checker) scored(text, in, message string) opinion {
 	return opinion{share: &share, message: fmt.Sprintf("it has %g of %g points%s", points, full, because(message))}
 }
 
-// because adds the first of several messages that is one.
+// because returns the first message that is not empty, after ": ".
 func because(messages ...string) string {
 	if m := cmp.Or(messages...); m != "" {
 		return ": " + m
@@ -107,7 +108,7 @@ func because(messages ...string) string {
 	return ""
 }
 
-// printable makes one line of what a checker said, which may have been what a candidate wrote.
+// printable converts a checker's text, which may include solution output, to one visible line.
 func printable(s string) string {
 	return short(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {

@@ -8,15 +8,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What is kept of an exception, in bytes: as of a snippet's.
+// Limits of a recorded exception in bytes, equal to those of a snippet.
 const (
 	maxType      = 256
 	maxMessage   = 8 << 10
 	maxTraceback = 48 << 10
 )
 
-// note keeps the first exception by which the solution failed. It is what the solution's
-// own sandbox said: nothing of the check, and none of its expectations, is in it.
+// note records the first exception that failed the solution. It comes from the solution's own
+// sandbox, so it reveals nothing of the check.
 func (g *grading) note(e *exception) {
 	if e == nil || g.raised != nil {
 		return
@@ -24,14 +24,14 @@ func (g *grading) note(e *exception) {
 	g.raised = &job.ExceptionInfo{Type: most(e.Type, maxType), Message: most(e.Message, maxMessage), Line: e.Line, Traceback: most(e.Traceback, maxTraceback)}
 }
 
-// most bounds what the solution's sandbox said, which need not be UTF-8.
+// most limits text from the solution's sandbox and makes it valid UTF-8.
 func most(s string, n int) string { return strings.ToValidUTF8(job.Clip(s, n), "�") }
 
 // inScript matches the name of the solution's script.
 const inScript = `"(?:[^"\n]*/)?solution\.py"`
 
-// Where a traceback of python begins (that of a syntax error has no title), what it ends
-// with, and where it came to the solution.
+// The start of a Python traceback (syntax errors have none), its last line, and the line that
+// enters the solution.
 var (
 	title  = regexp.MustCompile(`(?m)^Traceback \(most recent call last\):\n`)
 	untold = regexp.MustCompile(`(?m)^  File ` + inScript + `, line [0-9]+\n`)
@@ -39,8 +39,8 @@ var (
 	inLine = regexp.MustCompile(`File ` + inScript + `, line ([0-9]+)`)
 )
 
-// printed is the exception that a script ended with, by what it wrote; nil if it says
-// none. The first lines of the script are the setup's.
+// printed parses the exception at the end of a script's stderr, or returns nil. The script starts
+// with the lines of the setup.
 func (g *grading) printed(stderr string) *exception {
 	if len(stderr) > maxTraceback {
 		stderr = stderr[len(stderr)-maxTraceback:]

@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// side says which end a sandbox holds, as a service of guest/python. An interpreter
-// that was started afresh is lent the source of its own side, and not of the other.
+// side is a service of guest/python for one end of a grading. A fresh interpreter gets the source
+// of its own side only.
 type side string
 
 const (
@@ -25,7 +25,7 @@ const (
 	sharedSide   side = "shared" // both ends in one process
 )
 
-// code is what will run on a side.
+// code returns the code for a side.
 func (s side) code(t *job.Tests) string {
 	switch s {
 	case checkSide:
@@ -36,15 +36,14 @@ func (s side) code(t *job.Tests) string {
 	return t.Setup + "\n" + t.Code
 }
 
-// sandbox is one attempt in a slot, and the stream to the program in it.
+// sandbox is one attempt in a slot, and the stream to its program.
 type sandbox struct {
 	slot    runtime.Slot
 	program runtime.Process
-	conn    net.Conn // nil if the program did not begin: the end of the sandbox then says why
+	conn    net.Conn // nil if the program did not start: the end of the sandbox then has the reason
 }
 
-// open starts a side in a fresh slot, with its end of the link if there is one,
-// which is its own from then on.
+// open starts a side in a fresh slot. It takes ownership of link, the end of the link, if any.
 func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os.File) (*sandbox, error) {
 	if link != nil {
 		defer link.Close()
@@ -56,7 +55,7 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 	}
 	a := g.attempt(s)
 	plan := *a.Plan
-	plan.Policy.Wall = job.Duration(wall + grace) // receive ends it before: it knows whether the worker is late itself
+	plan.Policy.Wall = job.Duration(wall + grace) // receive ends it earlier, because it excludes the worker's own delays
 	a.Plan = &plan
 	a.Service, a.Link, a.Together = string(s), link, g.together
 	program, err := slot.Start(ctx, a)
@@ -67,9 +66,8 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 	return &sandbox{slot: slot, program: program, conn: program.Conn()}, nil
 }
 
-// attempt is that of the next sandbox. Only the artifacts of the solution's first one
-// are kept: there is one file of a name. The check is not the job's program: it has no
-// part in what that leaves behind, and takes it from nobody.
+// attempt returns the attempt of the next sandbox. It collects only artifacts of the solution's
+// first sandbox, because each name has one file. The check leaves no artifacts.
 func (g *grading) attempt(s side) runtime.Attempt {
 	a := g.Attempt
 	a.CPU, a.Waits = g.cpu, g.waits
@@ -81,7 +79,7 @@ func (g *grading) attempt(s side) runtime.Attempt {
 	return a
 }
 
-// end ends the sandbox and accounts for it.
+// end ends the sandbox and accounts for its usage.
 func (g *grading) end(b *sandbox, s side) (*runtime.Report, error) {
 	defer g.pause()()
 	b.program.Stop()
@@ -94,8 +92,8 @@ func (g *grading) end(b *sandbox, s side) (*runtime.Report, error) {
 	return rep, saysNothing(rep)
 }
 
-// saysNothing is an error if a report says nothing about the program: its job was canceled, or what the job asks for could
-// not be had.
+// saysNothing returns an error for reports without information about the program: the job was
+// canceled, or a requirement was missing.
 func saysNothing(rep *runtime.Report) error {
 	switch rep.Outcome {
 	case job.OutcomeCanceled:
@@ -106,8 +104,8 @@ func saysNothing(rep *runtime.Report) error {
 	return nil
 }
 
-// unstarted is an error if the interpreter of a side could not be executed: an image without
-// python is no solution's doing.
+// unstarted returns an error if a side's interpreter could not be executed. An image without Python
+// is not the solution's fault.
 func unstarted(rep *runtime.Report) error {
 	if rep.Unbegun {
 		return &unready{"solutions need a python3 in the image: " + rep.Message}
@@ -115,15 +113,15 @@ func unstarted(rep *runtime.Report) error {
 	return nil
 }
 
-// unready ends a grading in which no solution could be tried, and says why.
+// unready ends a grading in which no solution could run, with the reason.
 type unready struct{ message string }
 
 func (u *unready) Error() string { return u.message }
 
-// errCanceled ends a grading whose job was canceled.
+// errCanceled ends the grading of a canceled job.
 var errCanceled = errors.New("canceled")
 
-// send writes a frame. That nobody reads it shows when the answer is read.
+// send writes a frame. If the program does not read it, reading the response fails.
 func (b *sandbox) send(v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -133,8 +131,8 @@ func (b *sandbox) send(v any) error {
 	return nil
 }
 
-// relay writes a frame that came from the other sandbox. A program that does not
-// read must not stop us.
+// relay writes a frame from the other sandbox. A program that does not read must not block the
+// worker.
 func (b *sandbox) relay(raw []byte) {
 	if b.conn != nil {
 		_ = b.conn.SetWriteDeadline(time.Now().Add(writeTime))
@@ -142,23 +140,24 @@ func (b *sandbox) relay(raw []byte) {
 	}
 }
 
-// writeTime is how long a program may let a frame for it lie.
+// writeTime is the time limit of a program to read a frame.
 const writeTime = 10 * time.Second
 
-// receive reads the next frame until a moment. The error is os.ErrDeadlineExceeded if none came until then, and wraps
-// frame.ErrProtocol if what came is no frame; any other error means that the program is gone.
+// receive reads the next frame until a moment. The error is os.ErrDeadlineExceeded after the
+// moment, and wraps frame.ErrProtocol for malformed frames. Any other error means that the program
+// is gone.
 func (g *grading) receive(b *sandbox, until time.Duration) (*message, error) {
 	return g.receiveBy(b, until, readFrame)
 }
 
-// receiveBy is receive for frames that read reads.
+// receiveBy is receive with a custom read function.
 func (g *grading) receiveBy(b *sandbox, until time.Duration, read func(io.Reader) (*message, error)) (*message, error) {
 	if b.conn == nil {
 		return nil, net.ErrClosed
 	}
 	g.proceed()
 	f, err := read(&patient{Conn: b.conn, clock: &g.clock, until: until})
-	if err == nil && f.Op != "late" { // a guest that asks for more time goes on meanwhile
+	if err == nil && f.Op != "late" { // a guest that requests more time continues meanwhile
 		g.waits.Hear()
 	}
 	g.halt()

@@ -6,7 +6,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// openShared opens one sandbox for the check and the solution.
+// openShared opens one sandbox for both the check and the solution.
 func (r *relay) openShared(ctx context.Context, first *checkFrame) (err error) {
 	first.Code = r.Tests.Code
 	if rules := &r.Attempt.Plan.Policy.Imports; rules.Any() {
@@ -17,7 +17,7 @@ func (r *relay) openShared(ctx context.Context, first *checkFrame) (err error) {
 	return err
 }
 
-// unloadedShared notes why the solution could not be loaded into the process of its check.
+// unloadedShared records why the solution could not be loaded into the check's process.
 func (r *relay) unloadedShared(f *message) {
 	switch {
 	case f.Stage == "imports":
@@ -30,7 +30,8 @@ func (r *relay) unloadedShared(f *message) {
 	}
 }
 
-// skipRest notes the tests that a broken check has not run. If it shared its process, the solution may have ended it.
+// skipRest records the tests that a broken check did not run. In a shared process the solution may
+// have ended it.
 func (r *relay) skipRest() {
 	if r.side != sharedSide {
 		return

@@ -16,29 +16,28 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// setupFrame has a sandbox run the setup of the tests, before the solution is there.
+// setupFrame makes a sandbox run the setup of the tests before it gets the solution.
 type setupFrame struct {
 	Op    string `json:"op"`
 	Setup string `json:"setup"`
 }
 
-// load frames tell a sandbox what the solution is.
+// loadFrame sends the solution to a sandbox.
 type loadFrame struct {
 	Op          string `json:"op"`
 	Code        string `json:"code"`
 	Setup       string `json:"setup,omitempty"`
 	Function    string `json:"function,omitempty"`
-	ByReference bool   `json:"by_reference,omitempty"` // what is no data may be handed out, where the check can ask for it
-	Class       bool   `json:"class,omitempty"`        // a class is to be written: so may its instances
-	Link        int    `json:"link,omitempty"`         // the descriptor over which the check asks
+	ByReference bool   `json:"by_reference,omitempty"` // return other values than data by reference, for use by the check
+	Class       bool   `json:"class,omitempty"`        // a class is under test: its instances may be used, too
+	Link        int    `json:"link,omitempty"`         // the descriptor for the check's calls
 
-	Functions []string        `json:"functions,omitempty"` // further ones that the check may call
-	Imports   *policy.Imports `json:"imports,omitempty"`   // rules for the code, and not for the setup
+	Functions []string        `json:"functions,omitempty"` // further functions that the check may call
+	Imports   *policy.Imports `json:"imports,omitempty"`   // rules for the code, not for the setup
 }
 
-// enter makes sure that there is a sandbox with the solution loaded. If the
-// solution cannot be loaded, unloaded says why. The link, if there is one, leads to
-// the check.
+// enter opens a sandbox with the solution loaded, unless there is one. If the solution cannot be
+// loaded, it sets unloaded. link, if any, connects to the check.
 func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) error {
 	if g.box != nil || g.unloaded != nil {
 		return nil
@@ -94,9 +93,10 @@ func (g *grading) enter(ctx context.Context, byReference bool, link *os.File) er
 	return nil
 }
 
-// prepare runs the setup in the first sandbox of the solution, and decodes there the arguments that only python can decode.
-// The sandbox receives the solution afterwards, so each failure is a CheckError. Later sandboxes receive setup and
-// solution together, because the solution could cause a failure there.
+// prepare runs the setup in the first sandbox of the solution, and decodes arguments there that
+// only Python can decode. The sandbox receives the solution afterwards, so each failure is a
+// CheckError. Later sandboxes receive setup and solution together, because the solution could cause
+// a failure there.
 func (g *grading) prepare(box *sandbox, cases []int) error {
 	f, err := g.exchange(box, setupFrame{Op: "setup", Setup: g.Tests.Setup})
 	what := "setup of the tests"
@@ -129,7 +129,7 @@ func (g *grading) prepare(box *sandbox, cases []int) error {
 	return nil
 }
 
-// exchange sends a frame and returns the answer to it.
+// exchange sends a frame and returns the response.
 func (g *grading) exchange(box *sandbox, f any) (*message, error) {
 	if err := box.send(f); err != nil {
 		return nil, err
@@ -137,7 +137,8 @@ func (g *grading) exchange(box *sandbox, f any) (*message, error) {
 	return g.receive(box, g.now()+g.left()+grace)
 }
 
-// casesForPython returns the cases with arguments that only python can decode, such as arrays of numpy.
+// casesForPython returns the cases with arguments that only Python can decode, such as numpy
+// arrays.
 func (g *grading) casesForPython() (indexes []int) {
 	for i := range g.Tests.Cases {
 		if c := &g.Tests.Cases[i]; value.NeedsPython(c) && value.BadCase(c) == "" {
@@ -147,7 +148,8 @@ func (g *grading) casesForPython() (indexes []int) {
 	return indexes
 }
 
-// grace is how long the worker waits beyond a limit for the guest's message that it has ended what ran. No verdict depends on it.
+// grace is how long the worker waits beyond a limit for the guest's report that it ended the
+// program. No verdict depends on it.
 const grace = 250 * time.Millisecond
 
 // leave ends the solution's sandbox.
@@ -158,8 +160,7 @@ func (g *grading) leave() error {
 	return err
 }
 
-// broken ends the solution's sandbox after receive failed and says, as the result
-// of a case, what became of it.
+// broken ends the solution's sandbox after receive failed. It returns the result of the case.
 func (g *grading) broken(cause error) (job.CaseResult, error) {
 	box := g.box
 	g.box = nil
@@ -184,7 +185,7 @@ func (g *grading) broken(cause error) (job.CaseResult, error) {
 
 const tooSlow = "it took too long: look for an endless loop or a slow algorithm"
 
-// endMessage says how a sandbox ended that should not have.
+// endMessage describes an unexpected end of a sandbox.
 func endMessage(rep *runtime.Report) (job.Outcome, string) {
 	switch rep.Outcome {
 	case job.TimedOut:

@@ -20,11 +20,11 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// scriptPath is where a solution lies that is run as a script.
+// scriptPath is the path of a solution that runs as a script.
 const scriptPath = "/workspace/solution.py"
 
-// runStdio runs the solution once for each input, each time in a sandbox of its
-// own, and decides on its output. Cases run side by side where there is room: see ahead.
+// runStdio runs the solution once for each input, each time in its own sandbox, and judges its
+// output. Cases run concurrently if there is room: see ahead.
 func (g *grading) runStdio(ctx context.Context) error {
 	if len(g.Tests.Stdio) == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (g *grading) runStdio(ctx context.Context) error {
 	return nil
 }
 
-// runStdioCase runs the solution with one input, and decides on its output.
+// runStdioCase runs the solution with one input and judges its output.
 func (g *grading) runStdioCase(ctx context.Context, s *job.Stdio, limits job.CaseLimits) (job.CaseResult, error) {
 	data, err := g.data(ctx, s)
 	if err != nil {
@@ -91,7 +91,7 @@ func (g *grading) runStdioCase(ctx context.Context, s *job.Stdio, limits job.Cas
 	return c, err
 }
 
-// explain adds what the program said of its failure.
+// explain adds the program's own report of its failure.
 func (g *grading) explain(s *job.Stdio, rep *runtime.Report, c *job.CaseResult) {
 	if c.Passed {
 		return
@@ -102,10 +102,11 @@ func (g *grading) explain(s *job.Stdio, rep *runtime.Report, c *job.CaseResult) 
 	}
 }
 
-// mostChecked is how much of an output a checker is given at least, in bytes, if there is so much.
+// mostChecked is the minimum length limit of an output for a checker, in bytes.
 const mostChecked = 16 << 20
 
-// mostOutput is how much of an output is kept to decide on it, in bytes: one that is longer cannot be right.
+// mostOutput returns how many bytes of an output to store for a comparison. A longer output cannot
+// be right.
 func (g *grading) mostOutput(d *caseData) int64 {
 	most := max(int64(g.Attempt.Plan.Policy.Stdout.Limit), 2*d.answer.Bytes+4096)
 	if g.Tests.Checker != nil {
@@ -114,7 +115,7 @@ func (g *grading) mostOutput(d *caseData) int64 {
 	return most
 }
 
-// limits are those of one run: what the test says, within what the job has.
+// limits returns the limits of one run: its own within the job's.
 func (g *grading) limits(s *job.Stdio, last bool) job.CaseLimits {
 	more, most := g.Tests.Multiplier(), g.Attempt.Plan.Policy.Memory
 	l := job.CaseLimits{Wall: job.Duration(g.share(job.Times(g.Tests.WallOf(s.Wall), more.Wall), last).Round(time.Millisecond)), Memory: most}
@@ -154,13 +155,14 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, o
 	return rep, saysNothing(rep)
 }
 
-// forks says that an interpreter which waits can be forked for a case, in place of one that is started for it. Rules for
-// imports are held by a program around the solution, and what is streamed to a case by a command alone.
+// forks reports whether a case can run in a fork of a waiting interpreter instead of a new one.
+// Import rules need a wrapper program, and streamed input needs a command.
 func (g *grading) forks(s *job.Stdio) bool {
 	return g.Solution == nil && g.Tests.Interactor == nil && len(s.Argv) == 0 && s.StdinBlob == "" && !g.Attempt.Plan.Policy.Imports.Any()
 }
 
-// scriptAttempt is that of one run of the program, without its input, and what says of its report whether it was started.
+// scriptAttempt returns the attempt of one run of the program without its input. It also returns a
+// function that checks in the report whether the program was started.
 func (g *grading) scriptAttempt(s *job.Stdio, limits job.CaseLimits) (runtime.Attempt, func(*runtime.Report) error) {
 	a, plan := g.attempt(solutionSide), *g.Attempt.Plan
 	plan.Policy.Wall, plan.Policy.Memory = limits.Wall, limits.Memory
@@ -183,7 +185,8 @@ func (g *grading) scriptAttempt(s *job.Stdio, limits job.CaseLimits) (runtime.At
 	return a, started
 }
 
-// giveInput gives the program of an attempt b on its standard input. The returned function is called when it has run.
+// giveInput connects b to the standard input of an attempt. The caller calls the returned function
+// after the run.
 func giveInput(ctx context.Context, a *runtime.Attempt, b *Blob) (func() error, error) {
 	switch {
 	case b.Data == nil:
@@ -201,7 +204,7 @@ func giveInput(ctx context.Context, a *runtime.Attempt, b *Blob) (func() error, 
 	return feed(a, r)
 }
 
-// missing is an error if a run of the solution was not started for what its image lacks.
+// missing returns an error if the solution did not start because its image lacks the language.
 func (s *Solution) missing(rep *runtime.Report) error {
 	if err := s.Missing(rep); err != nil {
 		return &unready{err.Error()}
@@ -209,8 +212,7 @@ func (s *Solution) missing(rep *runtime.Report) error {
 	return nil
 }
 
-// interpreter is what runs the solution as a script, under rules for its imports if the
-// policy has some.
+// interpreter returns the command for a solution as a script, with the policy's rules for imports.
 func (g *grading) interpreter() []string {
 	rules := g.Attempt.Plan.Policy.Imports
 	if !rules.Any() {
@@ -225,7 +227,7 @@ func (g *grading) interpreter() []string {
 	return []string{"python3", "-B", "-c", string(python.Imports) + run, string(asked), strconv.Itoa(exempt), scriptPath}
 }
 
-// source is the solution as a script.
+// source returns the solution as a script.
 func (g *grading) source() string {
 	if g.Tests.Setup == "" {
 		return g.Tests.Code
@@ -233,15 +235,14 @@ func (g *grading) source() string {
 	return g.Tests.Setup + "\n" + g.Tests.Code
 }
 
-// withFile adds a file, in the order of their paths. A file of the job with the
-// same path gives way.
+// withFile adds a file, sorted by path. It replaces a file of the job with the same path.
 func withFile(files []runtime.File, f runtime.File) []runtime.File {
 	files = slices.DeleteFunc(slices.Clone(files), func(g runtime.File) bool { return g.Path == f.Path })
 	i, _ := slices.BinarySearchFunc(files, f.Path, func(g runtime.File, path string) int { return strings.Compare(g.Path, path) })
 	return slices.Insert(files, i, f)
 }
 
-// ended is a case whose program ended as reported. Whether its output is right is not known yet.
+// ended returns the case of a program with this report. Its output is not judged yet.
 func ended(rep *runtime.Report) job.CaseResult {
 	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: job.Clip(rep.Stdout.Text, value.MaxRepr)}
 	switch {
@@ -257,7 +258,7 @@ func ended(rep *runtime.Report) job.CaseResult {
 	return c
 }
 
-// compare decides on an output by what is expected.
+// compare judges an output by comparison with the expected one.
 func compare(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spool, c *job.CaseResult) error {
 	want, err := data.answer.open(ctx)
 	if err != nil {
@@ -272,7 +273,8 @@ func compare(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spoo
 	return err
 }
 
-// describe says where an output first differs from the expected one. An output that was not kept to its end goes on with "…".
+// describe describes the first difference between an output and the expected one. It appends "…" to
+// an output that was not stored completely.
 func describe(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spool) (string, error) {
 	rest := ""
 	if out.Over() {
@@ -285,7 +287,7 @@ func describe(ctx context.Context, s *job.Stdio, data *caseData, out *output.Spo
 		func() (io.ReadCloser, error) { return data.answer.open(ctx) }, s)
 }
 
-// maxTail is what is kept of what a case wrote to stderr, in bytes.
+// maxTail is the most bytes of a case's stderr in its result.
 const maxTail = 1000
 
 // tail returns the last lines of s.
@@ -301,8 +303,8 @@ func tail(s string) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// crashes are the lines in which a program of a language reports its own crash, by how sure that is. Behind them there are
-// stacks and advice.
+// crashes matches the lines with which languages report a crash, most specific first. Stacks and
+// advice follow these lines.
 var crashes = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^Exception in thread "[^"\n]*" .+$`),                                     // Java, Kotlin, Scala
 	regexp.MustCompile(`(?m)^thread '[^'\n]*'(?: \(\d+\))? panicked at (?:[^\n]*:\n[^\n]+|.+)$`),     // Rust
@@ -315,8 +317,8 @@ var crashes = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^(?:Uncaught )?(?:[A-Z]\w*)?(?:Error|Exception)(?: \[\w+\])?(?:: .*)?$`), // JavaScript, Dart
 }
 
-// crashLine returns the line of stderr that says why a program ended. It is the exception of a Python traceback or another
-// known report of a crash, and otherwise the last line.
+// crashLine returns the line of stderr that explains why a program ended: the exception of a Python
+// traceback, another known report of a crash, or the last line.
 func crashLine(stderr string) string {
 	if begins := title.FindAllStringIndex(stderr, -1); begins != nil {
 		for line := range strings.Lines(stderr[begins[len(begins)-1][1]:]) {

@@ -10,15 +10,16 @@ import (
 	"github.com/assay-run/assay/internal/frame"
 )
 
-// Bounds of the frames of one case that are not part of its answer.
+// Limits of a case's frames that are not part of its answer.
 const (
-	maxStray      = 1000    // frames, requests for the time that is left included
-	maxStrayBytes = 1 << 20 // of those frames in all
+	maxStray      = 1000    // frames, including requests for the remaining time
+	maxStrayBytes = 1 << 20 // total bytes of these frames
 	maxControl    = 64 << 10
 )
 
-// caseFrames reads the frames of one case. The solution shares its stream with the guest and can send any frame at any time, so
-// caseFrames decodes only the frames that the case still waits for. It skips the others and counts their bytes.
+// caseFrames reads the frames of one case. The solution shares its stream with the guest and can
+// send any frame at any time, so caseFrames decodes only expected frames. It skips the others and
+// counts their bytes.
 type caseFrames struct {
 	id       int64
 	answered bool // the next frame of the case is small
@@ -26,8 +27,8 @@ type caseFrames struct {
 	bytes    int
 }
 
-// next reads the next frame of the case. The errors are those of readFrame; frame.ErrProtocol also means that the solution sent too
-// many other frames, or one that is longer than any frame that the case waits for.
+// next reads the next frame of the case. The errors are those from readFrame. frame.ErrProtocol
+// also means that the solution sent too many other frames, or an overlong one.
 func (c *caseFrames) next(r io.Reader) (*message, error) {
 	for {
 		f, size, err := c.read(r)
@@ -50,7 +51,7 @@ func (c *caseFrames) next(r io.Reader) (*message, error) {
 	}
 }
 
-// read reads one frame and returns its size. It does not decode a frame that the case does not wait for.
+// read reads one frame and returns its size. It does not decode unexpected frames.
 func (c *caseFrames) read(r io.Reader) (f *message, size int, err error) {
 	peeked := &headReader{Reader: r}
 	raw, err := frame.Read(peeked, frameLimits, func(size int) error {
@@ -78,13 +79,14 @@ func (c *caseFrames) read(r io.Reader) (f *message, size int, err error) {
 	return f, len(raw), err
 }
 
-// headSize bounds the part of a frame that holds its op and its id.
+// headSize limits the part of a frame with its op and id.
 const headSize = 256
 
-// head matches the beginning of each frame of a case, as the guest writes it.
+// head matches the start of each frame of a case, as the guest writes it.
 var head = regexp.MustCompile(`^\{"op": ?"([a-z]+)", ?"id": ?([0-9]{1,18})[,}]`)
 
-// expects reports whether the case waits for a frame that begins like this. Only an answer may be longer than maxControl.
+// expects reports whether the case waits for a frame with this start. Only an answer may be longer
+// than maxControl.
 func (c *caseFrames) expects(raw []byte, long bool) bool {
 	m := head.FindSubmatch(raw[:min(len(raw), headSize)])
 	if m == nil || string(m[2]) != strconv.FormatInt(c.id, 10) {

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wire carries what one program says to another one. It goes through us: there is an end to it, the other one does not
-// hear that the first has ended before we do, and what nobody takes any more is dropped.
+// wire relays one program's output to another through the worker. So its size is limited, the
+// worker sees the end of the first program before the other does, and unread data is dropped.
 type wire struct {
 	says, hears *os.File // the programs' ends
-	from, to    *os.File // ours
+	from, to    *os.File // the worker's ends
 	ended       chan struct{}
 	once        sync.Once
 	relayed     sync.WaitGroup
@@ -33,7 +33,7 @@ func newWire() (*wire, error) {
 	return w, nil
 }
 
-// relay begins to carry, up to so many bytes; the channel is closed when there are more.
+// relay starts to copy up to most bytes. It closes the returned channel when there are more.
 func (w *wire) relay(most int64) <-chan struct{} {
 	flood := make(chan struct{})
 	w.relayed.Go(func() {
@@ -44,10 +44,10 @@ func (w *wire) relay(most int64) <-chan struct{} {
 	return flood
 }
 
-// end lets the other one hear that the one that speaks has ended.
+// end signals the end of the writing program to the other.
 func (w *wire) end() { w.once.Do(func() { close(w.ended) }) }
 
-// close ends all of it.
+// close closes all ends.
 func (w *wire) close() {
 	w.end()
 	for _, f := range []*os.File{w.says, w.hears, w.from, w.to} {
@@ -58,8 +58,8 @@ func (w *wire) close() {
 	w.relayed.Wait()
 }
 
-// copyUpTo copies until r ends. What w does not take any more is dropped; over is closed when it was more than most bytes,
-// and then nothing more is copied.
+// copyUpTo copies until r ends. It drops data that w does not accept. After most bytes it closes
+// over and copies no more.
 func copyUpTo(w io.Writer, r io.Reader, most int64, over chan<- struct{}) {
 	buf := make([]byte, 64<<10)
 	for total := int64(0); ; {
@@ -79,7 +79,8 @@ func copyUpTo(w io.Writer, r io.Reader, most int64, over chan<- struct{}) {
 	}
 }
 
-// pipeOf returns a pipe. The end that is ours, 0 to read and 1 to write, does not block; that of a program does, as programs expect it.
+// pipeOf returns a pipe. ours selects the worker's end, 0 to read and 1 to write, which does not
+// block. The program's end blocks, as programs expect.
 func pipeOf(ours int) (r, w *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {

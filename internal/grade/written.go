@@ -9,8 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/capture"
 )
 
-// written collects what the solution wrote in all of its runs, one after another, within
-// the limits of the policy.
+// written collects the solution's output in all of its runs in order, within the policy's limits.
 type written struct{ stdout, stderr stream }
 
 type stream struct {
@@ -27,8 +26,8 @@ func (w *written) add(r *runtime.Report) {
 	w.stderr.add(r.Stderr)
 }
 
-// add adds the output of one run. If it was cut, the marker in its middle
-// does not survive: the stream keeps its head and its tail.
+// add adds the output of one run. If it was cut, its marker is dropped: the stream keeps its own
+// head and tail.
 func (s *stream) add(o job.Output) {
 	before := s.kept.Total()
 	if o.Spill != nil {

@@ -1,4 +1,5 @@
-// Package output keeps what programs write, and compares it with what is expected: by bytes, of any size, in little memory.
+// Package output stores programs' outputs and compares them with the expected ones: any bytes, any
+// size, little memory.
 package output
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Same says whether a program's output is what was expected. The error is of reading them.
+// Same reports whether a program's output matches the expected one. Errors are read errors.
 func Same(got, want io.Reader, s *job.Stdio) (bool, error) {
 	if s.Compare == job.CompareExact {
 		return sameBytes(got, want)
@@ -45,7 +46,7 @@ func sameBytes(a, b io.Reader) (bool, error) {
 		if !bytes.Equal(x[:n], y[:m]) {
 			return false, nil
 		}
-		if err != nil || failed != nil { // as many bytes, so the other ends here, too, or with the next read
+		if err != nil || failed != nil { // equal sizes, so the other ends here, too, or at the next read
 			return atEnd(err) && atEnd(failed), nil
 		}
 	}
@@ -53,7 +54,7 @@ func sameBytes(a, b io.Reader) (bool, error) {
 
 func atEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// samePieces compares word by word. What stands behind the last one does not count.
+// samePieces compares word by word. It ignores the blanks after the last word.
 func samePieces(a, b *pieces, same func(x, y *piece) bool) (bool, error) {
 	for {
 		x, err := a.next()
@@ -83,7 +84,8 @@ func sameLines(a, b *pieces, seed maphash.Seed) (bool, error) {
 	return x == y, err
 }
 
-// bag stands for lines in any order: their number, and the sums of two hashes of each, whose seed nobody knows who wrote them.
+// bag represents lines in any order: their number and two sums of hashes with a secret seed, so
+// that authors of outputs cannot choose collisions.
 type bag struct {
 	lines      int64
 	sum, other uint64
@@ -121,7 +123,8 @@ func bagOf(p *pieces, seed maphash.Seed) (b bag, err error) {
 	}
 }
 
-// nearness says whether two words are numbers that differ by at most the tolerance of a case.
+// nearness returns a function that reports whether two words are numbers within the tolerance of a
+// case.
 func nearness(s *job.Stdio) func(got, want *piece) bool {
 	absolute, relative, of := s.AbsoluteTolerance, s.RelativeTolerance, 0.0
 	if absolute+relative == 0 {
@@ -136,7 +139,8 @@ func nearness(s *job.Stdio) func(got, want *piece) bool {
 	}
 }
 
-// finite is a word as a number. One like 1_0, which Go knows and languages of programs do not print or read, is none.
+// finite parses a word as a number. It rejects 1_0, which Go accepts but other languages neither
+// print nor read.
 func finite(p *piece) (float64, bool) {
 	if p.word.bytes > maxWord || bytes.IndexByte(p.text, '_') >= 0 {
 		return 0, false

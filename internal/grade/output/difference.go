@@ -10,11 +10,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Source opens an output, or an expected one, at its beginning.
+// Source opens an output, or an expected one, at its start.
 type Source func() (io.ReadCloser, error)
 
-// Describe says in one line where an output first differs from the expected one, in the terms of the comparison of s. It is
-// empty if they are the Same. Blanks and invisible characters are escaped. The error is of reading the outputs.
+// Describe describes in one line the first difference between an output and the expected one, in
+// the terms of the comparison of s. It returns "" if they are the Same. It escapes blanks and
+// invisible characters. Errors are read errors.
 func Describe(got, want Source, s *job.Stdio) (string, error) {
 	d := &description{got: got, want: want, s: s}
 	switch s.Compare {
@@ -33,7 +34,7 @@ type description struct {
 	s         *job.Stdio
 }
 
-// with calls f with both outputs, from the given offsets on.
+// with calls f with both outputs from the given offsets.
 func (d *description) with(fromGot, fromWant int64, f func(got, want *bufio.Reader) error) error {
 	var readers [2]*bufio.Reader
 	for i, from := range []int64{fromGot, fromWant} {
@@ -50,7 +51,7 @@ func (d *description) with(fromGot, fromWant int64, f func(got, want *bufio.Read
 	return f(readers[0], readers[1])
 }
 
-// same compares the whole outputs again, in another way.
+// same compares the whole outputs again with other rules.
 func (d *description) same(s job.Stdio) (same bool, err error) {
 	err = d.with(0, 0, func(got, want *bufio.Reader) (err error) {
 		same, err = Same(got, want, &s)
@@ -59,12 +60,12 @@ func (d *description) same(s job.Stdio) (same bool, err error) {
 	return same, err
 }
 
-// spot is where two outputs differ first.
+// spot is the first difference of two outputs.
 type spot struct {
-	line      int // of the output, from 1
-	word      int // of the output, from 1
+	line      int // of the output, starts at 1
+	word      int // of the output, starts at 1
 	got, want end
-	x, y      piece // the two that differ; their texts are copies
+	x, y      piece // the two different pieces, with copied texts
 }
 
 // end is one output at a spot.
@@ -72,10 +73,10 @@ type end struct {
 	line int64 // offset of its line
 	word int64 // offset of its word
 	over bool  // the output ends before the spot
-	none bool  // it has nothing on that line, or no such word
+	none bool  // it has no text on this line, or no such word
 }
 
-// find reads both outputs piece by piece up to the first two that are not the same.
+// find reads both outputs piece by piece up to the first difference.
 func (d *description) find(same func(x, y *piece) bool) (at spot, err error) {
 	err = d.with(0, 0, func(got, want *bufio.Reader) error {
 		seed := maphash.MakeSeed()
@@ -106,14 +107,14 @@ func (d *description) find(same func(x, y *piece) bool) (at spot, err error) {
 	return at, err
 }
 
-// pass moves an end behind a piece.
+// pass moves an end past a piece.
 func (e *end) pass(p *piece) {
 	if p.lines > 0 {
 		e.line = p.at - p.blanks.bytes
 	}
 }
 
-// lines describes the difference of outputs whose lines are compared.
+// lines describes a difference in a comparison of lines.
 func (d *description) lines() (string, error) {
 	at, err := d.find(func(x, y *piece) bool { return x.lines == y.lines && x.blanks == y.blanks && x.word == y.word })
 	if err != nil {
@@ -122,7 +123,7 @@ func (d *description) lines() (string, error) {
 	if at.got.over && at.want.over {
 		return "", nil
 	}
-	further := math.MaxInt // lines from the last word that is the same to the one that differs
+	further := math.MaxInt // lines between the last equal word and the different one
 	for _, p := range []struct {
 		over bool
 		*piece
@@ -160,7 +161,7 @@ func (d *description) lines() (string, error) {
 	return fmt.Sprintf("line %d of the output is %s, expected %s", at.line, x, y) + remarks(from("column", column), hint), nil
 }
 
-// words describes the difference of outputs whose words are compared.
+// words describes a difference in a comparison of words.
 func (d *description) words() (string, error) {
 	same := func(x, y *piece) bool { return x.word == y.word }
 	if d.s.Compare == job.CompareFloats {
@@ -196,7 +197,7 @@ func (d *description) words() (string, error) {
 	return fmt.Sprintf("word %d of the output (line %d) is %s, expected %s", at.word, line, x, y) + remarks(hint, more), err
 }
 
-// exact describes the difference of outputs whose bytes are compared.
+// exact describes a difference in a comparison of bytes.
 func (d *description) exact() (string, error) {
 	at, same := spot{line: 1}, false
 	err := d.with(0, 0, func(got, want *bufio.Reader) error {

@@ -10,7 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Sizes of an excerpt in bytes: the whole line or word up to maxWhole, else a part before and a part after the difference.
+// Sizes of an excerpt in bytes: the whole line or word up to maxWhole, otherwise a part before and
+// a part after the difference.
 const (
 	maxWhole  = 120
 	maxBefore = 40
@@ -20,10 +21,10 @@ const (
 // excerpt is a part of a line or word around a difference.
 type excerpt struct {
 	before, after []byte // of the difference
-	cut, more     bool   // there is something in front of it, and behind it
+	cut, more     bool   // text was cut before and after it
 }
 
-// String quotes the excerpt, with escapes for what cannot be seen.
+// String quotes the excerpt and escapes invisible characters.
 func (e excerpt) String() string {
 	s := strconv.Quote(string(e.before) + string(e.after))
 	if e.cut {
@@ -35,7 +36,7 @@ func (e excerpt) String() string {
 	return s
 }
 
-// character is the first that differs; -1 if there is none.
+// character returns the first different character, or -1.
 func (e excerpt) character() rune {
 	if len(e.after) == 0 {
 		return -1
@@ -44,8 +45,9 @@ func (e excerpt) character() rune {
 	return r
 }
 
-// excerpts reads a line or word of both outputs from the offsets on. It returns the surroundings of the first difference, and
-// the number of the first differing character. Trimmed bytes at the end are left out.
+// excerpts reads a line or word of both outputs from the offsets. It returns the text around the
+// first difference and the number of the first different character. It leaves out trimmed bytes at
+// the end.
 func (d *description) excerpts(at spot, offset func(end) int64, isEnd, trimmed func(byte) bool) (x, y excerpt, column int, err error) {
 	err = d.with(offset(at.got), offset(at.want), func(got, want *bufio.Reader) error {
 		a, b := &part{r: got, isEnd: isEnd, over: at.got.none}, &part{r: want, isEnd: isEnd, over: at.want.none}
@@ -85,7 +87,7 @@ func (d *description) excerpts(at spot, offset func(end) int64, isEnd, trimmed f
 			}
 		}
 		y.before, y.cut = x.before, x.cut
-		if trimmed != nil && len(x.after) == 0 != (len(y.after) == 0) { // blanks that stand at the end of one of them
+		if trimmed != nil && len(x.after) == 0 != (len(y.after) == 0) { // only one of them has blanks at its end
 			for _, e := range []*excerpt{&x, &y} {
 				for len(e.after) == 0 && len(e.before) > 0 && trimmed(e.before[len(e.before)-1]) {
 					e.before = e.before[:len(e.before)-1]
@@ -97,7 +99,7 @@ func (d *description) excerpts(at spot, offset func(end) int64, isEnd, trimmed f
 	return x, y, column, err
 }
 
-// shorten leaves the last characters before a difference.
+// shorten keeps the last characters before a difference.
 func (e *excerpt) shorten() {
 	if len(e.before) <= maxBefore {
 		return
@@ -108,7 +110,7 @@ func (e *excerpt) shorten() {
 	}
 }
 
-// runes is how many of up to n bytes of b are whole characters.
+// runes returns the length of the whole characters in the first n bytes of b.
 func runes(b []byte, n int) int {
 	if len(b) <= n {
 		return len(b)
@@ -119,12 +121,12 @@ func runes(b []byte, n int) int {
 // part is a line or word of an output.
 type part struct {
 	r     *bufio.Reader
-	isEnd func(byte) bool // what is no part of it; nil: the byte after a line end is not
+	isEnd func(byte) bool // ends the part; nil: a line end, which is included
 	over  bool
 	err   error
 }
 
-// peek returns the next byte; -1: there is none.
+// peek returns the next byte, or -1 at the end.
 func (p *part) peek() int {
 	if p.over {
 		return -1
@@ -140,11 +142,12 @@ func (p *part) peek() int {
 }
 
 func (p *part) take() {
-	b, _ := p.r.ReadByte() // it was peeked at
+	b, _ := p.r.ReadByte() // already peeked
 	p.over = p.isEnd == nil && b == '\n'
 }
 
-// rest returns what begins with b and goes on with the part, up to more than is shown, and whether there is more.
+// rest returns b plus the rest of the part, limited to the displayed length, and whether there is
+// more.
 func (p *part) rest(b []byte, trimmed func(byte) bool) ([]byte, bool) {
 	out := append([]byte(nil), b...)
 	for p.peek() >= 0 {

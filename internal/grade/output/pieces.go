@@ -8,29 +8,30 @@ import (
 	"io"
 )
 
-// piece is a word of an output with what stands before it. The last one has no word. Of what is long there is a hash only:
-// outputs of any size are compared in the same little memory.
+// piece is a word of an output with the blanks before it. The last piece has no word. Long words
+// are represented by a hash only, so outputs of any size need the same small memory.
 type piece struct {
 	lines  int   // line ends before it
-	blanks sum64 // since the last of them
+	blanks sum64 // after the last line end
 	word   sum64
 	at     int64  // offset of the word in the output
-	text   []byte // of the word, its first maxWord bytes; good until the next piece
+	text   []byte // first maxWord bytes of the word; valid until the next piece
 }
 
-// sum64 is bytes, by their number and a hash whose seed nobody knows who wrote them.
+// sum64 is the length and hash of some bytes. The seed is secret, so authors of outputs cannot
+// choose collisions.
 type sum64 struct {
 	bytes int64
 	hash  uint64
 }
 
-// maxWord is what is kept of a word, in bytes: more than numbers have.
+// maxWord is the most stored bytes of a word, longer than any number.
 const maxWord = 4096
 
 // pieces reads an output piece by piece.
 type pieces struct {
 	r    *bufio.Reader
-	fold bool // capital letters of ASCII are small ones
+	fold bool // ignore the case of ASCII letters
 	hash maphash.Hash
 	text [maxWord]byte
 	at   int64 // offset of the next byte
@@ -42,7 +43,7 @@ func newPieces(r io.Reader, seed maphash.Seed, fold bool) *pieces {
 	return p
 }
 
-// next returns the next piece, and io.EOF with one that has no word.
+// next returns the next piece, and io.EOF with the piece without a word.
 func (p *pieces) next() (c piece, err error) {
 	err = p.space(&c)
 	if c.at = p.at; err != nil {
@@ -51,7 +52,7 @@ func (p *pieces) next() (c piece, err error) {
 	return c, p.wordInto(&c)
 }
 
-// space reads what stands before a word.
+// space reads the blanks before a word.
 func (p *pieces) space(c *piece) error {
 	p.hash.Reset()
 	for {
@@ -74,7 +75,7 @@ func (p *pieces) space(c *piece) error {
 	}
 }
 
-// wordInto reads the word that comes now.
+// wordInto reads the next word.
 func (p *pieces) wordInto(c *piece) error {
 	p.hash.Reset()
 	n := 0
@@ -88,7 +89,7 @@ func (p *pieces) wordInto(c *piece) error {
 		n += copy(p.text[n:], part)
 		if err != nil || !p.ahead(isWord) {
 			c.word.hash, c.text = p.hash.Sum64(), p.text[:n]
-			if errors.Is(err, io.EOF) && c.word.bytes > 0 { // the end has a piece of its own
+			if errors.Is(err, io.EOF) && c.word.bytes > 0 { // the end has its own piece
 				err = nil
 			}
 			return err
@@ -96,7 +97,7 @@ func (p *pieces) wordInto(c *piece) error {
 	}
 }
 
-// run consumes what is buffered of bytes that are of a kind. It is good until the next read.
+// run consumes buffered bytes of a kind. The result is valid until the next read.
 func (p *pieces) run(is func(byte) bool) ([]byte, error) {
 	if _, err := p.r.Peek(1); err != nil {
 		return nil, err
@@ -111,18 +112,19 @@ func (p *pieces) run(is func(byte) bool) ([]byte, error) {
 	return all[:n], err
 }
 
-// ahead reports whether a byte of a kind comes next, or nothing can be read, which the next read says.
+// ahead reports whether the next byte is of a kind. It also returns true on an error, which the
+// next read returns.
 func (p *pieces) ahead(is func(byte) bool) bool {
 	next, err := p.r.Peek(1)
 	return err != nil || is(next[0])
 }
 
-// isSpace has the blanks of ASCII, and the ends of lines.
+// isSpace reports whether b is an ASCII blank or line end.
 func isSpace(b byte) bool { return b == ' ' || '\t' <= b && b <= '\r' }
 
 func isWord(b byte) bool { return !isSpace(b) }
 
-// lower makes capital letters of ASCII small, in bytes of its own.
+// lower returns a copy of b with ASCII letters in lower case.
 func lower(b []byte) []byte {
 	out := make([]byte, len(b))
 	for i, c := range b {

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// empty describes an output of so many bytes that has no words.
+// empty describes an output of this many bytes without words.
 func empty(bytes int64, want excerpt) string {
 	if bytes == 0 {
 		return fmt.Sprintf("the output is empty, expected %s", want)
@@ -19,7 +19,7 @@ func empty(bytes int64, want excerpt) string {
 	return fmt.Sprintf("the output has blanks only, expected %s", want)
 }
 
-// from names the first column that differs, in characters, unless it is the first of all.
+// from names the first different column in characters, unless it is the first of all.
 func from(unit string, column int) string {
 	if column <= 1 {
 		return ""
@@ -27,7 +27,7 @@ func from(unit string, column int) string {
 	return fmt.Sprintf("from %s %d on", unit, column)
 }
 
-// remarks joins remarks on a difference in parentheses, or returns "" for none.
+// remarks joins remarks on a difference in parentheses. It returns "" for none.
 func remarks(all ...string) string {
 	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
 	if len(all) == 0 {
@@ -36,7 +36,7 @@ func remarks(all ...string) string {
 	return " (" + strings.Join(all, "; ") + ")"
 }
 
-// hint is a remark on outputs whose lines or bytes differ; empty if there is none.
+// hint returns a remark on outputs with different lines or bytes, or "".
 func (d *description) hint(at spot, x, y excerpt) (string, error) {
 	blanks, err := d.same(job.Stdio{Compare: job.CompareTokens, IgnoreCase: d.s.IgnoreCase})
 	if err != nil {
@@ -48,7 +48,8 @@ func (d *description) hint(at spot, x, y excerpt) (string, error) {
 	return d.caseHint(at, x, y)
 }
 
-// caseHint is a remark on the case of letters or, where more differs, on the two words or characters that differ.
+// caseHint returns a remark on the case of letters. For larger differences it describes the two
+// words or characters.
 func (d *description) caseHint(at spot, x, y excerpt) (string, error) {
 	if d.s.Compare != job.CompareExact && !d.s.IgnoreCase {
 		s := *d.s
@@ -60,7 +61,7 @@ func (d *description) caseHint(at spot, x, y excerpt) (string, error) {
 	return hintOf(at, x, y), nil
 }
 
-// hintOf is a remark on the two words or characters that differ.
+// hintOf returns a remark on two different words or characters.
 func hintOf(at spot, x, y excerpt) string {
 	a, ok := finite(&at.x)
 	b, other := finite(&at.y)
@@ -80,7 +81,7 @@ func nameOf(r rune) string {
 	return fmt.Sprintf("character %U", r)
 }
 
-// wordHint is a remark on two words that differ.
+// wordHint returns a remark on two different words.
 func (d *description) wordHint(at spot, x, y excerpt) (string, error) {
 	if d.s.Compare == job.CompareFloats {
 		a, ok := finite(&at.x)

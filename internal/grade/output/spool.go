@@ -7,19 +7,19 @@ import (
 	"os"
 )
 
-// spoolMemory is how much of an output is held in memory, in bytes; more goes to a temporary file.
+// spoolMemory is the most bytes of an output in memory. The rest goes to a temporary file.
 const spoolMemory = 1 << 20
 
-// Spool keeps the first Limit bytes of an output, as they are, and counts the rest.
+// Spool stores the first Limit bytes of an output and counts the rest.
 type Spool struct {
 	Limit int64
-	Total int64 // that was written, in bytes
+	Total int64 // bytes written
 	Err   error // of the temporary file
 	mem   []byte
-	file  *os.File // nil: all of it is in mem
+	file  *os.File // nil: all in mem
 }
 
-// Write implements io.Writer. It takes everything.
+// Write implements io.Writer. It accepts any amount.
 func (s *Spool) Write(p []byte) (int, error) {
 	keep := p[:min(int64(len(p)), max(s.Limit-s.Total, 0))]
 	s.Total += int64(len(p))
@@ -33,7 +33,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// spill writes to the file, which has no name: it is gone with the process, if not before.
+// spill writes to an unlinked file, which disappears with the process.
 func (s *Spool) spill(p []byte) (err error) {
 	if s.file == nil {
 		if s.file, err = os.CreateTemp("", "assay-output-"); err != nil {
@@ -49,13 +49,13 @@ func (s *Spool) spill(p []byte) (err error) {
 	return nil
 }
 
-// Over reports whether more was written than is kept.
+// Over reports whether more was written than stored.
 func (s *Spool) Over() bool { return s.Total > s.Limit }
 
-// Size is how much is kept, in bytes.
+// Size returns the number of stored bytes.
 func (s *Spool) Size() int64 { return min(s.Total, s.Limit) }
 
-// Open reads what is kept, from the beginning. It may be called again.
+// Open reads the stored bytes from the start. It may be called repeatedly.
 func (s *Spool) Open() io.Reader {
 	if s.file == nil {
 		return bytes.NewReader(s.mem)
@@ -63,7 +63,7 @@ func (s *Spool) Open() io.Reader {
 	return io.MultiReader(bytes.NewReader(s.mem), io.NewSectionReader(s.file, 0, s.Size()-int64(len(s.mem))))
 }
 
-// Close removes what is kept.
+// Close removes the stored bytes.
 func (s *Spool) Close() {
 	if s.file != nil {
 		_ = s.file.Close()

@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// maxDistinct bounds the number of different lines that are counted to describe outputs compared in any order.
+// maxDistinct limits the number of different lines that are counted for a description.
 const maxDistinct = 200_000
 
-// unordered describes the difference of outputs whose lines are compared in any order: a surplus line, and a missing line.
+// unordered describes the difference in a comparison of lines in any order: a surplus line and a
+// missing line.
 func (d *description) unordered() (string, error) {
 	var surplus, missing *line
 	err := d.with(0, 0, func(got, want *bufio.Reader) (err error) {
@@ -56,7 +57,7 @@ func (d *description) unordered() (string, error) {
 	return strings.Join(said, "; ") + " (lines in any order)", nil
 }
 
-// whole returns the beginning of a line, without trailing blanks.
+// whole returns the start of a line without trailing blanks.
 func whole(r *bufio.Reader) excerpt {
 	e := excerpt{}
 	e.after, e.more = (&part{r: r, isEnd: isLineEnd}).rest(nil, isSpace)
@@ -96,7 +97,8 @@ func (l *line) offset() int64 {
 	return l.at
 }
 
-// unmatched returns the first line of a that b lacks, or has less often than a up to there; nil: there is none.
+// unmatched returns the first line of a that b lacks, or has less often than a up to there. It
+// returns nil if there is none.
 func (d *description) unmatched(a, b *bufio.Reader) (found *line, err error) {
 	seed := maphash.MakeSeed()
 	type count struct{ all, left int }
@@ -126,7 +128,8 @@ func (d *description) unmatched(a, b *bufio.Reader) (found *line, err error) {
 	return found, err
 }
 
-// eachLine calls f for each line that is not empty, with its sum. An io.EOF of f is the end.
+// eachLine calls f for each line that is not empty, with its sum. If f returns io.EOF, eachLine
+// stops without an error.
 func eachLine(p *pieces, seed maphash.Seed, f func(l line, sum sum64) error) error {
 	var h maphash.Hash
 	h.SetSeed(seed)

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// BadCase says what of a case's values no python has, "" if nothing: such a case cannot
-// be passed, and that is not the solution's fault.
+// BadCase returns the problem of a case with values that Python cannot represent, or "". Such a
+// case cannot be passed, through no fault of the solution.
 func BadCase(c *job.Case) string {
 	for i, raw := range c.Args {
 		if err := readable(raw); err != nil {
@@ -37,8 +37,8 @@ func BadCase(c *job.Case) string {
 	return ""
 }
 
-// Expected decodes what a case expects. A list stands for the sequence or set
-// that the expected type names: JSON has nothing else for it.
+// Expected decodes the expected value of a case. A list stands for the sequence or set in the
+// expected type, because JSON has no others.
 func Expected(c *job.Case) (Value, error) {
 	want, err := Decode(c.Expected)
 	if err != nil {
@@ -53,10 +53,11 @@ func Expected(c *job.Case) (Value, error) {
 	return want, nil
 }
 
-// between are the tags that only the two sides of a check know; python judges those.
+// between matches the tags that are only valid between the two sides of a check. Python handles
+// them.
 var between = regexp.MustCompile(`"\$(obj|view|ndarray|error|ref|back)"`)
 
-// NeedsPython reports whether a case has an argument that BadCase leaves to python to decode.
+// NeedsPython reports whether only Python can decode an argument of the case.
 func NeedsPython(c *job.Case) bool {
 	for _, raw := range c.Args {
 		if between.Match(raw) {
@@ -71,8 +72,7 @@ func NeedsPython(c *job.Case) bool {
 	return false
 }
 
-// readable judges an argument. How much of one there may be is python's to say: the limits
-// here are for what a solution sends.
+// readable checks an argument. It applies no size limits, which are for values from solutions.
 func readable(raw []byte) error {
 	if !bytes.Contains(raw, []byte(`"$`)) {
 		return nil
@@ -89,7 +89,7 @@ func readable(raw []byte) error {
 
 var errUnhashable = errors.New("a list, set or dict is no member of a set, and no key of a dict")
 
-// hashable judges what sets and dicts hold.
+// hashable checks the members of sets and the keys of dicts.
 func hashable(v Value) error {
 	members := v.items
 	if v.Kind != Set && v.Kind != FrozenSet {
@@ -128,14 +128,14 @@ func canHash(v Value) bool {
 	return true
 }
 
-// shortDigits is less than python reads of a whole number: 4300 digits are the most.
+// shortDigits is below Python's limit of 4300 digits in an integer.
 const shortDigits = 1000
 
-// numbers are those of a value, with a tag and without; and strings, whose digits are none.
+// numbers matches numbers with and without a tag, and strings, in order to skip digits in them.
 var numbers = regexp.MustCompile(`\{\s*"\$int"\s*:\s*"(-?[0-9]+)"\s*\}|"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*`)
 
-// ShortInts writes the long whole numbers of a value so that python reads them: by their
-// hexadecimal digits, of which there may be any number.
+// ShortInts rewrites long integers of a value in hexadecimal, for which Python has no limit of
+// digits.
 func ShortInts(raw []byte) []byte {
 	if len(raw) < shortDigits {
 		return raw

@@ -12,16 +12,18 @@ import (
 )
 
 const (
-	// longRepr is from which length on, in bytes, a value is abbreviated and its first difference is named.
+	// longRepr is the length in bytes above which a value is abbreviated and its first difference
+	// named.
 	longRepr = 100
-	// maxPart bounds one value of a difference, and maxPath its path, in bytes.
+	// maxPart limits one value of a difference, and maxPath its path, in bytes.
 	maxPart, maxPath = 80, 120
-	// aroundChar is how many characters before and behind a difference of texts are shown.
+	// beforeChar and afterChar are how many characters around a difference of texts are shown.
 	beforeChar, afterChar = 20, 40
 )
 
-// Compared writes two values that are not equal as python would. Where one of them is long, both are abbreviated and first is
-// the path to their first difference with both values there, such as "[4999]: got 1, expected 2"; otherwise it is empty.
+// Compared formats two different values as Python would. If one is long, it abbreviates both, and
+// first is the path to their first difference with both values, such as "[4999]: got 1, expected
+// 2". Otherwise first is empty.
 func Compared(got, want Value) (g, w, first string) {
 	g, w = Repr(got), Repr(want)
 	if len(g) <= longRepr && len(w) <= longRepr {
@@ -36,7 +38,7 @@ func Compared(got, want Value) (g, w, first string) {
 type differ struct {
 	path  []string
 	found string
-	whole bool // the values are of different kinds, or are no containers
+	whole bool // the values have different kinds, or are not containers
 }
 
 func (d *differ) String() string {
@@ -50,7 +52,7 @@ func (d *differ) String() string {
 	return strings.TrimPrefix(path+": "+d.found, ": ")
 }
 
-// differ reports whether the values differ, and notes where they do so first.
+// differ reports whether the values differ, and records their first difference.
 func (d *differ) differ(a, b Value) bool {
 	switch {
 	case a.Kind == b.Kind && (a.Kind == List || a.Kind == Tuple):
@@ -74,7 +76,7 @@ func (d *differ) say(format string, args ...any) { d.found = fmt.Sprintf(format,
 
 func part(v Value) string { return job.Clip(Repr(v), maxPart) }
 
-// kinds names the types of two values that look the same.
+// kinds names the types of two values that look equal.
 func kinds(a, b Value) string {
 	if part(a) != part(b) {
 		return ""
@@ -82,7 +84,7 @@ func kinds(a, b Value) string {
 	return fmt.Sprintf(" (%s, expected %s)", a.TypeName(), b.TypeName())
 }
 
-// at reports whether the values of a place differ.
+// at reports whether the values at a place differ.
 func (d *differ) at(place string, a, b Value) bool {
 	d.path = append(d.path, place)
 	if d.differ(a, b) {
@@ -152,7 +154,8 @@ func (d *differ) sets(a, b Value) bool {
 	return d.found != ""
 }
 
-// absent is the first member of a, in the order of their texts, that b has not: the order of sets differs from run to run.
+// absent returns the first member of a that b lacks, ordered by text, because the order of sets
+// varies.
 func absent(a, b []Value) string {
 	has := make(map[digest]bool, len(b))
 	for _, v := range b {
@@ -169,7 +172,7 @@ func absent(a, b []Value) string {
 	return first
 }
 
-// texts notes the first differing character of two texts, with its surroundings.
+// texts records the first different character of two texts and the text around it.
 func (d *differ) texts(a, b Value) {
 	raw := a.Kind == Bytes
 	x, y := []rune(a.Text), []rune(b.Text)
@@ -205,7 +208,7 @@ func (d *differ) texts(a, b Value) {
 	}
 }
 
-// runesOf has a rune for each byte of s, and bytesOf is the reverse.
+// runesOf returns a rune for each byte of s; bytesOf is the inverse.
 func runesOf(s string) []rune {
 	out := make([]rune, len(s))
 	for i := range len(s) {
@@ -222,11 +225,11 @@ func bytesOf(r []rune) string {
 	return string(out)
 }
 
-// maxSorted is how many members of a set are sorted to be shown.
+// maxSorted is the largest set whose members are sorted for display.
 const maxSorted = 1000
 
-// sorted returns the members of a set in an order that is the same in every run, unless there are very many: numbers by their
-// size, then the rest by their texts.
+// sorted returns the members of a set in a deterministic order, unless there are too many: numbers
+// by value, then the rest by text.
 func sorted(items []Value) []Value {
 	if len(items) > maxSorted {
 		return items

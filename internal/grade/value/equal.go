@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Equal says whether a == b in python: 1 == 1.0 == True, (1,) != [1], sets and
-// dicts in any order. It departs in one point: a nan equals a nan, because a
-// case that expects one could not be passed otherwise. What is not a plain value
-// equals nothing, itself included.
+// Equal reports whether a == b in Python: 1 == 1.0 == True, (1,) != [1], sets and dicts in any
+// order. One exception: a nan equals a nan, so that a case can expect one. A value of kind Other
+// equals nothing, not even itself.
 func Equal(a, b Value) bool {
 	if a.isNumber() || b.isNumber() {
 		return a.isNumber() && b.isNumber() && equalNumbers(a, b)
@@ -55,7 +54,7 @@ func equalNumbers(a, b Value) bool {
 	if a.whole == nil {
 		a, b = b, a
 	}
-	// An int and a float are equal if they are the same number, exactly.
+	// An int and a float are equal only if they are exactly the same number.
 	if math.IsNaN(b.real) || math.IsInf(b.real, 0) {
 		return false
 	}
@@ -63,7 +62,7 @@ func equalNumbers(a, b Value) bool {
 	return accuracy == big.Exact && whole.Cmp(a.whole) == 0
 }
 
-// rat returns a real number exactly, nil if it is nan or infinite.
+// rat returns a real number exactly, or nil for nan and infinity.
 func (v Value) rat() *big.Rat {
 	switch {
 	case v.number != nil:
@@ -99,7 +98,8 @@ func equalItems(a, b []Value) bool {
 	return true
 }
 
-// HasItemsOf reports whether v has the items of another value in the same order, whatever types the two are of.
+// HasItemsOf reports whether v has the same items as another value in the same order, regardless of
+// their types.
 func (v Value) HasItemsOf(o Value) bool { return v.items != nil && equalItems(v.items, o.items) }
 
 func equalDicts(a, b Value) bool {
@@ -110,7 +110,7 @@ func equalDicts(a, b Value) bool {
 	for _, p := range b.pairs {
 		index[digestOf(p[0])] = p[1]
 	}
-	if len(index) != len(b.pairs) { // the same key twice is no dict
+	if len(index) != len(b.pairs) { // a dict has no duplicate keys
 		return false
 	}
 	for _, p := range a.pairs {
@@ -118,13 +118,13 @@ func equalDicts(a, b Value) bool {
 		if v, ok := index[key]; !ok || !Equal(p[1], v) {
 			return false
 		}
-		delete(index, key) // nor is it on this side: each key of b is met once
+		delete(index, key) // likewise on this side: each key of b matches once
 	}
 	return true
 }
 
-// Is says whether a value is of the type that a test author named. An object
-// that only calls itself int is none.
+// Is reports whether a value is of the type in a test. An object whose class is merely named int is
+// not an int.
 func (v Value) Is(name string) bool {
 	name = strings.TrimPrefix(name, "builtins.")
 	switch v.Kind {
@@ -146,7 +146,7 @@ var plainKinds = map[Kind]bool{
 	"range": true, "deque": true,
 }
 
-// TypeName is the type of a value, for people.
+// TypeName returns the type of a value for people.
 func (v Value) TypeName() string {
 	switch v.Kind {
 	case Other:

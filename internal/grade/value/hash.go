@@ -9,11 +9,10 @@ import (
 	"slices"
 )
 
-// digest is the same for values that are equal and can be members of a set, and
-// differs for all others: what cannot be a member, or equals nothing, has a new
-// one each time. It takes time in proportion to the value, however an enemy
-// nests it, and 128 bits under seeds that are drawn anew by every process:
-// whoever chooses values cannot choose collisions.
+// digest is equal for equal, hashable values and different for others. Values that are unhashable
+// or equal nothing get a unique digest. It takes time proportional to the value's size for any
+// nesting. It has 128 bits with two random seeds per process, so that solutions cannot choose
+// collisions.
 type digest [2]uint64
 
 var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -74,7 +73,7 @@ func digestOf(v Value) digest {
 	return digest{d[0].Sum64(), d[1].Sum64()}
 }
 
-// members returns the digests of a set's members, sorted, each once.
+// members returns the sorted, distinct digests of a set's members.
 func members(items []Value) []digest {
 	all := make([]digest, 0, len(items))
 	for _, item := range items {
@@ -84,7 +83,7 @@ func members(items []Value) []digest {
 	return slices.Compact(all)
 }
 
-// rat hashes a number as the int or float that is equal to it, if there is one.
+// rat hashes a number as the equal int or float, if there is one.
 func (d *digester) rat(n *big.Rat) {
 	if n.IsInt() {
 		d.number(Value{Kind: Int, whole: n.Num()})

@@ -6,9 +6,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Matches reports whether a value is the expected one by the rule of a case. Without tolerance, MatchPython is Equal.
-// MatchJSON takes tuples for lists and compares the keys of dicts as JSON text. Tolerance is for real numbers of which one
-// is no int, outside of sets and keys.
+// Matches reports whether a value matches the expected one by the rule of a case. Without
+// tolerance, MatchPython is Equal. MatchJSON treats tuples as lists and compares keys of dicts as
+// JSON text. Tolerance applies to pairs of real numbers with at least one float, outside of sets
+// and keys.
 func Matches(got, want Value, m job.Matching) bool {
 	if m.Match != job.MatchJSON && m.Larger == 0 && m.Absolute == 0 && m.Relative == 0 {
 		return Equal(got, want)
@@ -55,7 +56,7 @@ func (m *matcher) equalDicts(got, want Value) bool {
 	for _, p := range want.pairs {
 		index[m.key(p[0])] = p[1]
 	}
-	if len(index) != len(want.pairs) { // two keys are the same text
+	if len(index) != len(want.pairs) { // two keys have the same text
 		return false
 	}
 	for _, p := range got.pairs {
@@ -68,7 +69,7 @@ func (m *matcher) equalDicts(got, want Value) bool {
 	return true
 }
 
-// key returns the digest of a key, of its JSON text where that is asked for and it has one.
+// key returns the digest of a key or, in JSON mode, of its JSON text if it has one.
 func (m *matcher) key(k Value) digest {
 	if m.json {
 		switch {
@@ -87,7 +88,8 @@ func (m *matcher) key(k Value) digest {
 	return digestOf(k)
 }
 
-// near reports whether two real numbers differ by at most the tolerance. Ints are compared exactly with ints.
+// near reports whether two real numbers differ by at most the tolerance. Two ints are compared
+// exactly.
 func (m *matcher) near(got, want Value) bool {
 	if equalNumbers(got, want) {
 		return true
@@ -103,7 +105,7 @@ func (m *matcher) near(got, want Value) bool {
 	return off <= m.Larger*max(1, size) || off <= m.Absolute || off <= m.Relative*size
 }
 
-// approximate returns the float that is next to a real number.
+// approximate returns the float nearest to a real number.
 func (v Value) approximate() float64 {
 	if r := v.rat(); r != nil {
 		f, _ := r.Float64()

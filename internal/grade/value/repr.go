@@ -11,17 +11,17 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// MaxRepr bounds the got and expected of one case, in bytes.
+// MaxRepr limits the got and expected of one case, in bytes.
 const MaxRepr = 500
 
-// Repr writes a value as python would, cut to MaxRepr.
+// Repr formats a value as Python would, cut to MaxRepr.
 func Repr(v Value) string {
 	w := &writer{}
 	w.value(v)
 	return job.Clip(w.String(), MaxRepr)
 }
 
-// addresses differ from run to run, and tell nobody anything.
+// addresses matches memory addresses, which vary and have no meaning.
 var addresses = regexp.MustCompile(` at 0x[0-9a-f]+`)
 
 type writer struct{ strings.Builder }
@@ -133,7 +133,7 @@ func floatText(f float64) string {
 	return s
 }
 
-// quote writes text as a python literal.
+// quote formats text as a Python literal.
 func quote(s string, raw bool) string {
 	if len(s) > 4*MaxRepr {
 		s = s[:4*MaxRepr]

@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// standard returns an object of a well-known type, made of args, in a form in which equal objects are equal: a range by
-// its items, a time with a zone by its moment, a Decimal or Fraction by its number, and the dicts of collections as
-// dicts. It leaves args that make no such object as they are; the object then equals only one with the same args.
+// standard returns an object of a well-known type, constructed from args, in a form that is equal
+// for equal objects. A range is its items, a time with a zone its moment, a Decimal or Fraction its
+// number, and a dict of collections a dict. If args are invalid, it keeps them; the object then
+// equals only one with the same args.
 func standard(name string, args []Value) (Value, error) {
 	v := Value{Kind: Std, Text: name, items: args, args: args}
 	module, short, _ := strings.Cut(name, ".")
@@ -30,9 +31,9 @@ func standard(name string, args []Value) (Value, error) {
 	case "datetime.timedelta":
 		v.items = duration(args)
 	case "datetime.timezone":
-		v.items = args[:min(len(args), 1)] // the name of a zone does not count
+		v.items = args[:min(len(args), 1)] // the name of a zone is irrelevant
 	case "collections.deque":
-		v.items = args[:min(len(args), 1)] // nor does the maximal length
+		v.items = args[:min(len(args), 1)] // the maximum length is irrelevant
 	case "collections.OrderedDict", "collections.Counter", "collections.defaultdict":
 		if n := len(args); n > 0 && args[n-1].Kind == Dict {
 			return args[n-1], nil
@@ -46,7 +47,7 @@ func standard(name string, args []Value) (Value, error) {
 	return v, nil
 }
 
-// ints returns args as integers; ok is false if one is none, or does not fit.
+// ints returns args as integers. ok is false unless all are integers in range.
 func ints(args []Value) (out []int64, ok bool) {
 	for _, a := range args {
 		if a.Kind != Int || !a.whole.IsInt64() {
@@ -59,7 +60,7 @@ func ints(args []Value) (out []int64, ok bool) {
 
 func whole(n int64) Value { return Value{Kind: Int, whole: big.NewInt(n)} }
 
-// rangeItems returns what makes two ranges equal: how many items they have, the first and the step.
+// rangeItems returns the identity of a range: its length, first item and step.
 func rangeItems(args []Value) []Value {
 	n := make([]*big.Int, 0, 3)
 	for _, a := range args {
@@ -112,7 +113,8 @@ func duration(args []Value) []Value {
 	return []Value{{Kind: Int, whole: total}}
 }
 
-// moment returns a date or time without its fold. One with a zone becomes the microseconds that its clock shows in UTC.
+// moment returns a date or time without its fold. With a zone, it is converted to microseconds in
+// UTC.
 func moment(name string, args []Value) []Value {
 	parts := map[string]int{"date": 3, "time": 4, "datetime": 7}[name]
 	if len(args) <= parts {
@@ -148,10 +150,11 @@ func civilDays(year, month, day int64) int64 {
 	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1
 }
 
-// maxRatBits bounds the parts of a fraction that is compared as a number: to reduce one takes quadratic time.
+// maxRatBits limits the parts of a fraction that is compared as a number, because reduction takes
+// quadratic time.
 const maxRatBits = 1 << 16
 
-// fraction returns the number of a Fraction, nil if args make none.
+// fraction returns the number of a Fraction, or nil for invalid args.
 func fraction(args []Value) *big.Rat {
 	var parts [2]*big.Int
 	switch {
@@ -181,11 +184,13 @@ var infinities = map[string]float64{"infinity": math.Inf(1), "inf": math.Inf(1),
 
 var decimals = regexp.MustCompile(`^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,18}))?$`)
 
-// maxExponent bounds the exponent of a Decimal that is compared with other numbers: a few bytes could make a huge one.
+// maxExponent limits the exponent of a Decimal that is compared with other numbers, because a few
+// bytes could encode a huge one.
 const maxExponent = 400
 
-// decimalNumber returns the number of a Decimal, or nil for one without (NaN, infinity, a huge exponent). The items are the sign,
-// digits and exponent, or the text: Decimals without a number are compared by them.
+// decimalNumber returns the number of a Decimal, or nil for NaN, infinity and huge exponents. The
+// items are the sign, digits and exponent, or the text. They are used to compare Decimals without a
+// number.
 func decimalNumber(text string) (*big.Rat, []Value) {
 	m := decimals.FindStringSubmatch(text)
 	if m == nil || len(m[2])+len(m[3]) == 0 {

@@ -1,5 +1,5 @@
-// Package value reads the values that sandboxes of python send and that cases are written with, and compares them as python
-// does. Their encoding is in the documentation of package grade.
+// Package value decodes the values of Python sandboxes and test cases, and compares them as Python
+// does. The documentation of package grade has the encoding.
 package value
 
 import (
@@ -17,15 +17,14 @@ import (
 	"github.com/assay-run/assay/internal/boundedjson"
 )
 
-// What a value may be at most: one that was sent by an enemy must not cost the
-// worker more than it cost the enemy.
+// Limits of a value, so that a malicious value costs the worker little.
 const (
 	maxNodes   = 500_000
 	maxDepth   = 160
 	maxIntBits = 1 << 20
 )
 
-// Limits are those of the JSON that encodes one.
+// Limits are the limits of an encoded value's JSON.
 var Limits = boundedjson.Limits{Values: 4 * maxNodes, Depth: 2 * maxDepth}
 
 // Kind is the exact python type of a value.
@@ -53,20 +52,20 @@ const (
 type Value struct {
 	Kind  Kind
 	whole *big.Int   // bool, int
-	real  float64    // float, complex; std: of an infinite Decimal
+	real  float64    // float, complex; std: an infinite Decimal
 	imag  float64    // complex
 	Text  string     // str (UTF-8, lone surrogates as three bytes), bytes, bytearray; type of std and other
 	repr  string     // other
-	items []Value    // list, tuple, set, frozenset; what std is compared by
-	args  []Value    // std: what it is made of
+	items []Value    // list, tuple, set, frozenset; the comparison form of std
+	args  []Value    // std: its constructor's arguments
 	pairs [][2]Value // dict
 
-	number *big.Rat // std: of a Decimal or Fraction that is compared as a number
+	number *big.Rat // std: a Decimal or Fraction that is compared as a number
 }
 
 var errValue = errors.New("not an encoded value")
 
-// Decode reads one encoded value, strictly: the bytes may come from an enemy.
+// Decode reads one encoded value strictly, because the bytes are untrusted.
 func Decode(raw []byte) (v Value, err error) {
 	n, err := boundedjson.Count(raw, Limits)
 	if err != nil {
@@ -133,7 +132,7 @@ func (d *decoder) from(t json.Token, depth int) (Value, error) {
 	return Value{}, fmt.Errorf("a %T", t)
 }
 
-// items reads the rest of a list, whose [ was read.
+// items reads the rest of a list after its [.
 func (d *decoder) items(depth int) (items []Value, err error) {
 	for d.json.More() {
 		v, err := d.value(depth + 1)
@@ -146,7 +145,7 @@ func (d *decoder) items(depth int) (items []Value, err error) {
 	return items, err
 }
 
-// object reads the rest of a dict or of a tagged value, whose { was read.
+// object reads the rest of a dict or of a tagged value after its {.
 func (d *decoder) object(depth int) (Value, error) {
 	v := Value{Kind: Dict}
 	for d.json.More() {
@@ -192,7 +191,7 @@ func number(s string) (Value, error) {
 	return Value{Kind: Int, whole: n}, nil
 }
 
-// tagged makes sense of {"$tag": inner}.
+// tagged interprets {"$tag": inner}.
 func tagged(tag string, inner Value) (Value, error) {
 	switch tag {
 	case "tuple", "set", "frozenset":
@@ -250,7 +249,7 @@ func dict(pairs Value) (Value, error) {
 	return v, nil
 }
 
-// float returns v as a float, if it is a number that has one exactly or nearly.
+// float returns v as a float if it is a number in range. The result may be rounded.
 func (v Value) float() (float64, bool) {
 	switch v.Kind {
 	case Float:

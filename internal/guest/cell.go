@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The kinds of messages of isolation cell, the first byte of each: see the package's comment.
+// The kinds of messages of isolation cell, the first byte of each: see the package comment.
 const (
 	CellLauncher byte = 'L'
 	CellMake     byte = 'm'
@@ -29,71 +29,68 @@ const (
 	BoxEnded    byte = 'e'
 )
 
-// Kinds of zygotes. Each page that a zygote holds is a cost of every fork, so
-// that for programs, of which there are most, holds nothing that they do not use.
+// Kinds of zygotes. Every fork pays for each page of its zygote, so the zygote for programs, the
+// most frequent kind, holds only their needs.
 const (
 	ZygotePrograms byte = 'p'
-	ZygoteServices byte = 's' // has imported what grades, and what serves sessions
+	ZygoteServices byte = 's' // has imported the modules for grading and sessions
 )
 
-// What the root of a cell's programs is to a zygote, which always starts from the
-// cell's own. In another one there are packages that are not in the zygote's: what it
-// forks looks for them once it is confined, and none is preloaded.
+// How the root of a cell's programs relates to a zygote, which always starts from the cell's own
+// root. Another root has packages that the zygote lacks: the forked program finds them after its
+// confinement, and none is preloaded.
 const (
 	RootOwn   byte = '='
 	RootOther byte = '+'
 )
 
-// PreloadVariable is the variable of an image's environment that names modules,
-// separated by commas, which its zygotes import besides their own, if the image is
-// the operator's and has no packages on top.
+// PreloadVariable is an environment variable of an image with modules, separated by commas. The
+// image's zygotes import them, if it is an operator's image without additional packages.
 const PreloadVariable = "ASSAY_PRELOAD"
 
-// What a program is told of its machine: the cores and the memory of its policy.
-// Libraries size their thread pools and caches by it. Two files of its scratch lie over
-// the kernel's, and the program's processes are bound to as many cores. The limits
-// are the control group's: a program that does not believe this gains nothing.
+// Files that show a program the cores and memory of its policy, because libraries size their thread
+// pools and caches by them. Two files of its scratch are mounted over the kernel's, and the
+// program's processes are bound to as many cores. The control group enforces the limits regardless.
 const (
 	CPUOnline = "/sys/devices/system/cpu/online"
 	MemInfo   = "/proc/meminfo"
 
-	ViewCPUs   = "cpus" // what lies over CPUOnline
+	ViewCPUs   = "cpus" // mounted over CPUOnline
 	ViewMemory = "meminfo"
 )
 
-// MaxMessage is the longest message on any of a cell's sockets, in bytes.
+// MaxMessage is the longest message on a cell's sockets, in bytes.
 const MaxMessage = 32 << 10
 
-// MaxRun is the longest Run, in bytes, and MaxStrings the most strings that it
-// may have: what the supervisor has room for.
+// MaxRun is the longest Run in bytes, and MaxStrings its most strings: the supervisor's buffer
+// sizes.
 const (
 	MaxRun     = 4 << 20
 	MaxStrings = 1 << 16
 )
 
-// Box says how a box differs from others of its cell.
+// Box describes how a box differs from others of its cell.
 type Box struct {
-	Paths    []string `json:"paths"`     // added to the image where they are not in it; directory w<i> of scratch goes on the i-th
-	ReadOnly int      `json:"read_only"` // so many of the last ones
+	Paths    []string `json:"paths"`     // added to the image if missing; directory w<i> of scratch is mounted on the i-th
+	ReadOnly int      `json:"read_only"` // number of read-only paths, at the end of Paths
 
-	// Nested boxes have namespaces inside those of another box, whose user owns
-	// them: a process of that one may enter them, and nothing else may. A copy of
-	// a live interpreter does: see runtime.Forker.
+	// Nested boxes have namespaces inside another box's, and their user namespace belongs to that
+	// box's user. Only a process of that box can enter them, such as a copy of a live interpreter:
+	// see runtime.Forker.
 	Nested bool `json:"nested,omitempty"`
 
-	// Holds says that boxes of other users of the cell will be nested in it, and Own that
-	// a nested box is one: it has the user that the message names, not its parent's.
+	// Holds announces nested boxes of other users of the cell. Own marks a nested box with its own
+	// user: it has the user in the message, not its parent's.
 	Holds bool `json:"holds,omitempty"`
 	Own   bool `json:"own,omitempty"`
 
-	// First, unless 0, is the number of the first process in a nested box. No two that
-	// are copies of one another have the same: libraries, OpenSSL among them, tell by
-	// that alone that they were forked, and need another seed.
+	// First, unless 0, is the number of the first process in a nested box. Copies of each other get
+	// different numbers: libraries such as OpenSSL detect a fork only by this number and then reseed.
 	First int `json:"first,omitempty"`
 }
 
-// MaxNesting is how many boxes there may be one inside the other. The kernel
-// nests 32 pid namespaces, and engines have some of their own.
+// MaxNesting is the maximum depth of nested boxes. The kernel nests 32 pid namespaces, and engines
+// use some of them.
 const MaxNesting = 24
 
 // Run is a program to run in a box.
@@ -106,13 +103,15 @@ type Run struct {
 	Filter    []byte // seccomp filter, an array of sock_filter
 }
 
-// RunHead is the length of what comes before a Run's filter and strings.
+// RunHead is the length of the header before a Run's filter and strings.
 const RunHead = 32
 
-// Marshal returns the message for r: kind, padding, the counts of paths, argv
-// and env, the length of the filter, the stack, the open files, all little-endian; then
-// the filter; then dir, the paths to try, argv and env, each ended by a NUL.
-// The layout is what a process can read that has no Go runtime any more.
+// Marshal returns the message for r. Its layout is readable by a process without a Go runtime:
+//
+//   - kind, padding, the counts of paths, argv and env, the length of the filter, and the limits of
+//     stack and open files, all little-endian
+//   - the filter
+//   - dir, the paths to try, argv and env, each ended by a NUL
 func (r *Run) Marshal() ([]byte, error) {
 	if len(r.Argv) == 0 {
 		return nil, errors.New("run: needs argv")

@@ -1,73 +1,69 @@
-// Package guest is the protocol between the worker and the programs that start
-// other people's programs inside a sandbox. Those programs are in package
-// launcher, and in guest/python: both come from the same build as the worker.
+// Package guest is the protocol between the worker and the programs that start jobs' programs
+// inside a sandbox. The latter are in package launcher and in guest/python; they come from the same
+// build as the worker.
 //
-// There are two isolations with a guest: task, a container for each job, and
-// cell, a container for all jobs of one tenant and image. The worker treats every
-// word from inside of a sandbox as if a job had said it.
+// Two isolations have a guest: task, a container for each job, and cell, a container for all jobs
+// of one tenant and image. The worker trusts no message from inside a sandbox more than the job
+// itself.
 //
 // # Isolation task: the connection
 //
-// The guest is process 1 of a task: uid 0 of the task's user namespace, which is
-// nobody on the host. It holds the five capabilities that starting a program as
-// somebody else takes, and nothing in the sandbox but the guest has any.
+// The guest is process 1 of a task: uid 0 of the task's user namespace, which is an unprivileged
+// user on the host. It holds the five capabilities that starting a program as another user
+// requires. No other process in the sandbox has capabilities.
 //
-// The worker listens on a unix socket in a directory that only the guest's uid
-// may enter, binds that directory into the sandbox, and starts the guest. The
-// guest connects once; the worker stops listening and unlinks the socket. When
-// the connection ends, for whatever reason, the guest exits, and the kernel
-// kills everything in its pid namespace: a sandbox never outlives its worker.
+// The worker listens on a unix socket in a directory that only the guest's uid may enter. It binds
+// this directory into the sandbox and starts the guest. The guest connects once; then the worker
+// stops listening and unlinks the socket. When the connection ends for any reason, the guest exits
+// and the kernel kills its pid namespace. So a sandbox never outlives its worker.
 //
-// Messages are frames: the length of the body in four bytes, most significant
-// first, then the body, one JSON object of at most MaxFrame bytes. File
-// descriptors travel as SCM_RIGHTS with the first byte of the frame that they
-// belong to.
+// Messages are frames: the length of the body in four bytes, most significant first, then the body,
+// one JSON object of at most MaxFrame bytes. File descriptors travel as SCM_RIGHTS with the first
+// byte of their frame.
 //
 //	direction         frame  descriptors           meaning
 //	----------------  -----  --------------------  ------------------------------------------
 //	guest  → worker   Hello                        connected and waiting
 //	worker → guest    Start  gate, 0, 1, 2, 3, …   start a program; its descriptors in order
-//	guest  → worker   Ended                        it has ended, and nothing of it is left
+//	guest  → worker   Ended                        the program and all its processes have ended
 //
 // Start and Ended alternate: one program at a time.
 //
 // # Isolation task: the gate
 //
-// The first descriptor of a Start is one end of a SOCK_SEQPACKET pair, the gate.
-// Through it the worker learns which process is about to become the program, in
-// time to put it under its limits before it runs a single instruction of it:
+// The first descriptor of a Start is one end of a SOCK_SEQPACKET pair, the gate. Through the gate
+// the worker gets the process before it becomes the program, and puts it under its limits before
+// the program's first instruction:
 //
 //	child  → worker   GateHere         forked, waiting; the kernel attaches its pid (SO_PASSCRED)
-//	worker → child    GateGo           go ahead; anything else, or the end: exit
-//	child  → worker   GateFailed, …    what failed (a Stage) and the errno, four bytes, little-endian
-//	child  → worker   the end          the program has begun: execve closed the gate
+//	worker → child    GateGo           go ahead; on any other byte, or the end, the child exits
+//	child  → worker   GateFailed, …    the failed Stage and the errno, four bytes, little-endian
+//	child  → worker   the end          the program has started: execve closed the gate
 //
-// The wall clock of a job starts with GateGo. Between GateGo and execve the child
-// leaves the guest's session, takes its descriptors and limits, empties its
-// capability bounding set, becomes Start.UID and Start.GID without further groups
-// (which empties every other capability set), enters its directory, and installs
-// Start.Filter if there is one. When the program itself ends, the guest kills
-// everything that it left behind, waits for that to be gone, and sends Ended.
+// The wall clock of a job starts with GateGo. Between GateGo and execve the child leaves the
+// guest's session, sets its descriptors and limits, and empties its capability bounding set. It
+// changes to Start.UID and Start.GID without further groups, which empties all other capability
+// sets. Then it enters its directory and installs Start.Filter, if any. When the program ends, the
+// guest kills its remaining processes, waits for them, and sends Ended.
 //
 // # Isolation cell: one container for many jobs
 //
-// Process 1 of the container is the launcher. The container's root is the
-// operator's image, or an empty one, and never what a tenant brought: the root of
-// jobs is bound into it, at /run/assay/root. The launcher connects to the worker's
-// socket, a SOCK_SEQPACKET one, whose name the worker removes then, and gives each
-// zygote (an interpreter that is forked for each job: guest/python/zygote.py) the
-// connection that the worker made for it: nothing else in the container can ever
-// speak with the worker. Each line is one packet; descriptors travel as SCM_RIGHTS
-// with it.
+// Process 1 of the container is the launcher. The container's root is the operator's image or an
+// empty one, never a tenant's. The root of jobs is mounted at /run/assay/root.
+//
+// The launcher connects to the worker's SOCK_SEQPACKET socket, whose name the worker then removes.
+// It gives each zygote (an interpreter that is forked for each job: guest/python/zygote.py) a
+// connection made by the worker. No other process in the container can connect to the worker. Each
+// line is one packet; its descriptors travel as SCM_RIGHTS:
 //
 //	direction            message             descriptors     meaning
 //	-------------------  ------------------  --------------  ----------------------------------------
 //	launcher → worker    CellLauncher                        connected and waiting
-//	worker   → launcher  CellMake, uid, Box  slot, scratch   make a box, the namespaces of one job, for user uid of
-//	                                         (, network)     the cell; its network namespace is given or made
+//	worker   → launcher  CellMake, uid, Box  slot, scratch   create a box, the namespaces of one job, for user uid
+//	                                         (, network)     of the cell; its network namespace is given or created
 //	                                         (, parent)      the same for a nested Box, inside the box of parent
-//	                                         (, parent,      the same for a nested Box that is Own, whose network
-//	                                         owner, network) namespace, and the user namespace that owns it, exist
+//	                                         (, parent,      the same for a nested Box with Own, whose network
+//	                                         owner, network) namespace, and its owner's user namespace, exist
 //	worker   → launcher  CellZygote, kind,   connection      start a zygote of a kind
 //	                     root
 //	launcher → worker    CellNoZygote, kind, why             the zygote has ended
@@ -77,43 +73,43 @@
 //
 // # Isolation cell: the slot of a box
 //
-// A box is a process, the supervisor, which is process 1 of a pid namespace of its
-// own, with user, mount, ipc and uts namespaces to match. Its root is made ready, it
-// is in a network namespace that holds lo, and it has dropped all capabilities but
-// those over its own namespaces. It has one socket, the slot:
+// A box is a process, the supervisor. It is process 1 of its own pid namespace, with its own user,
+// mount, ipc and uts namespaces. Its root is mounted, its network namespace holds lo, and it has
+// dropped all capabilities except those over its own namespaces. It has one socket, the slot:
 //
-//	supervisor → worker  BoxReady                            the walls stand (SO_PASSCRED: its pid)
-//	supervisor → worker  BoxFailed, errno, name              a step of their making failed
+//	supervisor → worker  BoxReady                            the box is complete (SO_PASSCRED: its pid)
+//	supervisor → worker  BoxFailed, errno, name              a step of the set-up failed
 //	worker → supervisor  BoxEnter                            it is in its control group
 //	worker → supervisor  BoxRun, a Run       0, 1, 2, …      run a program, descriptors in order
 //	worker → supervisor  BoxRunFile          0, 1, 2, …, run the same; the message is in the last file
-//	supervisor → worker  BoxNotBegun, …                      what failed (a Stage) and the errno
-//	supervisor → worker  BoxEnded, status                    the program has ended, nothing of it is left
+//	supervisor → worker  BoxNotBegun, …                      the failed Stage and the errno
+//	supervisor → worker  BoxEnded, status                    the program and all its processes have ended
 //
-// A process that a zygote forked (guest/python/child.py) has a slot of its own and
-// speaks the same, with four differences: it sends BoxReady before it is in its
-// control group and BoxWaiting once it has entered it; one for services then may be
-// told once, by BoxWarmUp, to run what sessions begin with; it becomes the program
-// itself; and the zygote reports its end. When the supervisor ends, for whatever
-// cause, the kernel kills everything in its pid namespace; and the supervisor ends
-// when its slot does.
+// A process that a zygote forked (guest/python/child.py) has its own slot and uses the same
+// protocol, with these differences:
 //
-// Nobody enters a network namespace without rights over the user namespace that owns
-// it, and over that of the cell nobody in a box has any. A nested box that is Own is
-// therefore in a network namespace owned by a user namespace in between: inside that
-// of the box which holds it and around its own. A process from there passes through,
-// gains the rights that entering takes, and loses them in the box. So that network
-// namespace can be used again, as that of a plain box can.
+//   - It sends BoxReady before it is in its control group, and BoxWaiting after it has entered it.
+//   - One for services may get BoxWarmUp once, to run the code at the start of sessions.
+//   - It becomes the program itself.
+//   - The zygote reports its end.
 //
-// User code never holds a slot: it is closed, by close-on-exec or by hand, before
-// the first instruction of it. User code cannot trace or signal the supervisor: that
-// is not dumpable, has capabilities that user code has not, and process 1 of a pid
-// namespace takes no signal from inside that it has no handler for.
+// When the supervisor ends for any reason, the kernel kills its pid namespace. The supervisor ends
+// when its slot is closed.
+//
+// A process may enter a network namespace only with rights over the user namespace that owns it. No
+// process in a box has rights over the cell's. So a nested box with Own uses a network namespace
+// that an intermediate user namespace owns: inside the parent box's, around the nested box's own. A
+// process from the parent passes through it, gains the rights to enter, and loses them in the box.
+// So this network namespace can be reused, like a plain box's.
+//
+// User code never holds a slot: it is closed before the first instruction, by close-on-exec or
+// explicitly. User code cannot trace or signal the supervisor. The supervisor is not dumpable and
+// has capabilities that user code lacks. As process 1 of a pid namespace it receives only signals
+// with handlers.
 //
 // # Programs
 //
-// However it was started, a Python program finds its request at RequestFD, leaves its
-// result at ResultFD, and may have a stream to the worker at StreamFD and one to
-// another program at LinkFD. guest/python names the same numbers and messages;
-// TestPythonAgrees compares them.
+// A Python program finds its request at RequestFD and writes its result to ResultFD, regardless of
+// how it was started. It may have a stream to the worker at StreamFD and one to another program at
+// LinkFD. guest/python repeats these numbers and messages; TestPythonAgrees compares them.
 package guest

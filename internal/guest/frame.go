@@ -7,18 +7,18 @@ import (
 	"github.com/assay-run/assay/internal/frame"
 )
 
-// Version is of this protocol. Worker and guest come from the same build, and a
-// worker refuses a guest that says otherwise.
+// Version is the version of this protocol. Worker and guest come from the same build, and a worker
+// rejects a guest with another version.
 const Version = 1
 
-// MaxFrame is the longest body of a frame, in bytes. Everything that can be
-// large (input, output, code, results) travels through descriptors instead.
+// MaxFrame is the longest body of a frame, in bytes. Large data (input, output, code, results) uses
+// descriptors instead.
 const MaxFrame = 4 << 20
 
-// MaxWord is the longest of those to the worker: it has Hello and Ended to hear.
+// MaxWord is the longest body of a frame to the worker, which only receives Hello and Ended.
 const MaxWord = 64 << 10
 
-// MaxFiles is the most descriptors that a Start carries, the gate included.
+// MaxFiles is the most descriptors of a Start, including the gate.
 const MaxFiles = 16
 
 // Hello is the guest's first frame.
@@ -28,34 +28,34 @@ type Hello struct {
 
 // Start starts a program.
 type Start struct {
-	Argv   []string `json:"argv"`             // Argv[0] without a slash is looked up in PATH of Env
+	Argv   []string `json:"argv"`             // without a slash, Argv[0] is looked up in the PATH of Env
 	Env    []string `json:"env"`              // the whole environment
 	Dir    string   `json:"dir"`              // working directory
 	UID    int      `json:"uid"`              // in the sandbox's user namespace
 	GID    int      `json:"gid"`              //
 	Filter []byte   `json:"filter,omitempty"` // a seccomp filter, as the kernel's array of sock_filter
 
-	// Limits of the program, where the sandbox has a kernel of its own, so that
-	// the worker cannot set them from outside; 0: it has.
+	// Limits of the program in a sandbox with its own kernel, where the worker cannot set them from
+	// outside. 0: the worker sets them.
 	OpenFiles uint64     `json:"open_files,omitempty"`
-	Processes uint64     `json:"processes,omitempty"` // threads count
+	Processes uint64     `json:"processes,omitempty"` // includes threads
 	Stack     StackLimit `json:"stack,omitempty"`
 }
 
-// Ended says how a program ended.
+// Ended reports how a program ended.
 type Ended struct {
-	Status int    `json:"status"`          // as wait4 reports it
+	Status int    `json:"status"`          // from wait4
 	Error  string `json:"error,omitempty"` // the guest could not start it: our failure
 }
 
-// The bytes that pass the gate.
+// The bytes on the gate.
 const (
 	GateHere   byte = 'h'
 	GateGo     byte = 'g'
 	GateFailed byte = 'f'
 )
 
-// Stage is what a child was doing when it failed before it became the program.
+// Stage is the step of a child that failed before it became the program.
 type Stage byte
 
 // The stages.
@@ -79,5 +79,5 @@ func (s Stage) String() string {
 // Encode returns v as a frame.
 func Encode(v any) ([]byte, error) { return frame.Encode(v, MaxFrame) }
 
-// Decode reads one frame of at most limit bytes into v, as frame.Decode does.
+// Decode reads one frame of at most limit bytes into v, like frame.Decode.
 func Decode(r io.Reader, v any, limit int) error { return frame.Decode(r, v, limit) }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// SearchPath lists the paths that name may mean, as execvp would.
+// SearchPath lists the candidate paths of name, like execvp.
 func SearchPath(name string, env []string) []string {
 	if strings.Contains(name, "/") {
 		return []string{name}

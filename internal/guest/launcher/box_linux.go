@@ -15,39 +15,38 @@ import (
 
 // Descriptors of a supervisor besides its slot.
 const (
-	spareFD   = 3 // the lowest that is free while a box is made
+	spareFD   = 3 // the lowest free descriptor during the set-up of a box
 	scratchFD = guest.SlotFD + 1
 )
 
-// Where things are in a cell. The root of its boxes is an image that may be a
-// tenant's, which the root of the cell itself never is. It is a mount without
-// children: only such a one may be bound by somebody who has capabilities in a
-// user namespace of his own alone.
+// Paths in a cell. The root of its boxes is an image, possibly a tenant's; the root of the cell
+// itself never is. It is a mount without children, because only such a mount may be bound by a
+// process with capabilities in its own user namespace only.
 const (
 	cellRoot    = "/run/assay/root"
 	cellPoints  = "/run/assay/points" // an empty directory
-	cellScratch = "/run/assay/slot"   // where the socket is otherwise
+	cellScratch = "/run/assay/slot"   // the socket's location otherwise
 )
 
-// call is one system call of the making of a box. They are prepared, because the
+// call is one system call in the set-up of a box. Calls are prepared in advance, because the
 // process that makes them has no Go runtime.
 type call struct {
 	nr      uintptr
 	args    [5]uintptr
-	may     bool   // its failure is no failure
-	failure []byte // the message to the worker if it fails, but for the errno
+	may     bool   // failure is allowed
+	failure []byte // the message to the worker after a failure, without the errno
 }
 
-// recipe is how a box is made.
+// recipe is the list of calls that set up a box.
 type recipe struct {
 	calls  []call
-	sealed []call   // the same, as supervisors see them
-	memory childMem // what calls point to, and sealed
+	sealed []call   // calls in the supervisors' memory
+	memory childMem // data for calls, and sealed
 	nested bool
 	holds  bool // see guest.Box
 	own    bool
 
-	identified int // after so many calls the process is who it shall be, and out of reach
+	identified int // number of calls after which the process has its identity and is unreachable
 }
 
 // ptr returns the address of s for a call.
@@ -56,14 +55,14 @@ func (r *recipe) ptr(s string) uintptr { return r.data(append([]byte(s), 0)) }
 // data returns the address of a copy of b for a call.
 func (r *recipe) data(b []byte) uintptr { return addr(&r.memory.bytes(b)[0]) }
 
-// seal ends the writing of r.
+// seal completes r.
 func (r *recipe) seal() (err error) {
 	r.sealed, err = r.memory.calls(r.calls)
 	r.calls = nil
 	return err
 }
 
-// do appends a call. name is for the worker's log.
+// do appends a call. name appears in the worker's log.
 func (r *recipe) do(name string, nr uintptr, args ...uintptr) *call {
 	c := call{nr: nr, failure: append([]byte{guest.BoxFailed, 0, 0, 0, 0}, name...)}
 	copy(c.args[:], args)
@@ -99,13 +98,13 @@ func (r *recipe) bind(source, target string) *call {
 
 const inert = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
-// newRecipe says how to make b.
+// newRecipe returns the recipe of b.
 func newRecipe(b *guest.Box, masked []string, share guest.Share) *recipe {
 	r := &recipe{nested: b.Nested, holds: b.Holds, own: b.Own}
 	r.identity()
 	r.limitSignals(share)
 	r.identified = len(r.calls)
-	if b.Nested && !b.Own { // a box that is Own has no rights to its network
+	if b.Nested && !b.Own { // a box with Own set has no rights to its network
 		r.loopback()
 	}
 	r.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
@@ -125,8 +124,8 @@ func newRecipe(b *guest.Box, masked []string, share guest.Share) *recipe {
 	for _, m := range masked {
 		r.mask(m)
 	}
-	// The scratch is attached to what the box leaves behind, so that one umount
-	// does for both: each waits for a grace period of the whole machine.
+	// The scratch is attached to the rest of the box, so that one umount covers both. Each umount
+	// waits for an RCU grace period of the whole machine.
 	r.do("attach scratch", unix.SYS_MOVE_MOUNT, scratchFD, r.ptr(""), atCWD, r.ptr(cellScratch), unix.MOVE_MOUNT_F_EMPTY_PATH)
 	r.do("close scratch", unix.SYS_CLOSE, scratchFD)
 	for i, p := range b.Paths {
@@ -145,12 +144,11 @@ func newRecipe(b *guest.Box, masked []string, share guest.Share) *recipe {
 	return r
 }
 
-// identity makes the process its user namespace's only user, and unreachable.
-// The maps must be written first: the files of a process that is not dumpable, as
-// one is whose user was changed, belong to root.
+// identity makes the process the only user of its user namespace, and unreachable. It writes the
+// maps first: after a change of user a process is not dumpable, and its files belong to root.
 //
-// A map with the ids of others takes rights over the namespace around it. Who made
-// the process has written it then.
+// A map with the ids of others requires rights over the parent namespace. Then the process that
+// cloned this one has written it.
 func (r *recipe) identity() {
 	if !r.holds && !r.own {
 		r.do("be reachable", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1)
@@ -163,26 +161,26 @@ func (r *recipe) identity() {
 	r.do("hide", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
 }
 
-// writeIDs writes asked.ids: it differs from box to box.
+// writeIDs writes asked.ids, which differ from box to box.
 func (r *recipe) writeIDs(file string) {
 	r.do("open "+file, unix.SYS_OPENAT, atCWD, r.ptr(file), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	r.do("write "+file, unix.SYS_WRITE, spareFD, addr(&asked.ids[0]), idMap)
 	r.do("close "+file, unix.SYS_CLOSE, spareFD)
 }
 
-// loopback brings lo up in a network namespace of the box's own: whoever may
-// enter a nested box has no rights to one of the cell's.
+// loopback brings lo up in the box's own network namespace, because processes that may enter a
+// nested box have no rights to the cell's.
 func (r *recipe) loopback() {
 	r.do("make a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	r.do("bring lo up", unix.SYS_IOCTL, spareFD, unix.SIOCSIFFLAGS, addr(&loUp))
 	r.do("close the socket", unix.SYS_CLOSE, spareFD)
 }
 
-// boxUID is the user, and the group, of a program in its box.
+// boxUID is the user and group of a program in its box.
 const boxUID = 1000
 
-// plain reports whether all paths are directories of the image, reached without
-// symbolic links: in the making of a box those could lead out of it.
+// plain reports whether all paths are directories of the image without symbolic links, which could
+// lead out of the box during its set-up.
 func plain(paths []string) bool {
 	for _, p := range paths {
 		at := path.Join(cellRoot, p)
@@ -199,7 +197,7 @@ func plain(paths []string) bool {
 	return true
 }
 
-// extraRoot stacks the directories of unusual writable paths over the image.
+// extraRoot mounts the directories of unusual writable paths over the image.
 func (r *recipe) extraRoot(paths []string) {
 	r.mount("tmpfs", cellPoints, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=0755")
 	for _, d := range parents(paths) {
@@ -208,7 +206,7 @@ func (r *recipe) extraRoot(paths []string) {
 	r.mount("overlay", cellRoot, "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID, "lowerdir="+cellPoints+":"+cellRoot)
 }
 
-// parents lists the directories of paths, outer ones first.
+// parents returns the directories of paths, outer ones first.
 func parents(paths []string) []string {
 	var out []string
 	for _, p := range paths {
@@ -228,21 +226,20 @@ func (r *recipe) mask(file string) {
 	switch {
 	case err != nil:
 	case info.IsDir():
-		r.bind("/dev/pts", target) // an empty directory of the cell's
+		r.bind("/dev/pts", target) // an empty directory of the cell
 	default:
 		r.bind("/dev/null", target)
 	}
 }
 
-// maskedFiles are what engines hide of /proc and /sys.
+// maskedFiles lists the files of /proc and /sys that engines hide.
 var maskedFiles = []string{
 	"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 	"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats",
 	"/sys/devices/virtual/powercap", "/sys/firmware",
 }
 
-// visible returns those of files that somebody without privileges could read:
-// the others need no mask.
+// visible returns the files that an unprivileged process could read. Other files need no mask.
 func visible(files []string) []string {
 	var out []string
 	for _, f := range files {

@@ -9,20 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each box has a user of its own on the host, out of those that are mapped into
-// its cell: the kernel holds all that one user has against him, whatever user
-// namespace he is in. So it is with descriptors in flight, with pages of pipes and
-// with what epoll watches.
+// Each box has its own user on the host, from the users that are mapped into its cell. The kernel
+// counts some resources per user across all user namespaces: descriptors in transit, pages of
+// pipes, and epoll watches.
 
-// idMap is the length of what is written to a map of ids.
+// idMap is the length of an entry in a map of ids.
 const idMap = 4 + 1 + 10 + 2
 
-// setIDs writes into b the map by which boxUID is id.
+// setIDs writes into b the map from boxUID to id.
 func setIDs(b []byte, id int) { copy(b, fmt.Sprintf("%4d %010d 1", boxUID, id)) }
 
-// holdIDs writes the maps of process n, the first of a user namespace in which boxUID
-// is id, and everybody else of the cell who he is here: boxes in it may be theirs. The
-// calling thread acts as id, to whom the files belong.
+// holdIDs writes the maps of process n, the first process of a user namespace. They map boxUID to
+// id, and all other users of the cell to themselves, because nested boxes may use them. The calling
+// thread acts as id, the owner of the files.
 func holdIDs(n, id int) error {
 	first, count, err := cellIDs()
 	if err != nil {
@@ -45,8 +44,8 @@ func holdIDs(n, id int) error {
 // maxIDs is the longest text of idsOf.
 const maxIDs = 256
 
-// idsOf is the map of a user namespace inside that of a process in which everybody is who
-// he is there. The process is named by a descriptor.
+// idsOf returns the map of a user namespace inside another process's, in which all users keep their
+// ids. A descriptor identifies the process.
 func idsOf(pidfd int) (string, error) {
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
 	if err != nil {
@@ -79,7 +78,7 @@ func idsOf(pidfd int) (string, error) {
 	return text, nil
 }
 
-// cellIDs are the users of the cell besides the launcher's.
+// cellIDs returns the users of the cell except the launcher's.
 func cellIDs() (first, count int, err error) {
 	data, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
@@ -94,9 +93,8 @@ func cellIDs() (first, count int, err error) {
 	return 0, 0, fmt.Errorf("the cell has no users: %q", data)
 }
 
-// become makes the calling thread act as user and group id, until it becomes its
-// own again. Who clones in a user namespace as somebody is its owner's, and may map
-// that one's id into it.
+// become makes the calling thread act as user and group id, until it changes back. The creator of a
+// user namespace is its owner, and may map its own id into it.
 func become(id int) error {
 	if id == os.Geteuid() {
 		return nil
@@ -111,8 +109,8 @@ func become(id int) error {
 	return nil
 }
 
-// keepForLauncher takes from all threads what their children, the zygotes, need
-// not inherit: the right to become the user of a box.
+// keepForLauncher removes from all threads the right to become the user of a box, so that their
+// children, the zygotes, do not inherit it.
 func keepForLauncher() error {
 	for _, c := range []uintptr{unix.CAP_SETUID, unix.CAP_SETGID} {
 		_, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_LOWER, c)

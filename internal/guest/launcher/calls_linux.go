@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// What is left to a process after a fork: system calls. Each function that may run
-// there is nosplit (a stack that has to grow takes a whole runtime), and stores no
-// pointers (the garbage collector's write barrier is a call), hence the addresses.
+// After a fork a process can only make system calls. Each function that may run there is nosplit,
+// because stack growth requires a runtime. It stores no pointers, because the garbage collector's
+// write barrier is a call. So these functions use addresses.
 
 // sys makes a system call of up to three arguments.
 //
@@ -27,14 +27,14 @@ func sys5(nr, a, b, c, d, e uintptr) (uintptr, syscall.Errno) {
 	return n, errno
 }
 
-// addr is where something is that stays where it is: a variable of the program, or
-// what the caller keeps on the heap.
+// addr returns the address of an object that does not move: a variable of the program, or a heap
+// object that the caller keeps.
 //
 //go:nosplit
 //go:norace
 func addr[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// exit ends a process that has no runtime.
+// exit ends a process without a runtime.
 //
 //go:nosplit
 //go:norace

@@ -18,25 +18,25 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 )
 
-// Cell is the launcher of a cell: it serves the worker that listens on socket
-// until the connection ends. Each of its jobs gets share.
+// Cell is the launcher of a cell: it serves the worker that listens on socket until the connection
+// ends. Each job of the cell gets share.
 func Cell(socket string, share guest.Share) error {
 	if os.Getpid() != 1 {
 		return errors.New("the guest must be process 1 of a sandbox")
 	}
-	runtime.LockOSThread() // whose network namespace is that of the last box; no other thread's is
+	runtime.LockOSThread() // only this thread's network namespace changes, to the latest box's
 	conn, err := dialPacket(socket)
 	if err != nil {
 		return fmt.Errorf("connect to the worker: %w", err)
 	}
-	// A launcher lives as long as its cell and counts against no policy: it keeps
-	// the heap near to the megabyte that it uses. Where supervisors stand on a
-	// stack of the runtime (clone), that is also less for each to copy.
+	// A launcher lives as long as its cell and is outside of all policies, so it keeps its heap near
+	// the megabyte that it uses. Where supervisors use a runtime stack (clone), a small heap also
+	// reduces their copy costs.
 	debug.SetGCPercent(20)
 	if err := errors.Join(keepForLauncher(), excludeFromForks()); err != nil {
 		return err
 	}
-	// Boxes are watched by the worker: here nobody waits for them.
+	// The worker watches boxes; the launcher does not wait for them.
 	signal.Ignore(unix.SIGCHLD)
 	l := &launcher{conn: conn, share: share, recipes: map[string]*recipe{}, masked: visible(maskedFiles)}
 	if _, err := unix.Write(conn, []byte{guest.CellLauncher}); err != nil {
@@ -61,16 +61,16 @@ type launcher struct {
 	conn    int
 	share   guest.Share
 	masked  []string
-	recipes map[string]*recipe // by the message that asks for one
+	recipes map[string]*recipe // by the message that requests one
 	buf     [guest.MaxMessage]byte
 	oob     [128]byte
 }
 
-// maxRecipes bounds what is remembered; a worker asks for a handful.
+// maxRecipes limits the cache; a worker requests only a few.
 const maxRecipes = 256
 
-// serve answers one message. The end of the connection ends the cell, and with
-// it, by the kernel's doing, everything in it.
+// serve handles one message. The end of the connection ends the launcher, and the kernel then kills
+// the whole cell.
 func (l *launcher) serve() error {
 	n, oobn, _, _, err := unix.Recvmsg(l.conn, l.buf[:], l.oob[:], unix.MSG_CMSG_CLOEXEC)
 	switch {
@@ -111,7 +111,7 @@ func (l *launcher) serve() error {
 	return fmt.Errorf("unknown message %q", l.buf[0])
 }
 
-// rights returns the descriptors of a control message.
+// rights returns the descriptors in a control message.
 func rights(oob []byte) ([]int, error) {
 	if len(oob) == 0 {
 		return nil, nil
@@ -131,8 +131,8 @@ func rights(oob []byte) ([]int, error) {
 	return out, nil
 }
 
-// make makes a box for user uid of the files that came with the message. What goes wrong
-// is told on its slot.
+// make creates a box for user uid from the files of the message. It reports failures on the box's
+// slot.
 func (l *launcher) make(body []byte, uid int, files []int) {
 	slot := files[0]
 	r := l.recipes[string(body)]
@@ -186,7 +186,7 @@ func fail(slot int, what string, errno unix.Errno) {
 	_, _ = unix.Write(slot, append([]byte{guest.BoxFailed, byte(errno), byte(errno >> 8), 0, 0}, what...))
 }
 
-// preloads returns the modules that env names.
+// preloads returns the modules in env.
 func preloads(env []string) (modules []string) {
 	for _, e := range env {
 		if list, ok := strings.CutPrefix(e, guest.PreloadVariable+"="); ok {
@@ -196,23 +196,23 @@ func preloads(env []string) (modules []string) {
 	return modules
 }
 
-// zygote runs a zygote of a kind until it ends, and says why it did. Its descriptor
-// 3 is its connection to the worker.
+// zygote runs a zygote of a kind until it ends, and reports why. Its descriptor 3 is its connection
+// to the worker.
 func (l *launcher) zygote(kind, root byte, conn *os.File) {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GO") })
 	var said strings.Builder
 	args := []string{"-B", "/run/assay/zygote.py", string(kind), string(root)}
-	if root == guest.RootOwn { // of another root they would have to be that one's versions
+	if root == guest.RootOwn { // another root may have other versions
 		args = append(args, preloads(env)...)
 	}
 	cmd := exec.Command("python3", args...)
-	// Symbols are bound once, rather than once in each child.
+	// Bind symbols once, not in each child.
 	cmd.Env, cmd.Dir = append(env, "LD_BIND_NOW=1"), "/"
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &said, &said, []*os.File{conn}
 	err := cmd.Start()
-	_ = conn.Close() // the worker learns of the zygote's end by that of its connection
+	_ = conn.Close() // the end of its connection tells the worker that the zygote ended
 	if err == nil {
-		err = errors.Join(limitZygote(cmd.Process.Pid, l.share), cmd.Wait()) // its status is the kernel's: SIGCHLD is ignored
+		err = errors.Join(limitZygote(cmd.Process.Pid, l.share), cmd.Wait()) // its status is lost: SIGCHLD is ignored
 	}
 	why := strings.TrimSpace(said.String())
 	if why == "" && err != nil {

@@ -10,27 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A supervisor is a fork of the launcher, which is a Go program: a megabyte of
-// heap and of the runtime's notes on it, in thirty mappings. To copy their page
-// tables, to take them down again, and to fault in the launcher for each page
-// that it writes to after a fork was a third of the cost of a box. Without what is
-// here, a Python job takes 1.08 times the CPU time: the median of five alternating
-// rounds of bin/bench -beside, which said 1.01 to 1.11.
+// A supervisor is a fork of the launcher, which has a Go heap and runtime data of a megabyte in
+// thirty mappings. Their page tables would be copied and removed for each box, and each write of
+// the launcher after a fork would fault. This was a third of a box's cost. Without this file, a
+// Python job takes 1.08 times the CPU time (1.01 to 1.11, the median of five alternating rounds of
+// bin/bench -beside).
 //
-// None of it is of use to a supervisor. So it is not inherited (excludeFromForks),
-// and what supervisors do use is apart from it: the program's own variables, calls,
-// which are in a childMem, and a stack (clone_amd64.go).
+// A supervisor needs none of this memory, so excludeFromForks excludes it. A supervisor uses only
+// the program's own variables, the calls in a childMem, and a separate stack (clone_amd64.go).
 
 // childMem is memory that supervisors inherit.
 type childMem struct {
 	chunks [][]byte
 	rest   []byte // of the last chunk
-	err    error  // of the system; what was returned since is not inherited
+	err    error  // from the system; supervisors do not inherit memory allocated since
 }
 
 const childMemChunk = 64 << 10
 
-// alloc returns n zeroed bytes, aligned for anything.
+// alloc returns n zeroed bytes, aligned for any type.
 func (m *childMem) alloc(n int) []byte {
 	const align = 8
 	n = (n + align - 1) &^ (align - 1)
@@ -54,7 +52,7 @@ func (m *childMem) bytes(b []byte) []byte {
 	return out
 }
 
-// calls returns a copy of calls, with all that they refer to.
+// calls returns a copy of calls with all of their data.
 func (m *childMem) calls(calls []call) ([]call, error) {
 	size := int(unsafe.Sizeof(call{}))
 	mem := m.alloc(size * len(calls))
@@ -74,10 +72,9 @@ func (m *childMem) free() {
 	*m = childMem{}
 }
 
-// excludeFromForks keeps the Go heap and the runtime's memory from all processes that
-// this one forks from now on (MADV_DONTFORK): every mapping that is no file's and does
-// not hold the program's variables. Later mappings are inherited. Processes of os/exec
-// share the memory of this one until they execute something, and so lack nothing.
+// excludeFromForks excludes the Go heap and the runtime's memory from later forks (MADV_DONTFORK):
+// every anonymous mapping without program variables. Mappings made later are inherited. Processes
+// of os/exec share this process's memory until execve, so they are not affected.
 func excludeFromForks() error {
 	if !hasChildStack {
 		return nil // supervisors use a stack of the runtime
@@ -90,7 +87,7 @@ func excludeFromForks() error {
 	for line := range bytes.Lines(maps) {
 		fields := bytes.Fields(line)
 		if len(fields) != 5 {
-			continue // a file's, the kernel's, or the stack, which has the command line
+			continue // a file, the kernel's, or the stack, which has the command line
 		}
 		from, to, _ := bytes.Cut(fields[0], []byte("-"))
 		begin, err1 := strconv.ParseUint(string(from), 16, 64)
@@ -106,10 +103,10 @@ func excludeFromForks() error {
 	return nil
 }
 
-// handled returns the set of the signals that this process has handlers for.
+// handled returns the set of signals with a handler in this process.
 func handled() (set uint64) {
 	for sig := uintptr(1); sig <= 64; sig++ {
-		var action [4]uint64 // struct sigaction of the kernel
+		var action [4]uint64 // the kernel's struct sigaction
 		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), 8, 0, 0)
 		if errno == 0 && action[0] > 1 { // neither SIG_DFL nor SIG_IGN
 			set |= 1 << (sig - 1)

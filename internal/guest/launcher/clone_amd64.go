@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasChildStack: supervisors have a stack that is not the runtime's.
+// hasChildStack reports that supervisors have a stack outside the runtime.
 const hasChildStack = true
 
-// childStack is the stack of a supervisor. The launcher never touches it, so it
-// costs each supervisor a page or two of its own.
+// childStack is the stack of supervisors. The launcher never touches it, so it costs each
+// supervisor only a page or two.
 var childStack = func() []byte {
 	b, err := unix.Mmap(-1, 0, childStackSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -27,13 +27,13 @@ const (
 	tlsSize        = 256 // at the top; all zero: no goroutine
 )
 
-// holdsChildStack reports whether that is mapped there.
+// holdsChildStack reports whether this mapping contains childStack.
 func holdsChildStack(begin, end uintptr) bool {
 	at := addr(&childStack[0])
 	return begin <= at && at < end
 }
 
-// clone forks a process that does nothing but supervise.
+// clone forks a process that only supervises.
 //
 //go:nosplit
 //go:norace
@@ -46,7 +46,7 @@ func clone(flags uintptr) (n uintptr, errno syscall.Errno) {
 	return n, 0
 }
 
-var _ = supervise // which cloneOn calls
+var _ = supervise // cloneOn calls it
 
 //go:noescape
 func cloneOn(flags, stack, tls uintptr) (n uintptr)

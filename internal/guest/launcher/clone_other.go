@@ -4,14 +4,13 @@ package launcher
 
 import "syscall"
 
-// hasChildStack: supervisors have a stack that is not the runtime's. In a program that
-// is linked with C, thread-local storage is the C library's, in memory that they
-// would not inherit.
+// hasChildStack reports that supervisors use a stack of the runtime. In a program linked with C,
+// thread-local storage is the C library's, which they would not inherit.
 const hasChildStack = false
 
 func holdsChildStack(begin, end uintptr) bool { return false }
 
-// clone forks a process that does nothing but supervise.
+// clone forks a process that only supervises.
 //
 //go:nosplit
 //go:norace

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 )
 
-// The three functions below stop the world around fork for package syscall. The
-// runtime keeps them linkable, with this signature, for gVisor (go.dev/issue/67401).
+// The three functions below stop the world around a fork for package syscall. The runtime keeps
+// them linkable with this signature for gVisor (go.dev/issue/67401).
 
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -23,9 +23,8 @@ func afterFork()
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
-// forkChild forks. In the child, in which it returns 0 and no error, there is no Go
-// runtime: see the package's comment. The child must not return to a caller that
-// has anything deferred.
+// forkChild forks. In the child it returns 0 and no error, and there is no Go runtime: see the
+// package comment. The child must not return to a caller with deferred calls.
 //
 //go:norace
 func forkChild() (pid uintptr, errno syscall.Errno) {
@@ -41,15 +40,15 @@ func forkChild() (pid uintptr, errno syscall.Errno) {
 	return pid, errno
 }
 
-// child is a Start in the form that the kernel wants, made before the fork.
+// child is a Start in the kernel's format, prepared before the fork.
 type child struct {
 	program
-	argv, envv, paths []*byte // what program has addresses of
+	argv, envv, paths []*byte // the objects whose addresses program holds
 	dir               *byte
 	filter            []byte
 }
 
-// prepare checks s and translates it. files[0] is the gate.
+// prepare checks s and converts it. files[0] is the gate.
 func prepare(s *guest.Start, files []int) (*child, error) {
 	if len(s.Argv) == 0 || len(files) < 1 || len(files) > guest.MaxFiles {
 		return nil, errors.New("start: needs argv and a gate")
@@ -73,7 +72,7 @@ func prepare(s *guest.Start, files []int) (*child, error) {
 	for i, fd := range files[1:] {
 		p.files[i] = int32(fd)
 	}
-	p.count = len(files) - 1 // that are above all of their targets: see receiver
+	p.count = len(files) - 1 // above all of their targets: see receiver
 	p.limits[0] = limit{what: unix.RLIMIT_NOFILE, Rlimit: unix.Rlimit{Cur: s.OpenFiles, Max: s.OpenFiles}}
 	p.limits[1] = limit{what: unix.RLIMIT_NPROC, Rlimit: unix.Rlimit{Cur: s.Processes, Max: s.Processes}}
 	p.limits[2] = stackLimit(s.Stack)
@@ -103,7 +102,7 @@ func (c *child) fork() (pid int, err error) {
 	return int(n), nil
 }
 
-// passGate returns when the worker lets the process go through.
+// passGate returns when the worker lets the process continue.
 //
 //go:nosplit
 //go:norace

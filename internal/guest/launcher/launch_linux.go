@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boxFiles are descriptors of what a box is made of, and its user. What there is not is negative.
+// boxFiles holds the descriptors for a box, and its user. Missing descriptors are negative.
 type boxFiles struct {
 	slot, scratch int
 	parent        int    // of a nested box
-	owner         int    // of a box that is Own: the user namespace that owns its network
-	network       int    // of one
-	everybody     string // the ids of that user namespace, if it is to be made
-	uid           int    // the user of the box, to the cell
+	owner         int    // of a box with Own: the user namespace that owns its network
+	network       int    // the network namespace
+	everybody     string // the map of ids of that user namespace, if it must be created
+	uid           int    // the box's user in the cell
 }
 
 // launch starts the supervisor of a box.
@@ -25,7 +25,7 @@ func (r *recipe) launch(from boxFiles) error {
 			return err
 		}
 	}
-	if asked.handled == 0 { // not before: what is ignored by now stays so
+	if asked.handled == 0 { // not earlier, because signals ignored now stay ignored
 		asked.handled = handled()
 	}
 	asked.slot, asked.scratch, asked.parent = from.slot, from.scratch, parent
@@ -34,18 +34,19 @@ func (r *recipe) launch(from boxFiles) error {
 	asked.calls, asked.count, asked.apart = &r.sealed[0], len(r.sealed), 0
 	first := boxFlags
 	if parent >= 0 {
-		// The box is made by processes in between. The first goes into the user namespace
-		// of the parent, makes that of the box, in which it has the box's identity and
-		// cannot be reached, and has the second start in the pid namespace of the parent:
-		// only there may one be made inside it. What runs in the parent owns the box's
-		// user namespace, so it may do anything to a process of that which it sees and
-		// which is dumpable; it does not see the first, and all that it sees are children
-		// of one that was not dumpable any more. Of a box that is Own, the one with its
-		// identity is in that pid namespace already: see enterParent.
+		// Two intermediate processes create a nested box. The first enters the parent's user namespace
+		// and creates the box's inside it. There it has the box's identity and is unreachable. It
+		// starts the second one in the parent's pid namespace, because a nested pid namespace can only
+		// be created there.
+		//
+		// The parent's programs own the box's user namespace, so they may control any process of it
+		// that they can see and that is dumpable. They do not see the first process, and all others are
+		// children of an undumpable one. For a box with Own, the process with its identity is already
+		// in that pid namespace: see enterParent.
 		first, asked.apart = uintptr(syscall.SIGCHLD), r.identified
 	}
 	asked.own, asked.mapped = r.own, [2]int{-1, -1}
-	if parent >= 0 && !r.own { // to whom the user is the one that it is in its own box
+	if parent >= 0 && !r.own { // its user there is the user in its own box
 		setIDs(asked.ids[:], boxUID)
 	} else {
 		setIDs(asked.ids[:], uid)
@@ -74,7 +75,7 @@ func (r *recipe) launch(from boxFiles) error {
 	}
 	if parent < 0 {
 		if err := become(os.Getuid()); err != nil {
-			panic(err) // the next box would be made by somebody else
+			panic(err) // otherwise the wrong user would create the next box
 		}
 	}
 	if n == 0 {
@@ -83,7 +84,7 @@ func (r *recipe) launch(from boxFiles) error {
 	return err
 }
 
-// hold has the next process wait for letGo, and be reachable for who acts as its user.
+// hold makes the next process wait for letGo, reachable for a thread with its user.
 func hold() error {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {

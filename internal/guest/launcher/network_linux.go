@@ -6,13 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network takes the calling thread, and what is cloned from it, into the network
-// namespace ns, or into a fresh one if ns is negative.
+// network moves the calling thread, and its later clones, into the network namespace ns, or into a
+// new one if ns is negative.
 //
-// The namespace belongs to the cell's user namespace and not to a box's, in
-// which nobody can so much as bring lo down then. Making one and taking it apart
-// costs more than any other part of a box, so the worker keeps those in which
-// nothing has happened: see package containerd.
+// The namespace belongs to the cell's user namespace, not to a box's, so a box cannot even bring lo
+// down. Its creation and destruction cost more than any other part of a box, so the worker reuses
+// unmodified ones: see package containerd.
 func network(ns int) error {
 	if ns >= 0 {
 		if err := unix.Setns(ns, unix.CLONE_NEWNET); err != nil {
@@ -26,7 +25,7 @@ func network(ns int) error {
 	return loopback()
 }
 
-// loopback brings lo up, so that a program can talk to itself.
+// loopback brings lo up, so that a program can connect to itself.
 func loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -12,12 +12,11 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 )
 
-// Probe makes a box as a cell does, with next to nothing in it, and says what
-// keeps this host from that. It is run where a cell's launcher would be: in a
-// user namespace, as one of its users who is not its root, with CAP_SYS_ADMIN
+// Probe creates a nearly empty box as a cell does, and returns why this host cannot. It must run
+// like a cell's launcher: in a user namespace, as one of its unprivileged users, with CAP_SYS_ADMIN
 // and CAP_NET_ADMIN.
 func Probe() error {
-	runtime.LockOSThread() // it is spoiled
+	runtime.LockOSThread() // the thread cannot be reused
 	if err := network(-1); err != nil {
 		return err
 	}

@@ -9,24 +9,24 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 )
 
-// program is what a child turns into. It has addresses instead of pointers: see sys.
+// program is the program that a child becomes. It has addresses instead of pointers: see sys.
 type program struct {
-	report uintptr // descriptor that is told what failed: the message failed, a Stage, and the errno
+	report uintptr // descriptor for failures: the message failed, a Stage and the errno
 	failed byte
-	files  [guest.MaxFiles]int32 // the first count are its descriptors in order, above all of which report is
+	files  [guest.MaxFiles]int32 // the first count are its descriptors in order; report is above all of them
 	count  int
-	mixed  bool // files may be in each other's way, and descriptors that are not among them inherited still
+	mixed  bool // files may overlap their targets, and other descriptors may still be inherited
 	limits [3]limit
 
-	another  bool // it is somebody else's, who has no capabilities; otherwise they are given up
+	another  bool // it has another user without capabilities; otherwise capabilities are dropped
 	uid, gid uintptr
 
-	dir    uintptr // a string, which ends with a NUL as all strings do
+	dir    uintptr // a string; all strings end with a NUL
 	filter struct {
 		Len uint16
 		At  uintptr
 	} // struct sock_fprog; Len 0: none
-	paths     uintptr // so many addresses of strings, tried in turn
+	paths     uintptr // this many addresses of strings, tried in turn
 	tries     int
 	argv, env uintptr // addresses of strings, 0 after the last
 
@@ -34,11 +34,11 @@ type program struct {
 	former unix.Rlimit // for setLimit
 }
 
-// limit is an argument of setrlimit. A soft limit of 0 is left as it is.
+// limit is an argument of setrlimit. A soft limit of 0 is left unchanged.
 type limit struct {
 	what uintptr
 	unix.Rlimit
-	soft bool // the hard limit stays
+	soft bool // keep the hard limit
 }
 
 // stackLimit returns the argument for the stack.
@@ -55,7 +55,7 @@ var noCapabilities struct {
 
 func init() { noCapabilities.head.Version = unix.LINUX_CAPABILITY_VERSION_3 }
 
-// become turns this process into the program. It does not return: what fails is reported.
+// become turns this process into the program. It never returns; it reports failures.
 //
 //go:nosplit
 //go:norace
@@ -92,12 +92,12 @@ func (p *program) setLimit(l *limit) {
 	p.check(guest.StageFiles, errno)
 }
 
-// takeFiles gives the process its descriptors.
+// takeFiles moves the program's descriptors into place.
 //
 //go:nosplit
 //go:norace
 func (p *program) takeFiles() {
-	for i := 0; i < p.count && p.mixed; i++ { // first out of the way of their targets
+	for i := 0; i < p.count && p.mixed; i++ { // first move them away from their targets
 		n, errno := sys(syscall.SYS_FCNTL, uintptr(p.files[i]), unix.F_DUPFD_CLOEXEC, 2*guest.MaxFiles)
 		p.check(guest.StageFiles, errno)
 		p.files[i] = int32(n)
@@ -112,12 +112,12 @@ func (p *program) takeFiles() {
 	}
 }
 
-// takeIdentity makes the process the program's user's, and leaves it no capability.
+// takeIdentity changes to the program's user and drops all capabilities.
 //
 //go:nosplit
 //go:norace
 func (p *program) takeIdentity() {
-	for i := uintptr(0); ; i++ { // to the last capability that this kernel knows
+	for i := uintptr(0); ; i++ { // up to the last capability that this kernel has
 		_, errno := sys5(syscall.SYS_PRCTL, unix.PR_CAPBSET_DROP, i, 0, 0, 0)
 		if errno == syscall.EINVAL {
 			break
@@ -137,7 +137,7 @@ func (p *program) takeIdentity() {
 	p.check(guest.StageIdentity, errno)
 }
 
-// execute returns why none of the paths could be executed, as execvp would.
+// execute tries the paths like execvp and returns the error.
 //
 //go:nosplit
 //go:norace
@@ -157,7 +157,7 @@ func (p *program) execute() syscall.Errno {
 	return last
 }
 
-// check ends the process if a call of this stage failed, and reports that.
+// check ends the process and reports the failure if a call of this stage failed.
 //
 //go:nosplit
 //go:norace

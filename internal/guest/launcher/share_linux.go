@@ -13,8 +13,8 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 )
 
-// limitSignals lowers the limits that the box's program inherits. Those of the
-// launcher stay: the kernel holds all boxes of a cell together against them.
+// limitSignals lowers the limits of the box's program. The launcher keeps its own, because the
+// kernel counts all boxes of a cell against them.
 func (r *recipe) limitSignals(s guest.Share) {
 	for what, n := range map[uintptr]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: guest.Locked} {
 		limit := binary.NativeEndian.AppendUint64(nil, uint64(n)) // struct rlimit: soft and hard
@@ -23,7 +23,7 @@ func (r *recipe) limitSignals(s guest.Share) {
 	}
 }
 
-// limitZygote lowers the limits that all children of a zygote inherit.
+// limitZygote lowers the limits of all children of a zygote.
 func limitZygote(pid int, s guest.Share) error {
 	for what, n := range map[int]int64{unix.RLIMIT_SIGPENDING: s.Signals, unix.RLIMIT_MEMLOCK: guest.Locked} {
 		if err := unix.Prlimit(pid, what, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}, nil); err != nil {
@@ -33,15 +33,15 @@ func limitZygote(pid int, s guest.Share) error {
 	return nil
 }
 
-// LimitWatches bounds inotify in the user namespace of a container, of which pid
-// is a process, from outside: its own guest has no right to, and would need a
-// /proc/sys that can be written. It takes root, and the host's /proc.
+// LimitWatches limits inotify from outside in the user namespace of a container with process pid.
+// The container's guest has no right to do so and no writable /proc/sys. It requires root and the
+// host's /proc.
 //
-// The bound holds for each user in that namespace. One who makes a namespace in it answers
-// there for all in his own, and each box of a cell is made by a user of its own.
+// The limit applies to each user in this namespace. A user who creates a nested namespace is
+// charged for all users in it, and each box of a cell has its own user.
 //
-// Only a process with one thread may enter a user namespace, and a program in Go
-// has several from its start. So a child does, which calls nothing but the kernel.
+// Only a process with a single thread may enter a user namespace, and Go programs have several. So
+// a child without a runtime does it.
 func LimitWatches(pid int, s guest.Share) error {
 	space, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
 	if err != nil {
@@ -68,7 +68,7 @@ func LimitWatches(pid int, s guest.Share) error {
 	return nil
 }
 
-// setting is a file and what to write to it, for a process without a runtime.
+// setting is a file and its new content, for a process without a runtime.
 type setting struct {
 	file *byte
 	text []byte
@@ -79,8 +79,8 @@ func newSetting(file string, n int64) setting {
 	return setting{path, strconv.AppendInt(nil, n, 10)}
 }
 
-// enterAndWrite forks a process that enters a user namespace and writes the
-// settings there. Its exit status is 0 or an errno.
+// enterAndWrite forks a process that enters a user namespace and writes the settings there. Its
+// exit status is 0 or an errno.
 //
 //go:noinline
 //go:norace
@@ -96,7 +96,7 @@ func enterAndWrite(space int, settings []setting) (pid int, err error) {
 	return int(n), nil
 }
 
-// writeIn is that process.
+// writeIn is the main function of this process.
 //
 //go:nosplit
 //go:norace
@@ -111,7 +111,7 @@ func writeIn(space uintptr, settings []setting) {
 	exit(uintptr(errno))
 }
 
-// Files of the kernel that hold limits of the user namespace of whoever opens them.
+// Kernel files with limits of the opener's user namespace.
 const (
 	maxInstances = "/proc/sys/user/max_inotify_instances"
 	maxWatches   = "/proc/sys/user/max_inotify_watches"

@@ -9,31 +9,30 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 )
 
-// boxFlags are the namespaces of a box, but for two: that of the network is the
-// launcher's of the moment, see network; that of control groups comes later, when
-// the process is in its own group.
+// boxFlags are the namespaces of a box, except two. The network namespace is the launcher's current
+// one (see network). The cgroup namespace comes later, when the process is in its own group.
 const boxFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
 	uintptr(syscall.SIGCHLD)
 
-// asked is what the launcher wants of the next supervisor, set before each fork.
-// Descriptors that there are none of are negative.
+// asked holds the launcher's parameters for the next supervisor, set before each fork. Missing
+// descriptors are negative.
 var asked struct {
 	slot, scratch  int
-	parent         int // the box that it is to be in
+	parent         int // the parent box
 	owner, network int // see boxFiles
 	own            bool
 	mapped         [2]int // a pipe, closed when the maps of ids are written
 	ids            [idMap]byte
-	everybody      [maxIDs]byte // the map of ids of a user namespace in between, of so many bytes
+	everybody      [maxIDs]byte // the map of ids of an intermediate user namespace, and its length
 	everybodySize  int
-	calls          *call // that make the box, a pointer to the first of them
+	calls          *call // the first call in the box's set-up
 	count          int
-	apart          int    // so many of them come before the processes in between: see launch
-	handled        uint64 // signals that the launcher has handlers for
+	apart          int    // number of calls before the intermediate processes: see launch
+	handled        uint64 // signals with handlers in the launcher
 }
 
-// state is the memory of a supervisor. The launcher never touches it, so each
-// supervisor gets pages of its own where it writes.
+// state is the memory of a supervisor. The launcher never touches it, so each supervisor has its
+// own pages only where it writes.
 var state struct {
 	message [guest.MaxMessage]byte
 	large   [guest.MaxRun]byte
@@ -49,7 +48,7 @@ var state struct {
 }
 
 var (
-	byDefault [4]uint64 // struct sigaction of the kernel: the default
+	byDefault [4]uint64 // the kernel's struct sigaction: the default
 	noSignals uint64    // a set of signals
 	loUp      struct {  // struct ifreq
 		name  [unix.IFNAMSIZ]byte
@@ -66,16 +65,15 @@ func init() {
 	loUp.flags = unix.IFF_UP | unix.IFF_RUNNING
 }
 
-// supervise is the process of a box from its birth to its end. It uses no memory
-// but its stack, the variables of this program, and what asked refers to: nothing
-// else is certain to be there, see excludeFromForks.
+// supervise is the main function of a box's process. It uses only its stack, the variables of this
+// program, and the data in asked. Other memory may be missing: see excludeFromForks.
 //
 //go:nosplit
 //go:noinline
 //go:norace
 func supervise() {
-	// The launcher's handlers are code of a runtime that is not here. Of process 1
-	// of a pid namespace, signals from inside only reach handlers.
+	// The launcher's handlers belong to a runtime that does not exist here. For process 1 of a pid
+	// namespace, the kernel delivers signals from inside only to handlers.
 	for i := uintptr(1); i <= 64; i++ {
 		if asked.handled>>(i-1)&1 != 0 {
 			_, _ = sys5(syscall.SYS_RT_SIGACTION, i, addr(&byDefault), 0, 8, 0)
@@ -96,7 +94,7 @@ func supervise() {
 	serve()
 }
 
-// makeBox makes the box, and reports it.
+// makeBox creates the box and reports it.
 //
 //go:nosplit
 //go:norace
@@ -106,7 +104,7 @@ func makeBox() {
 		makeCalls(0, asked.apart)
 		made = asked.apart
 		flags := boxFlags &^ unix.CLONE_NEWUSER
-		if !asked.own { // else it is in that pid namespace, and in its network, already
+		if !asked.own { // otherwise it is already in that pid namespace and network
 			flags |= unix.CLONE_NEWNET
 			cloneAndLeave(uintptr(syscall.SIGCHLD))
 		}
@@ -119,7 +117,7 @@ func makeBox() {
 	}
 }
 
-// makeCalls makes the calls from one to another. What fails is reported by its name.
+// makeCalls makes a range of the calls. It reports a failure by the call's name.
 //
 //go:nosplit
 //go:norace
@@ -136,7 +134,7 @@ func makeCalls(from, to int) {
 	}
 }
 
-// cloneAndLeave goes on in a new process only.
+// cloneAndLeave continues in a new process only.
 //
 //go:nosplit
 //go:norace
@@ -146,7 +144,7 @@ func cloneAndLeave(flags uintptr) {
 	}
 }
 
-// must makes a call without which there is no box.
+// must makes a call that is required for the box.
 //
 //go:nosplit
 //go:norace
@@ -160,7 +158,7 @@ func must(nr, a, b, c uintptr) uintptr {
 	return n
 }
 
-// serve does what the worker says on the slot until it says no more.
+// serve handles the worker's messages on the slot until its end.
 //
 //go:nosplit
 //go:norace
@@ -173,7 +171,7 @@ func serve() {
 			continue
 		}
 		if errno != 0 || n == 0 {
-			exit(127) // the worker has no more use for this box
+			exit(127) // the worker does not need this box any more
 		}
 		switch state.message[0] {
 		case guest.BoxEnter:
@@ -188,7 +186,7 @@ func serve() {
 	}
 }
 
-// run runs the program that a message of n bytes is about.
+// run runs the program in a message of n bytes.
 //
 //go:nosplit
 //go:norace
@@ -213,7 +211,7 @@ func run(n uintptr) {
 	}
 	p.report, p.failed, p.mixed = guest.SlotFD, guest.BoxNotBegun, true
 
-	// Until now children are reaped by the kernel; this one has a status.
+	// Until now the kernel reaps children; this one's status is needed.
 	_, _ = sys5(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGCHLD), addr(&byDefault), 0, 8, 0)
 	child, errno := sys5(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0)
 	p.check(guest.StageFork, errno)
@@ -226,7 +224,7 @@ func run(n uintptr) {
 	await(child)
 }
 
-// readAll reads fd into state.large, closes it, and returns how much that is.
+// readAll reads fd into state.large, closes it, and returns the size.
 //
 //go:nosplit
 //go:norace
@@ -242,7 +240,7 @@ func readAll(fd uintptr) (size uintptr) {
 	return size
 }
 
-// parse sets state.program by a message of so many bytes: see guest.Run.Marshal.
+// parse fills state.program from a message of this size: see guest.Run.Marshal.
 //
 //go:nosplit
 //go:norace
@@ -258,7 +256,7 @@ func parse(message, size uintptr) {
 	if argv < 1 || paths+argv+env+4 > guest.MaxStrings || guest.RunHead+filter >= len(b) {
 		exit(127)
 	}
-	first := 1 + paths // the first of argv; the directory and the paths are before it
+	first := 1 + paths // the first of argv, after the directory and the paths
 	at := findStrings(b, guest.RunHead+filter, 0, first+argv)
 	state.strings[first+argv] = 0
 	findStrings(b, at, first+argv+1, env)
@@ -272,8 +270,8 @@ func parse(message, size uintptr) {
 	p.argv, p.env = addr(&state.strings[first]), addr(&state.strings[first+argv+1])
 }
 
-// findStrings notes the addresses of n strings, of which the first begins at b[at], from
-// state.strings[to] on. It returns where the next one begins.
+// findStrings stores the addresses of n strings, the first of which starts at b[at], in
+// state.strings from index to. It returns the start of the next string.
 //
 //go:nosplit
 //go:norace
@@ -291,8 +289,8 @@ func findStrings(b []byte, at, to, n int) int {
 	return at
 }
 
-// await waits for child and for all that it leaves behind, which is killed, and
-// reports its end.
+// await waits for child, kills its remaining processes, waits for them, and reports the child's
+// end.
 //
 //go:nosplit
 //go:norace
@@ -302,7 +300,7 @@ func await(child uintptr) {
 		if errno == syscall.ECHILD {
 			break
 		}
-		if errno == 0 && n == child && state.status&0xff != 0x7f { // a program that asks to be traced stops, too
+		if errno == 0 && n == child && state.status&0xff != 0x7f { // a traced program stops, too
 			s := state.status
 			state.answer = [8]byte{guest.BoxEnded, byte(s), byte(s >> 8), byte(s >> 16), byte(s >> 24)}
 			_, _ = sys(syscall.SYS_KILL, ^uintptr(0), uintptr(syscall.SIGKILL), 0)

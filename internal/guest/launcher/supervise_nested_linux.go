@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enterParent takes the process into the user namespace of the box that it will be
-// nested in, and has its children in the pid namespace of that. It returns in the user
-// namespace of its own box.
+// enterParent moves the process into the parent box's user namespace, and its children into the
+// parent's pid namespace. It returns in the user namespace of its own box.
 //
 //go:nosplit
 //go:norace
@@ -20,7 +19,7 @@ func enterParent() {
 		must(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0)
 		return
 	}
-	// The box is in a user namespace that owns its network, which is made now if there is none.
+	// The box is in a user namespace that owns its network. Create both if missing.
 	fresh := asked.network < 0
 	if fresh {
 		makeNetwork()
@@ -38,8 +37,8 @@ func enterParent() {
 	}
 }
 
-// makeNetwork makes a network namespace and the user namespace that owns it, by a
-// process that is needed only until both are open.
+// makeNetwork creates a network namespace and the user namespace that owns it, with a temporary
+// process that lives until both are open.
 //
 //go:nosplit
 //go:norace
@@ -54,15 +53,14 @@ func makeNetwork() {
 	_, _ = sys(syscall.SYS_CLOSE, uintptr(state.pipe[1]), 0, 0)
 }
 
-// cloneUserNamespace clones a process in a user namespace of its own, besides others
-// by flags. It returns 0 there, once this process has closed its end of state.pipe or
-// ended: the ids of that namespace are not all its owner's, so their maps are written
-// by somebody with rights over the one around it.
+// cloneUserNamespace clones a process in its own user namespace, plus others by flags. It returns 0
+// there after this process has closed its end of state.pipe or ended. The namespace maps ids of
+// several owners, so a process with rights over the parent namespace must write the maps.
 //
 //go:nosplit
 //go:norace
 func cloneUserNamespace(flags uintptr) (child uintptr) {
-	_, _ = sys(syscall.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0) // or the files of that process are root's
+	_, _ = sys(syscall.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0) // otherwise the files of that process belong to root
 	must(unix.SYS_PIPE2, addr(&state.pipe[0]), unix.O_CLOEXEC, 0)
 	child = must(syscall.SYS_CLONE, unix.CLONE_NEWUSER|uintptr(syscall.SIGCHLD)|flags, 0, 0)
 	if child == 0 {
@@ -82,7 +80,7 @@ func writeMaps(pid, ids, size uintptr) {
 	must(syscall.SYS_WRITE, openOf(pid, &groupMap, unix.O_WRONLY), ids, size)
 }
 
-// What is opened of a process, and written to setgroups. Strings end with a NUL.
+// Names of a process's files, and the text for setgroups. Strings end with a NUL.
 var (
 	setGroups = [12]byte{'/', 's', 'e', 't', 'g', 'r', 'o', 'u', 'p', 's'}
 	userMap   = [12]byte{'/', 'u', 'i', 'd', '_', 'm', 'a', 'p'}

@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 )
 
-// firstFile is above every descriptor that a program can be given, so that
-// handing them out never overwrites one.
+// firstFile is above every descriptor of a program, so that moving descriptors never overwrites
+// one.
 const firstFile = 2 * guest.MaxFiles
 
 // request is a Start with its descriptors.
@@ -22,8 +22,8 @@ type request struct {
 	files []int
 }
 
-// Task is the guest of isolation task: it serves the worker that listens on
-// socket until the connection ends.
+// Task is the guest of isolation task: it serves the worker that listens on socket until the
+// connection ends.
 func Task(socket string) error {
 	if os.Getpid() != 1 {
 		return errors.New("the guest must be process 1 of a sandbox")
@@ -46,8 +46,8 @@ func Task(socket string) error {
 	return nil
 }
 
-// receive passes requests on. The end of the connection ends the guest at once,
-// and with it, by the kernel's doing, everything in the sandbox.
+// receive passes requests on. The end of the connection ends the guest at once, and the kernel then
+// kills the whole sandbox.
 func receive(conn int, requests chan<- request) {
 	for {
 		var r request
@@ -73,8 +73,8 @@ func (r *request) run() guest.Ended {
 	if err != nil {
 		return guest.Ended{Error: "fork: " + err.Error()}
 	}
-	// The child has its own copies. Ours go now, so that the worker sees the
-	// end of the gate and of the pipes.
+	// The child has its own copies. Close ours, so that the worker sees the end of the gate and the
+	// pipes.
 	for _, fd := range r.files {
 		_ = unix.Close(fd)
 	}
@@ -82,25 +82,25 @@ func (r *request) run() guest.Ended {
 	return guest.Ended{Status: reap(pid)}
 }
 
-// reap waits for pid while it buries whatever else dies; then it kills what pid
-// left behind and waits for that too.
+// reap waits for pid and reaps other processes. Then it kills the processes that pid left behind
+// and waits for them.
 func reap(pid int) (status int) {
 	for {
 		var ws unix.WaitStatus
 		got, err := unix.Wait4(-1, &ws, 0, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
-		case err != nil: // ECHILD: nobody is left
+		case err != nil: // ECHILD: no process is left
 			return status
-		case got == pid && !ws.Stopped(): // a program that asks to be traced stops, too
+		case got == pid && !ws.Stopped(): // a traced program stops, too
 			status = int(ws)
 			_ = unix.Kill(-1, unix.SIGKILL)
 		}
 	}
 }
 
-// upLoopback brings lo up, so that a program can talk to itself. A sandbox
-// without it still works.
+// upLoopback brings lo up, so that a program can connect to itself. A sandbox without it still
+// works.
 func upLoopback() {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -138,14 +138,14 @@ func send(conn int, v any) error {
 	return nil
 }
 
-// recv reads one frame and the descriptors that came with it.
+// recv reads one frame and its descriptors.
 func recv(conn int, v any) ([]int, error) {
 	r := &receiver{conn: conn}
 	err := guest.Decode(r, v, guest.MaxFrame)
 	return r.files, err
 }
 
-// receiver reads a connection and collects descriptors on the way.
+// receiver reads a connection and collects descriptors.
 type receiver struct {
 	conn  int
 	files []int

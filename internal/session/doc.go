@@ -1,7 +1,6 @@
-// Package session is the dispatcher's side of sessions: it opens them at a worker, passes on
-// what clients ask of them, copies them, and writes down how they end. Package live, beneath,
-// is the worker's side.
+// Package session is the dispatcher's side of sessions: it opens and forks them on workers,
+// forwards clients' requests, and records their ends. Package live, beneath, is the worker's side.
 //
-// While a session lives its worker is the truth; the store has where it is and, afterwards,
-// how it ended (Ends).
+// While a session is live, its worker is the source of truth. The store has its location and later
+// its end (Ends).
 package session

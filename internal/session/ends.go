@@ -11,19 +11,19 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Teller passes on what workers say to all who listen; control.Bus is one.
+// Teller delivers workers' messages to all subscribers; control.Bus is one.
 type Teller interface {
 	OnTold(ctx context.Context, topic string, f func(worker string, payload []byte)) error
 }
 
-// Ends writes down how sessions end: as their workers tell it, as whoever uses one finds out,
-// or when its worker has been silent for too long. The first of these counts.
+// Ends records the ends of sessions: from their workers, from failed calls, or after a worker's
+// silence. The first of these counts.
 type Ends struct {
 	Store store.Sessions
 	Log   *slog.Logger
 }
 
-// record writes an end down. To the tenant, if one asks, it returns the end that counts.
+// record records an end. With a tenant, it returns the end that counts.
 func (e *Ends) record(ctx context.Context, worker, tenant string, end control.SessionEnd) (*control.SessionEnd, error) {
 	first, err := e.Store.EndSession(ctx, end.Session, worker, end.Outcome, end.Message)
 	if err != nil {
@@ -38,8 +38,8 @@ func (e *Ends) record(ctx context.Context, worker, tenant string, end control.Se
 	return &end, nil
 }
 
-// Listen records how sessions end, as their workers tell it, until ctx ends. News that
-// is lost is found out by whoever uses the session next, or by Reap.
+// Listen records the ends that workers report, until ctx ends. The next call or Reap discovers lost
+// reports.
 func (e *Ends) Listen(ctx context.Context, workers Teller) error {
 	return workers.OnTold(ctx, control.TopicEnded, func(worker string, payload []byte) {
 		var end control.SessionEnd
@@ -53,7 +53,7 @@ func (e *Ends) Listen(ctx context.Context, workers Teller) error {
 	})
 }
 
-// Reap ends the sessions whose workers are not connected any more.
+// Reap ends the sessions of disconnected workers.
 func (e *Ends) Reap(ctx context.Context) {
 	n, err := e.Store.ReapSessions(ctx, fleet.Connected)
 	switch {

@@ -10,12 +10,11 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// heardMost is how many events may wait for whoever listens.
+// heardMost is the most pending events of a listener.
 const heardMost = 1024
 
-// Listen returns the events of a live session of the tenant's, as its worker tells them, until
-// ctx ends; and the lease of its client, 0 if it has none. Events are hints: pending calls can
-// be asked for (control.SessionPending).
+// Listen returns the events of a tenant's live session until ctx ends, and its client's lease, or
+// 0. Events are hints: a caller can request pending calls (control.SessionPending).
 func (s *Service) Listen(ctx context.Context, tenant string, id job.ID) (events <-chan control.SessionEvent, lease time.Duration, err error) {
 	at, err := s.place(ctx, tenant, id)
 	if err != nil {
@@ -25,7 +24,7 @@ func (s *Service) Listen(ctx context.Context, tenant string, id job.ID) (events 
 	err = s.Line.OnTold(ctx, control.SessionTopic(id), func(worker string, payload []byte) {
 		var e control.SessionEvent
 		if worker != at.worker || json.Unmarshal(payload, &e) != nil {
-			return // it does not hold the session, or it speaks another language
+			return // it does not hold the session, or has another protocol
 		}
 		select {
 		case heard <- e:

@@ -12,15 +12,16 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Execute runs a snippet or a command in a session, records what came of it, and returns that
-// record: JSON of job.Execute. That the session was ended under it is an answer, too; one that has
-// ended before is an error.
+// Execute runs a snippet or a command in a session, records the result, and returns the record:
+// JSON of job.Execute. If the session ended during the execution, that is a result, too. If it
+// ended before, it is an error.
 func (s *Service) Execute(ctx context.Context, tenant string, id job.ID, req api.ExecuteRequest) (json.RawMessage, error) {
 	raw, _, err := s.execute(ctx, tenant, id, job.NewID(), req)
 	return raw, err
 }
 
-// execute is Execute of what gets an id. After an error begun is false if nothing was executed for sure.
+// execute is Execute with a given id. After an error, begun is false if nothing was executed for
+// certain.
 func (s *Service) execute(ctx context.Context, tenant string, id, as job.ID, req api.ExecuteRequest) (raw json.RawMessage, begun bool, err error) {
 	telemetry.Describe(ctx, telemetry.About{Session: id})
 	at, err := s.place(ctx, tenant, id)
@@ -35,7 +36,7 @@ func (s *Service) execute(ctx context.Context, tenant string, id, as job.ID, req
 	reply, end, err := s.call(ctx, at, c)
 	e := reply.Execute
 	if e == nil {
-		if end == nil || end.Outcome != job.Lost { // nothing was executed, or nobody said so
+		if end == nil || end.Outcome != job.Lost { // nothing was executed, or its start was not reported
 			return nil, !said(err), err
 		}
 		e = &job.Execute{ID: c.Execute, Outcome: end.Outcome, Message: "the session has ended: " + end.Message}
@@ -48,20 +49,20 @@ func (s *Service) execute(ctx context.Context, tenant string, id, as job.ID, req
 	return raw, true, err
 }
 
-// putExecute records what came of a call, and returns the record.
+// putExecute records the result of a call and returns the record.
 func (s *Service) putExecute(ctx context.Context, c control.SessionCall, e *job.Execute) (json.RawMessage, error) {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return nil, fmt.Errorf("encode execute: %w", err)
 	}
-	ctx = context.WithoutCancel(ctx) // it has happened, whoever still listens
+	ctx = context.WithoutCancel(ctx) // it has happened, even if the client is gone
 	if err := s.Store.PutExecute(ctx, store.Executed{Session: c.Session, ID: e.ID, Code: c.Code, Result: raw}); err != nil {
 		return nil, fmt.Errorf("record execute: %w", err)
 	}
 	return raw, nil
 }
 
-// executeCall judges what is to be executed in a session of a kind.
+// executeCall validates the request for a session of this kind.
 func executeCall(kind job.SessionKind, as job.ID, req api.ExecuteRequest) (control.SessionCall, error) {
 	c := control.SessionCall{Op: control.SessionExecute, Execute: as, Code: req.Code, Variables: req.Variables, Tagged: req.Tagged, Wall: req.Wall}
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// recorded makes a session and its record side by side: neither waits for the
-// other, and neither stays without the other. Only where the record may be refused
-// (first) it is waited for: nothing is made for sessions that a tenant may not have.
+// recorded creates a session and its record concurrently, and removes either one if the other
+// fails. If the record may be rejected (first), it is written first, so that nothing is created for
+// a session above the quota.
 func (s *Service) recorded(ctx context.Context, tenant string, v *job.Session, first bool, record, open func() error) error {
 	written := make(chan error, 1)
 	go func() { written <- record() }()
@@ -42,8 +42,8 @@ func (s *Service) recorded(ctx context.Context, tenant string, v *job.Session, f
 	return nil
 }
 
-// said reports whether an error is the word of the worker that there is no session. All
-// else may be the loss of its word: it was asked, and may have made one.
+// said reports whether an error is the worker's statement that there is no session. After other
+// errors, the worker may have created one.
 func said(err error) bool {
 	for _, refusal := range []error{job.ErrTooMany, job.ErrRefused, job.ErrInvalid, job.ErrConflict, job.ErrNotFound} {
 		if errors.Is(err, refusal) {
@@ -53,13 +53,13 @@ func said(err error) bool {
 	return false
 }
 
-// abandonPause is between two tries to close a session.
+// abandonPause is the pause between two attempts to close a session.
 const abandonPause = time.Second
 
-// abandon closes a session that nobody has heard of: it could not be recorded, or the
-// answer to its making got lost. A worker that does not have it may only not have come to
-// it, and is asked once more; one that is gone has none. While none answers, callTime is
-// what is tried for: then the session's idle timeout ends it.
+// abandon closes a session that no client knows: its record failed, or the response to its creation
+// was lost. A worker without the session may not have reached the request yet, so it is called once
+// more. A disconnected worker has none. Without a response, abandon retries for callTime; then the
+// session's idle timeout ends it.
 func (s *Service) abandon(ctx context.Context, tenant, worker string, id job.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
 	defer cancel()

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// claimLease is how long a key is kept for a dispatcher that says no more that it is at it.
+	// claimLease is how long a key stays claimed for a dispatcher that stopped renewing it.
 	claimLease = 15 * time.Second
-	// firstLook and lastLook bound the pauses between two looks at what another request is at.
+	// firstLook and lastLook are the shortest and longest pauses between checks of another request.
 	firstLook, lastLook = 10 * time.Millisecond, 500 * time.Millisecond
 )
 
-// OpenOnce is Open for all requests with a key together: one of them has the session opened, and
-// the others get that one (again), as it stands. Without a key it is Open.
+// OpenOnce is Open for all requests with the same key: one of them opens the session, and the
+// others get its current state (again). Without a key it is Open.
 func (s *Service) OpenOnce(ctx context.Context, tenant string, key store.Idempotency, spec job.SessionSpec) (v *job.Session, again bool, err error) {
 	return s.sessionOnce(ctx, tenant, key, func(ctx context.Context, id job.ID) (*job.Session, error) { return s.open(ctx, tenant, id, spec) })
 }
 
-// ForkOnce is Fork, as OpenOnce is Open.
+// ForkOnce is to Fork as OpenOnce is to Open.
 func (s *Service) ForkOnce(ctx context.Context, tenant string, key store.Idempotency, id job.ID) (v *job.Session, again bool, err error) {
 	return s.sessionOnce(ctx, tenant, key, func(ctx context.Context, as job.ID) (*job.Session, error) { return s.fork(ctx, tenant, id, as) })
 }
@@ -64,7 +64,8 @@ func (s *Service) sessionOnce(
 	return v, false, nil
 }
 
-// settle has a key name a session that is open; else nobody may hear of that, and it is closed.
+// settle stores an open session under a key. If this fails, no client can learn of the session, and
+// it is closed.
 func (s *Service) settle(ctx context.Context, tenant, key string, claimed job.ID, v *job.Session) error {
 	still, err := s.Store.SettleKey(ctx, tenant, key, claimed, v.ID)
 	if err == nil && !still {
@@ -78,7 +79,7 @@ func (s *Service) settle(ctx context.Context, tenant, key string, claimed job.ID
 	return fmt.Errorf("record the key of a session: %w", err)
 }
 
-// forget takes back a session that nobody has heard of.
+// forget removes a session that no client knows.
 func (s *Service) forget(ctx context.Context, tenant, worker string, id job.ID) {
 	if err := s.Store.ForgetSession(context.WithoutCancel(ctx), id); err != nil {
 		s.Log.WarnContext(ctx, "record of a session that never was is left", "session", id, "error", err)
@@ -86,8 +87,8 @@ func (s *Service) forget(ctx context.Context, tenant, worker string, id job.ID) 
 	go s.abandon(ctx, tenant, worker, id)
 }
 
-// discard takes a key from a dispatcher that went away while it made a session: whether or not
-// there is that session, nobody has heard of it.
+// discard frees a key of a dispatcher that failed while it created a session, and the session if it
+// exists, because no client knows it.
 func (s *Service) discard(ctx context.Context, tenant, key string, made job.ID) error {
 	if err := s.Store.FreeKey(ctx, tenant, key, made); err != nil {
 		return fmt.Errorf("free an idempotency key: %w", err)
@@ -103,10 +104,10 @@ func (s *Service) discard(ctx context.Context, tenant, key string, made job.ID) 
 	return nil
 }
 
-// ExecuteOnce is Execute for all requests with a key together: one of them has it executed, and
-// the others get what is recorded of that (again). They wait for it while it is under way. If
-// whoever was at it is gone and nothing is recorded, nobody knows whether it ran: that is
-// job.ErrConflict, and it is not executed again. Without a key it is Execute.
+// ExecuteOnce is Execute for all requests with the same key: one of them executes, and the others
+// wait and get its record (again). If the executing dispatcher is gone without a record, it is
+// unknown whether the code ran: the error is job.ErrConflict, and it is not run again. Without a
+// key it is Execute.
 func (s *Service) ExecuteOnce(ctx context.Context, tenant string, key store.Idempotency, id job.ID, req api.ExecuteRequest) (raw json.RawMessage, again bool, err error) {
 	if key.Key == "" {
 		raw, err = s.Execute(ctx, tenant, id, req)
@@ -127,7 +128,7 @@ func (s *Service) ExecuteOnce(ctx context.Context, tenant string, key store.Idem
 	if err != nil || !mine {
 		return raw, true, err
 	}
-	ctx = context.WithoutCancel(ctx) // whoever asks again wants to know what came of it
+	ctx = context.WithoutCancel(ctx) // a repeated request needs the result
 	release := s.hold(ctx, tenant, key.Key, as)
 	defer release()
 	raw, begun, err := s.execute(ctx, tenant, id, as, req)
@@ -137,8 +138,8 @@ func (s *Service) ExecuteOnce(ctx context.Context, tenant string, key store.Idem
 	return raw, false, err
 }
 
-// once claims a key for what is to be made, and reports whether it has it. While somebody else
-// has, it has named judge that claim, again and again until that is done or fails.
+// once claims a key for a new object, and reports whether it has the claim. While another request
+// has it, it passes this claim to named repeatedly until named is done or fails.
 func (s *Service) once(ctx context.Context, tenant string, key store.Idempotency, made job.ID, named func(store.KeyClaim) (bool, error)) (bool, error) {
 	for wait := firstLook; ; wait = min(2*wait, lastLook) {
 		c, err := s.Store.ClaimKey(ctx, tenant, key, made, claimLease)
@@ -157,7 +158,7 @@ func (s *Service) once(ctx context.Context, tenant string, key store.Idempotency
 	}
 }
 
-// hold keeps a claimed key until it is released.
+// hold renews a claimed key until it is released.
 func (s *Service) hold(ctx context.Context, tenant, key string, made job.ID) (release func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
@@ -170,7 +171,7 @@ func (s *Service) hold(ctx context.Context, tenant, key string, made job.ID) (re
 	return cancel
 }
 
-// free gives up a key of which nothing came. If that fails its lease ends.
+// free frees a key without a result. If this fails, its lease expires.
 func (s *Service) free(ctx context.Context, tenant, key string, made job.ID) {
 	if err := s.Store.FreeKey(context.WithoutCancel(ctx), tenant, key, made); err != nil {
 		s.Log.WarnContext(ctx, "idempotency key of a request that made nothing is left", "made", made, "error", err)

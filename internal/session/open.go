@@ -17,13 +17,13 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Open judges a session that a tenant asks for, and has a worker open it; another one if the
-// first cannot.
+// Open validates a tenant's session and opens it on a worker, or on another one if the first
+// cannot.
 func (s *Service) Open(ctx context.Context, tenant string, spec job.SessionSpec) (*job.Session, error) {
 	return s.open(ctx, tenant, job.NewID(), spec)
 }
 
-// open is Open of a session that gets an id at the first worker that is asked, and others at others.
+// open is Open with a given id for the first worker. Other workers get other ids.
 func (s *Service) open(ctx context.Context, tenant string, id job.ID, spec job.SessionSpec) (*job.Session, error) {
 	spec, p, err := s.admit(ctx, tenant, spec)
 	if err != nil {
@@ -52,9 +52,10 @@ func (s *Service) open(ctx context.Context, tenant string, id job.ID, spec job.S
 		id = job.NewID()
 		switch {
 		case errors.Is(err, job.ErrLost), errors.Is(err, job.ErrUnavailable):
-			refusal = fmt.Errorf("%w: open a session: %v", job.ErrUnavailable, err) // not of its kind: that is no loss of a session
+			// without its type, because no session was lost
+			refusal = fmt.Errorf("%w: open a session: %v", job.ErrUnavailable, err)
 			continue
-		case errors.Is(err, errFull): // here, and perhaps not elsewhere
+		case errors.Is(err, errFull): // here, but perhaps not elsewhere
 			refusal = ofSessions(err)
 			continue
 		case err != nil:
@@ -65,8 +66,8 @@ func (s *Service) open(ctx context.Context, tenant string, id job.ID, spec job.S
 	return nil, refusal
 }
 
-// workers returns those that could hold a session. Where there is none it waits for one that has just come: the fleet is
-// read once a second, and a worker that a client has seen in a list may not be in it yet.
+// workers returns workers that could hold a session. If there are none, it waits for a new one: the
+// fleet is read once a second, and may lack a worker that a client has already seen.
 func (s *Service) workers(ctx context.Context, need placement.Need) []fleet.Worker {
 	for until := time.Now().Add(newcomerTime); ; {
 		ws := s.Fleet.Ranked(need)
@@ -77,7 +78,7 @@ func (s *Service) workers(ctx context.Context, need placement.Need) []fleet.Work
 	}
 }
 
-// admit returns the session that a spec asks for, with its whole policy.
+// admit validates a spec and returns it with its complete policy.
 func (s *Service) admit(ctx context.Context, tenant string, spec job.SessionSpec) (job.SessionSpec, policy.Policy, error) {
 	spec, err := spec.Validate()
 	if err != nil {
@@ -101,7 +102,7 @@ func (s *Service) admit(ctx context.Context, tenant string, spec job.SessionSpec
 	return spec, p, nil
 }
 
-// openAt has one worker open a session. A tenant may have most of them; 0: any number.
+// openAt opens a session on one worker. most is the tenant's limit of sessions; 0: unlimited.
 func (s *Service) openAt(
 	ctx context.Context, w fleet.Worker, tenant string, id job.ID, spec job.SessionSpec, enforced []job.Enforcement, most int,
 ) (*job.Session, error) {
@@ -120,10 +121,10 @@ func (s *Service) openAt(
 	return v, err
 }
 
-// errFull is the word of a worker on which the tenant's sessions have their share.
+// errFull is the error of a worker on which the tenant's sessions have their share.
 var errFull = errors.New("open a session")
 
-// ofSessions has the word of a worker name the field, since waiting does not help.
+// ofSessions adds the field to a worker's error, because waiting does not help.
 func ofSessions(err error) error {
 	if errors.Is(err, job.ErrTooMany) && len(api.FieldErrors(err)) == 0 {
 		return fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("sessions", "%v", err))
@@ -131,12 +132,12 @@ func ofSessions(err error) error {
 	return err
 }
 
-// Fork makes a session that is a copy of another of the tenant's, where that one is.
+// Fork creates a copy of a tenant's session on the same worker.
 func (s *Service) Fork(ctx context.Context, tenant string, id job.ID) (*job.Session, error) {
 	return s.fork(ctx, tenant, id, job.NewID())
 }
 
-// fork is Fork of a session as another of that id.
+// fork is Fork with a given id.
 func (s *Service) fork(ctx context.Context, tenant string, id, as job.ID) (*job.Session, error) {
 	telemetry.Describe(ctx, telemetry.About{Session: id})
 	at, err := s.place(ctx, tenant, id)

@@ -9,14 +9,14 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// places remembers which worker holds a session: that never changes. Not every end is
-// heard of here, so what is remembered is bounded: beyond it the record is read again.
+// places caches the worker of each session, which never changes. It has a size limit, because not
+// every end is reported here. Evicted entries are read again from the record.
 type places struct {
 	mu    sync.Mutex
 	known map[placeKey]place
 }
 
-// maxPlaces is how many sessions are remembered.
+// maxPlaces is the most cached sessions.
 const maxPlaces = 10_000
 
 type placeKey struct {
@@ -24,7 +24,7 @@ type placeKey struct {
 	id     job.ID
 }
 
-// place is where a session is, and what of it never changes.
+// place is the location of a session and its other constants.
 type place struct {
 	worker string
 	kind   job.SessionKind
@@ -55,7 +55,7 @@ func (p *places) drop(k placeKey) {
 	delete(p.known, k)
 }
 
-// place returns where a live session of the tenant is.
+// place returns the location of a tenant's live session.
 func (s *Service) place(ctx context.Context, tenant string, id job.ID) (place, error) {
 	if p, ok := s.places.get(placeKey{tenant, id}); ok {
 		return p, nil

@@ -15,22 +15,22 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Line leads to the workers that hold sessions; *jetstream.Queue is one.
+// Line connects to the workers that hold sessions; *jetstream.Queue is one.
 type Line interface {
 	control.SessionCaller
 	Teller
 }
 
-// Config is what a Service stands on. Every field is needed unless it says otherwise.
+// Config holds the dependencies of a Service.
 type Config struct {
 	Store store.Sessions
-	Line  Line // nil: sessions are switched off here
+	Line  Line // nil: sessions are disabled here
 	Fleet *fleet.Fleet
 	Admit *admit.Admitter
 	Log   *slog.Logger
 }
 
-// Service opens sessions and speaks with them. It is safe for concurrent use.
+// Service opens sessions and forwards calls to them. It is safe for concurrent use.
 type Service struct {
 	Config
 	places places
@@ -43,21 +43,21 @@ func New(c Config) *Service {
 }
 
 const (
-	// openTime bounds the making of a session.
+	// openTime limits the creation of a session.
 	openTime = 60 * time.Second
-	// newcomerTime is how long a session waits for a worker where there is none.
+	// newcomerTime is how long a session waits for a first worker.
 	newcomerTime = 2 * time.Second
-	// callTime bounds what has no other bound.
+	// callTime limits calls without another limit.
 	callTime = 45 * time.Second
-	// exportTime bounds an export, with the end of what is executed before it, and the end
-	// of a session, which exports too.
+	// exportTime limits an export, including the end of the current execution, and the end of a
+	// session, which also exports.
 	exportTime = 4 * time.Minute
-	// slack is what an execution may take on top of its wall: waiting for its turn,
-	// giving way, and the way there and back.
+	// slack is the time of an execution in addition to its wall: waiting for its turn, stopping, and
+	// network latency.
 	slack = 10 * time.Minute
 )
 
-// patience is how long the answer to a call is waited for.
+// patience returns the time limit of a call.
 func patience(c *control.SessionCall) time.Duration {
 	switch c.Op {
 	case control.SessionOpen, control.SessionFork:
@@ -73,9 +73,9 @@ func patience(c *control.SessionCall) time.Duration {
 	return callTime
 }
 
-// Call asks the worker that holds a session of the tenant's, both named in c. That the session
-// has ended is recorded, and an error (job.ErrConflict); end is then how. job.ErrNotFound: the
-// tenant has no such session, or it has not what is asked for.
+// Call calls the worker that holds a tenant's session; c names both. If the session has ended, Call
+// records this and returns job.ErrConflict with end. job.ErrNotFound means that the tenant has no
+// such session, or the session lacks the requested object.
 func (s *Service) Call(ctx context.Context, c control.SessionCall) (reply control.SessionReply, end *control.SessionEnd, err error) {
 	telemetry.Describe(ctx, telemetry.About{Session: c.Session})
 	at, err := s.place(ctx, c.Tenant, c.Session)
@@ -85,7 +85,7 @@ func (s *Service) Call(ctx context.Context, c control.SessionCall) (reply contro
 	return s.call(ctx, at, c)
 }
 
-// call is Call of a session that is known to be at a worker.
+// call is Call for a session on a known worker.
 func (s *Service) call(ctx context.Context, at place, c control.SessionCall) (reply control.SessionReply, end *control.SessionEnd, err error) {
 	asking, cancel := context.WithTimeout(ctx, patience(&c))
 	defer cancel()
@@ -100,13 +100,13 @@ func (s *Service) call(ctx context.Context, at place, c control.SessionCall) (re
 	return reply, end, hasEnded(c.Session, end.Outcome, end.Message)
 }
 
-// ask sends a call to a worker, and tells it of which trace that is part.
+// ask sends a call to a worker, with the current trace.
 func (s *Service) ask(ctx context.Context, worker string, c control.SessionCall) (control.SessionReply, error) {
 	c.TraceParent = telemetry.TraceParent(ctx)
 	return s.Line.CallSession(ctx, worker, c)
 }
 
-// judge returns how a session has ended, if an answer or the lack of one says that it has.
+// judge returns how a session has ended, if a response or its absence shows that it has.
 func (s *Service) judge(ctx context.Context, at place, c control.SessionCall, reply control.SessionReply, err error) (*control.SessionEnd, error) {
 	switch {
 	case err == nil:
@@ -123,7 +123,7 @@ func lost(id job.ID, format, worker string) *control.SessionEnd {
 	return &control.SessionEnd{Session: id, Outcome: job.Lost, Message: fmt.Sprintf(format, worker)}
 }
 
-// forgotten tells a session that is not there from something in it that is not.
+// forgotten reports whether the session itself is missing, rather than an object in it.
 func (s *Service) forgotten(ctx context.Context, worker string, c control.SessionCall) bool {
 	_, err := s.ask(ctx, worker, control.SessionCall{Op: control.SessionPing, Session: c.Session, Tenant: c.Tenant})
 	return errors.Is(err, job.ErrNotFound)

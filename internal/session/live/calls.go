@@ -9,8 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// call passes a call of a host function on to the client, if the policy has room
-// for it.
+// call forwards a call of a host function to the client, if the policy allows it.
 func (l *live) call(f *message) error {
 	if f.Call <= 0 || len(f.Name) > 200 {
 		return fmt.Errorf("%w: a call without number or with too long a name", frame.ErrProtocol)
@@ -26,7 +25,8 @@ func (l *live) call(f *message) error {
 	return nil
 }
 
-// admit counts a call, or says why it may not be made; it is counted as made then, too.
+// admit counts a call and returns "", or the reason why it is not allowed. It also counts rejected
+// calls.
 func (l *live) admit(c job.HostCall) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *live) admit(c job.HostCall) string {
 	return ""
 }
 
-// answer brings the client's answer to a call. Only the first one counts.
+// answer delivers the client's answer to a call. Only the first one counts.
 func (l *live) answer(c control.SessionCall) error {
 	l.mu.Lock()
 	_, open := l.calls[c.Call]
@@ -76,7 +76,7 @@ func (l *live) answer(c control.SessionCall) error {
 	return nil
 }
 
-// pending lists the calls that wait for an answer.
+// pending lists the calls without an answer.
 func (l *live) pending() []job.HostCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,18 +12,17 @@ import (
 )
 
 const (
-	// yieldTime is how long an interrupted execute may take to give way before
-	// the session is killed.
+	// yieldTime is how long an interrupted execution may take to stop before the session is killed.
 	yieldTime = 3 * time.Second
-	// interruptEvery is how often it is interrupted meanwhile: code may catch one.
+	// interruptEvery is the interval of repeated interrupts, because code may catch one.
 	interruptEvery = 200 * time.Millisecond
-	// requestTime bounds what is no execute.
+	// requestTime limits requests other than executions.
 	requestTime = 30 * time.Second
-	// maxShown bounds what one execute shows besides its output.
+	// maxShown limits the displays of one execution.
 	maxShown = 16
 )
 
-// ask sends a request and waits for its answer, at most for wall.
+// ask sends a request and waits for its response, at most for wall.
 func (l *live) ask(ctx context.Context, m map[string]any, wall time.Duration, load ...[]byte) (*message, error) {
 	if err := l.await(ctx); err != nil {
 		return nil, err
@@ -33,7 +32,7 @@ func (l *live) ask(ctx context.Context, m map[string]any, wall time.Duration, lo
 	return f, err
 }
 
-// await waits for the turn to ask something.
+// await waits for the turn to send a request.
 func (l *live) await(ctx context.Context) error {
 	select {
 	case <-l.turn:
@@ -47,8 +46,8 @@ func (l *live) await(ctx context.Context) error {
 
 func (l *live) yieldTurn() { l.turn <- struct{}{} }
 
-// exchange is ask for who has the turn. What is interruptible is interrupted at its
-// limits, and has to give way soon; the limit is returned.
+// exchange is ask for a caller that has the turn. It interrupts an interruptible request at its
+// limits, which must then stop soon. It returns the limit.
 func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, interruptible bool, load ...[]byte) (*message, limit, error) {
 	answer, exceeded := make(chan *message, 1), make(chan limit, 1)
 	l.mu.Lock()
@@ -89,8 +88,7 @@ func (l *live) exchange(m map[string]any, files []*os.File, wall time.Duration, 
 	return f, by, nil
 }
 
-// wait waits for an answer, or until a limit is reached. There is neither if the
-// session has ended.
+// wait waits for a response or a limit. It returns neither if the session has ended.
 func (l *live) wait(id int64, answer <-chan *message, exceeded <-chan limit, wall time.Duration, watched bool) (*message, limit) {
 	timer := time.NewTimer(wall)
 	defer timer.Stop()
@@ -126,14 +124,14 @@ func (l *live) wait(id int64, answer <-chan *message, exceeded <-chan limit, wal
 	}
 }
 
-// waitedFor is for how long the last request waited for cores.
+// waitedFor returns how long the last request waited for cores.
 func (l *live) waitedFor() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waited
 }
 
-// yield interrupts a request until it gives way; nil if it does not.
+// yield interrupts a request until it stops. It returns nil if the request does not.
 func (l *live) yield(id int64, answer <-chan *message, interruptible bool) *message {
 	if !interruptible {
 		return nil
@@ -163,7 +161,7 @@ func (l *live) yield(id int64, answer <-chan *message, interruptible bool) *mess
 	}
 }
 
-// interrupt ends what is executed, as by Control-C.
+// interrupt interrupts the current execution, like Control-C.
 func (l *live) interrupt() error {
 	l.mu.Lock()
 	id := l.executing
@@ -176,7 +174,7 @@ func (l *live) interrupt() error {
 	return nil
 }
 
-// wall is how long an execution may take.
+// wall returns the time limit of an execution.
 func (l *live) wall(asked job.Duration) time.Duration {
 	if asked > 0 {
 		return min(asked.D(), l.policy.Wall.D())
@@ -236,7 +234,7 @@ func (l *live) execute(ctx context.Context, c control.SessionCall) *job.Execute 
 	return e
 }
 
-// lost is what came of an execution whose session has ended under it.
+// lost returns the result of an execution whose session has ended.
 func (l *live) lost(e *job.Execute, err error) *job.Execute {
 	e.Outcome = job.Lost
 	if err != nil {
@@ -248,8 +246,8 @@ func (l *live) lost(e *job.Execute, err error) *job.Execute {
 	return e
 }
 
-// judge says how an execution ended that the session lives on after. What we did to it
-// comes first, and then its own word.
+// judge sets the outcome of an execution that the session survived. Our own interventions take
+// precedence over its report.
 func (l *live) judge(e *job.Execute, f *message, by limit, wall time.Duration, canceled bool) {
 	switch {
 	case by != "":
@@ -271,13 +269,13 @@ func (l *live) judge(e *job.Execute, f *message, by limit, wall time.Duration, c
 }
 
 const (
-	// maxText bounds a repr, a message or a traceback, in bytes.
+	// maxText limits a repr, a message or a traceback, in bytes.
 	maxText = 64 << 10
-	// maxSource bounds the name of a snippet.
+	// maxSource limits the name of a snippet.
 	maxSource = 64
 )
 
-// fill takes over what the session says about an execution, cut to what it may be.
+// fill copies the session's report of an execution, cut to its limits.
 func (l *live) fill(e *job.Execute, f *message) {
 	e.ExitCode, e.WallMS, e.Source = f.Code, f.WallMS, job.Clip(f.Source, maxSource)
 	e.Value = clipValue(f.Value)
@@ -292,7 +290,7 @@ func (l *live) fill(e *job.Execute, f *message) {
 	limits := map[string]int{"stdout": int(l.policy.Stdout.Limit), "stderr": int(l.policy.Stderr.Limit)}
 	texts := map[string]*strings.Builder{"stdout": {}, "stderr": {}}
 	cut := map[string]int64{}
-	for name, limit := range limits { // what is cut is above its limit, or does not fit into a frame
+	for name, limit := range limits { // the cut part is above its limit, or does not fit into a frame
 		if kept := int64(sizeOf(f.Output, name) + sizeOf(f.Tail, name)); f.Bytes[name] > min(int64(limit), kept) {
 			cut[name] = max(f.Bytes[name]-kept, 1)
 		}

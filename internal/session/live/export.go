@@ -11,33 +11,33 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// exportTime bounds an export: whoever asked waits, and so does who wants to execute.
+// exportTime limits an export, because the caller and later executions wait for it.
 const exportTime = 2 * time.Minute
 
-// Exporter takes what one session leaves behind to where it is read from.
+// Exporter stores the artifacts of one session.
 type Exporter interface {
-	// Begin begins an export.
+	// Begin starts an export.
 	Begin() Exporting
 }
 
-// Exporting is an export that is under way.
+// Exporting is an export in progress.
 type Exporting interface {
 	// Collect is a runtime.Collector.
 	Collect(ctx context.Context, path string, size int64, r io.Reader) error
-	// Seal has what was collected be the session's artifacts, instead of those of the
-	// export before. refused is what the policy names besides.
+	// Seal replaces the session's artifacts with the collected ones. refused lists files in the
+	// policy that were not collected, with reasons.
 	Seal(ctx context.Context, refused []string) error
 }
 
-// export is an export that does not fail: what cannot be stored is missed, and said.
+// export is an export that does not fail: it records files that cannot be stored.
 type export struct {
 	Exporting
-	until  time.Time // when what is not stored yet is not stored any more; zero: not begun
+	until  time.Time // deadline for storing files; zero: not started
 	missed []string
 	more   int
 }
 
-// maxMissed is how many files are named that could not be stored.
+// maxMissed is the most names of files that could not be stored.
 const maxMissed = 20
 
 // take is a runtime.Collector.
@@ -48,7 +48,7 @@ func (e *export) take(ctx context.Context, path string, size int64, r io.Reader)
 	ctx, cancel := context.WithDeadline(ctx, e.until)
 	defer cancel()
 	err := ctx.Err()
-	if err == nil && len(e.missed) == 0 { // a store that is away is not waited for twice
+	if err == nil && len(e.missed) == 0 { // does not wait again for an unavailable store
 		err = e.Collect(ctx, path, size, r)
 	}
 	switch {
@@ -63,7 +63,7 @@ func (e *export) take(ctx context.Context, path string, size int64, r io.Reader)
 	return nil
 }
 
-// seal says what is missed, too.
+// seal includes the missed files.
 func (e *export) seal(ctx context.Context, refused []string) error {
 	if e.more > 0 {
 		e.missed = append(e.missed, fmt.Sprintf("… and %d more are not stored", e.more))
@@ -71,7 +71,7 @@ func (e *export) seal(ctx context.Context, refused []string) error {
 	return e.Seal(ctx, append(refused, e.missed...))
 }
 
-// exports begins an export, nil if the policy names no files or there is nowhere to take them.
+// exports starts an export. It returns nil if the policy lists no files or there is no exporter.
 func (l *live) exports() *export {
 	if l.exporter == nil || len(l.policy.Artifacts.Paths) == 0 {
 		return nil
@@ -79,15 +79,15 @@ func (l *live) exports() *export {
 	return &export{Exporting: l.exporter.Begin()}
 }
 
-// gathered is told how to collect artifacts while the session lives.
+// gathered sets how to collect artifacts of the live session.
 func (l *live) gathered(g runtime.Gather) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gather = g
 }
 
-// export keeps the files that the policy names, as they are between two executes. If the
-// session ends under it, so it has when export returns, and has exported for the last time.
+// export exports the policy's files between two executions. If the session ends meanwhile, its
+// final export is complete when export returns.
 func (l *live) export(ctx context.Context) error {
 	e := l.exports()
 	if e == nil {
@@ -106,7 +106,7 @@ func (l *live) export(ctx context.Context) error {
 	return err
 }
 
-// gathers says that an export is under way, which makes the session a used one.
+// gathers records whether an export is in progress, during which the session is not idle.
 func (l *live) gathers(yes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *live) gathers(yes bool) {
 func (l *live) exportNow(ctx context.Context, e *export) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l.exporting.Lock() // its end waits, and then its files are gone
+	l.exporting.Lock() // the end waits for it and then removes the files
 	defer l.exporting.Unlock()
 	defer context.AfterFunc(l.running, cancel)()
 	l.mu.Lock()
@@ -138,8 +138,8 @@ func (l *live) exportNow(ctx context.Context, e *export) error {
 	return e.seal(ctx, refused)
 }
 
-// leave keeps what an ended session has left, unless the runtime failed to look. The
-// session has its end for another reason, so what goes wrong is in its message.
+// leave exports the files of an ended session, unless the runtime could not read them. Errors go
+// into the session's message, because it already has an outcome.
 func (l *live) leave(ctx context.Context, e *export, rep *runtime.Report, err error) {
 	if e == nil || err != nil || rep.Outcome == job.OutcomeCanceled {
 		return

@@ -9,9 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// fork makes a slot in which a copy of the session waits. Nothing is executed in
-// the session until settle is called, when the copy has begun: its files are copied
-// as they are between two executes.
+// fork creates a slot in which a copy of the session waits. The session executes nothing until
+// settle is called after the copy has started. So its files are copied between two executions.
 func (l *live) fork(ctx context.Context) (_ runtime.Slot, settle func(), err error) {
 	forker, ok := l.slot.(runtime.Forker)
 	if !ok {
@@ -30,7 +29,7 @@ func (l *live) fork(ctx context.Context) (_ runtime.Slot, settle func(), err err
 		return answered(f, err)
 	})
 	settle = func() {
-		go func() { // the session answers after its copy has begun
+		go func() { // the session responds after its copy has started
 			asking.Lock()
 			defer asking.Unlock()
 			l.yieldTurn()

@@ -8,16 +8,15 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Limits bound what a worker promises to its sessions, all of them together. A
-// session does nothing for most of its life, so this is more than the worker has:
-// how much more is said here.
+// Limits limit the worker's commitments to all of its sessions. Sessions are mostly idle, so they
+// exceed the worker's resources.
 type Limits struct {
-	Places int      // sessions at once; 0: 1024
-	CPU    float64  // cores; 0: no bound
-	Memory job.Size // 0: no bound
+	Places int      // concurrent sessions; 0: 1024
+	CPU    float64  // cores; 0: unlimited
+	Memory job.Size // 0: unlimited
 }
 
-// share is what sessions are promised.
+// share is the resources committed to sessions.
 type share struct {
 	places, milli, mem int64
 }
@@ -33,11 +32,11 @@ func (s *share) sub(o share) {
 	s.places, s.milli, s.mem = s.places-o.places, s.milli-o.milli, s.mem-o.mem
 }
 
-// ledger says which tenant's sessions hold how much. A tenant gets no more than
-// would still be free then: alone it has half, and however much it takes, another
-// one finds as much. Nothing has to be taken back from anybody for that.
+// ledger records how much each tenant's sessions hold. A tenant may take at most as much as remains
+// free afterwards: a single one gets half. So another tenant always finds as much, without
+// preemption.
 type ledger struct {
-	most share // zero: no bound
+	most share // zero: unlimited
 
 	mu      sync.Mutex
 	all     share
@@ -51,8 +50,8 @@ func newLedger(l Limits) *ledger {
 	return &ledger{most: share{int64(l.Places), int64(l.CPU * 1000), int64(l.Memory)}, tenants: map[string]*share{}}
 }
 
-// take enters a session, or says why there is no place for it: job.ErrUnavailable
-// if nobody would get one here, job.ErrTooMany if the tenant has its share.
+// take adds a session, or returns why there is no room: job.ErrUnavailable if no tenant would get
+// any, job.ErrTooMany if the tenant has its share.
 func (l *ledger) take(tenant string, n share) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +85,7 @@ func (l *ledger) take(tenant string, n share) error {
 	return nil
 }
 
-// give takes a session out.
+// give removes a session.
 func (l *ledger) give(tenant string, n share) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,8 +97,7 @@ func (l *ledger) give(tenant string, n share) {
 	}
 }
 
-// largest is the tenant whose sessions are promised most memory; "" if there is
-// none.
+// largest returns the tenant with the most committed memory, or "".
 func (l *ledger) largest() (tenant string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

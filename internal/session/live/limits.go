@@ -10,10 +10,10 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// limit is one that an execution has run into, and is interrupted for; "" for none.
+// limit is the limit that interrupted an execution, or "".
 type limit string
 
-// The limits. Those of the streams have their names.
+// The limits. Those for streams have the streams' names.
 const (
 	limitWall   limit = "wall"
 	limitCPU    limit = "cpu_time"
@@ -22,24 +22,24 @@ const (
 )
 
 const (
-	// beatFirst is how soon after its beginning an execution is looked at, and how
-	// often one that uses CPU is: so much later a limit may be noticed.
+	// beatFirst is the first and shortest interval between checks of an execution that uses CPU. A
+	// limit may be noticed this much later.
 	beatFirst = 20 * time.Millisecond
-	// beatLast is the same for one that waits, for its client perhaps.
+	// beatLast is the longest interval, for an execution that waits, perhaps for its client.
 	beatLast = 320 * time.Millisecond
-	// deathTime is how long a session may live on whose end is certain.
+	// deathTime is how long the certain end of a session may take.
 	deathTime = 10 * time.Second
 )
 
-// meters are what a session uses. Its policy's cpu_time is for each execution: from
-// the end of the one before it to its own, so that what runs in between counts, and
-// what ran before does not. An execution that uses it up is interrupted. What does not
-// give way, or runs while nothing is executed, uses up the budget and is killed.
+// meters measure the usage of a session. The policy's cpu_time applies to each execution, from the
+// end of the previous execution to its own. So background work in between counts. An execution at
+// its limit is interrupted. If it does not stop, or background work continues, the budget is
+// exhausted and the session is killed.
 type meters struct {
 	budget *runtime.CPUBudget
 	waits  *runtime.Waits // for cores
-	read   runtime.Meter  // nil until the program begins
-	last   runtime.Spent  // at the end of the last execute
+	read   runtime.Meter  // nil until the program starts
+	last   runtime.Spent  // at the end of the last execution
 	final  runtime.Spent  // at the end of the session
 }
 
@@ -49,7 +49,7 @@ func newMeters(p *policy.Policy) meters {
 	return m
 }
 
-// allow sets how much CPU time the session may have used until it is killed.
+// allow sets the CPU time at which the session is killed.
 func (m *meters) allow(p *policy.Policy, executes bool) {
 	limit := m.last.CPU + p.CPUTime.D()
 	if executes { // it is interrupted first
@@ -58,14 +58,14 @@ func (m *meters) allow(p *policy.Policy, executes bool) {
 	m.budget.Allow(limit)
 }
 
-// metered is told how to read the session's meters.
+// metered sets how to read the session's meters.
 func (l *live) metered(read runtime.Meter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.read = read
 }
 
-// spent is what the session has used; false: nobody knows.
+// spent returns the session's usage, or false if unknown.
 func (l *live) spent() (runtime.Spent, bool) {
 	l.mu.Lock()
 	read := l.read
@@ -77,22 +77,21 @@ func (l *live) spent() (runtime.Spent, bool) {
 	return s, err == nil
 }
 
-// starts says that the interpreter is ready: what it used until then counts for no
-// execute. The caller holds the lock.
+// starts records that the interpreter is ready. Usage until then counts for no execution. The
+// caller holds the lock.
 func (l *live) starts(now runtime.Spent) {
 	l.last = now
 	l.allow(&l.policy, false)
 }
 
-// begins says that an execution does.
+// begins records the start of an execution.
 func (l *live) begins() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.allow(&l.policy, true)
 }
 
-// ends says that an execution did, and returns what was used since the one before,
-// and in all.
+// ends records the end of an execution. It returns the usage since the previous one, and in total.
 func (l *live) ends() (since job.Usage, now, before runtime.Spent) {
 	now, ok := l.spent()
 	l.mu.Lock()
@@ -115,35 +114,35 @@ func (l *live) ends() (since job.Usage, now, before runtime.Spent) {
 	return job.Usage{CPUMS: job.Milliseconds(now.CPU - before.CPU), MemoryPeakBytes: now.MemoryPeak, ProcessesPeak: now.ProcessesPeak}, now, before
 }
 
-// settle takes over what the whole session used.
+// settle takes over the final usage of the session.
 func (m *meters) settle(u job.Usage) {
 	m.final = runtime.Spent{
 		CPU: time.Duration(u.CPUMS * float64(time.Millisecond)), MemoryPeak: u.MemoryPeakBytes, ProcessesPeak: u.ProcessesPeak,
 	}
 }
 
-// pulse is how often an execution is looked at, and what it waited for cores.
+// pulse schedules checks of an execution and tracks its waits for cores.
 type pulse struct {
 	*time.Ticker
 	every  time.Duration
 	cpu    time.Duration
 	began  time.Time
-	before time.Duration // what the session had waited at the first look
-	last   time.Duration // what it had waited since then at the last one
+	before time.Duration // the session's waits at the first check
+	last   time.Duration // waits since then at the latest check
 	looked bool
 
 	wall     time.Duration // its limit
 	patience runtime.Patience
 }
 
-// newPulse returns the pulse of an execution that begins now.
+// newPulse returns the pulse of an execution that starts now.
 func newPulse(wall time.Duration) *pulse {
 	now := time.Now()
 	return &pulse{Ticker: time.NewTicker(beatFirst), every: beatFirst, began: now, wall: wall, patience: runtime.NewPatience(now, wall)}
 }
 
-// waited is for how long the execute could run and had no core, since the first look at it:
-// short ones are not looked at.
+// waited returns how long the execution was runnable without a core since its first check. Short
+// executions have no checks.
 func (p *pulse) waited(w *runtime.Waits) time.Duration {
 	all := w.Total()
 	if !p.looked {
@@ -153,8 +152,8 @@ func (p *pulse) waited(w *runtime.Waits) time.Duration {
 	return p.last
 }
 
-// left returns the rest of the wall limit, in the session's own time. It returns 0 if the execution has gone without a core for
-// too long.
+// left returns the rest of the wall limit in the session's own time. It returns 0 after too long
+// without a core.
 func (p *pulse) left(w *runtime.Waits) time.Duration {
 	now := time.Now()
 	left := p.wall - (now.Sub(p.began) - p.waited(w))
@@ -164,11 +163,11 @@ func (p *pulse) left(w *runtime.Waits) time.Duration {
 	return left
 }
 
-// beat looks at what executes, and says which limit it has run into.
+// beat checks an execution and returns the exceeded limit.
 func (l *live) beat(p *pulse, id int64) limit {
 	p.waited(l.waits)
 	if len(killed(&l.policy)) > 0 {
-		l.say(map[string]any{"op": "look", "id": id}) // at what others than python write
+		l.say(map[string]any{"op": "look", "id": id}) // for output of programs other than Python
 	}
 	s, ok := l.spent()
 	if !ok {
@@ -187,7 +186,7 @@ func (l *live) beat(p *pulse, id int64) limit {
 	return ""
 }
 
-// killed lists the streams whose limit ends an execution.
+// killed lists the streams whose limits end an execution.
 func killed(p *policy.Policy) []string {
 	names := []string{}
 	if p.Stdout.OnExceed == policy.Kill {
@@ -199,24 +198,24 @@ func killed(p *policy.Policy) []string {
 	return names
 }
 
-// exceeds passes on that what executes wrote too much.
+// exceeds forwards the report that an execution exceeded a stream's limit.
 func (l *live) exceeds(f *message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f.ID != l.executing || f.ID == 0 {
-		return // that is over
+		return // it has ended
 	}
 	for _, name := range killed(&l.policy) {
 		if name == f.Stream {
 			select {
 			case l.exceeded <- limit(name):
-			default: // it has been said
+			default: // already reported
 			}
 		}
 	}
 }
 
-// broken is the outcome of an execution that ran into a limit.
+// broken returns the outcome of an execution that exceeded a limit.
 func (l *live) broken(by limit, wall time.Duration) (job.Outcome, string) {
 	switch by {
 	case limitCPU:
@@ -229,7 +228,7 @@ func (l *live) broken(by limit, wall time.Duration) (job.Outcome, string) {
 	return job.TimedOut, fmt.Sprintf("it ran longer than its limit of %s", wall)
 }
 
-// overrun says which stream passed a limit that ends an execution.
+// overrun returns the stream whose limit ends the execution.
 func (l *live) overrun(f *message) limit {
 	most := map[string]job.Size{"stdout": l.policy.Stdout.Limit, "stderr": l.policy.Stderr.Limit}
 	for _, name := range killed(&l.policy) {
@@ -240,7 +239,7 @@ func (l *live) overrun(f *message) limit {
 	return ""
 }
 
-// explain says, as of a job, which limit of the session a failed execute has run into.
+// explain sets the limit that made an execution fail, as for a job.
 func (l *live) explain(e *job.Execute, now, before runtime.Spent) {
 	if e.Outcome != job.Failed && e.Outcome != job.Exception {
 		return
@@ -258,8 +257,8 @@ func (l *live) explain(e *job.Execute, now, before runtime.Spent) {
 	}
 }
 
-// dying waits for the end of a session in which the kernel killed something for its
-// memory: the runtime is about to kill the rest. It reports whether it was so.
+// dying waits for the end of a session after an out-of-memory kill: the runtime is about to kill
+// the rest. It reports whether there was one.
 func (l *live) dying(now runtime.Spent) bool {
 	if now.OOMKills == 0 {
 		return false

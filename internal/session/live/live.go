@@ -21,21 +21,21 @@ import (
 )
 
 const (
-	// maxAnswer is the longest frame that a session may send, in bytes.
+	// maxAnswer is the longest frame from a session, in bytes.
 	maxAnswer = 24 << 20
-	// maxUnasked is the longest that nobody waits for.
+	// maxUnasked is the longest frame that is not a response.
 	maxUnasked = 1 << 20
-	// longTime is how long a longer one may take to arrive: others wait meanwhile.
+	// longTime is how long a longer frame may take to arrive, because other sessions wait.
 	longTime = 10 * time.Second
-	// maxArgs is the longest that the arguments of one call may be, in bytes of JSON,
-	// and maxOpenArgs those of all that wait for an answer.
+	// maxArgs is the most bytes of JSON in the arguments of one call, and maxOpenArgs of all open
+	// calls.
 	maxArgs     = 4 << 20
 	maxOpenArgs = 8 << 20
-	// maxOpenCalls is how many calls of host functions may wait at once.
+	// maxOpenCalls is the most open calls of host functions.
 	maxOpenCalls = 256
-	// longest is how long a session may live at all.
+	// longest is the longest life of a session.
 	longest = 24 * time.Hour
-	// startTime bounds the start of an interpreter on a busy machine.
+	// startTime limits the start of an interpreter on a busy machine.
 	startTime = 30 * time.Second
 )
 
@@ -49,39 +49,39 @@ type live struct {
 	plan   *policy.Plan
 	slot   runtime.Slot
 	awake  *awake.Keeper
-	inject []string      // host functions to begin with; what is a copy has them
+	inject []string      // initial host functions; a copy already has them
 	meters               // of what it uses
 	waited time.Duration // for cores, by the last request
 
-	exporter  Exporter        // nil: nothing of it is kept
-	running   context.Context // ends when nothing of its program is left
+	exporter  Exporter        // nil: no exports
+	running   context.Context // ends when the program and all its processes have ended
 	stopped   context.CancelFunc
-	exporting sync.Mutex // an export, or the end of the slot
+	exporting sync.Mutex // held by an export or the end of the slot
 	gather    runtime.Gather
-	gathering bool // an export is under way; guarded by mu, as gather is
+	gathering bool // an export is in progress; guarded by mu, like gather
 
 	conn    net.Conn
 	writing sync.Mutex
-	ready   chan struct{} // closed when the interpreter waits for work
+	ready   chan struct{} // closed when the interpreter is ready
 	over    chan struct{} // closed when the session has ended
-	turn    chan struct{} // holds one token: one request at a time
+	turn    chan struct{} // one token: one request at a time
 
 	mu        sync.Mutex
 	next      int64
 	waiting   map[int64]chan *message
 	calls     map[int64]job.HostCall
 	called    int        // of policy.Callbacks.MaxCalls
-	made      int        // calls of host functions, those that were refused among them
-	executing int64      // id of the request that can be interrupted; 0: none
-	exceeded  chan limit // of what executes now: streams that passed a limit
-	asked     bool       // it was interrupted by its client
+	made      int        // calls of host functions, including rejected ones
+	executing int64      // id of the interruptible request; 0: none
+	exceeded  chan limit // streams of the current execution that exceeded a limit
+	asked     bool       // its client interrupted it
 	used      time.Time
 	seen      time.Time
-	end       *control.SessionEnd // first reason wins
-	cut       bool                // what it said last is not whole
+	end       *control.SessionEnd // the first reason counts
+	cut       bool                // its last frame is incomplete
 }
 
-// message is any of a session.
+// message is any message from a session.
 type message struct {
 	Op          string                  `json:"op"`
 	ID          int64                   `json:"id"`
@@ -90,7 +90,7 @@ type message struct {
 	Variables   map[string]job.Variable `json:"variables"`
 	Exception   *job.ExceptionInfo      `json:"exception"`
 	Interrupted bool                    `json:"interrupted"`
-	Violation   string                  `json:"violation"` // of the rules for imports; then nothing ran
+	Violation   string                  `json:"violation"` // of the rules for imports; nothing was run
 	Stream      string                  `json:"stream"`
 	Source      string                  `json:"source"`
 	Code        *int                    `json:"code"`
@@ -121,11 +121,11 @@ func newLive(id job.ID, tenant string, spec job.SessionSpec, plan *policy.Plan, 
 	return l
 }
 
-// run is the session's life: it returns when the session has ended.
+// run runs the session and returns when it has ended.
 func (l *live) run(ctx context.Context) {
 	defer close(l.over)
 	defer l.release()
-	whole := *l.plan // each execution has the policy's times, the session as a whole only an end
+	whole := *l.plan // each execution has the policy's times; the whole session has only a maximum
 	whole.Policy.Wall, whole.Policy.CPUTime = job.Duration(longest), job.Duration(longest)*64
 	in := runtime.Attempt{
 		Job: l.id, Lease: 1, Service: "session", Plan: &whole, Deadline: time.Now().Add(longest), Forks: true,
@@ -143,13 +143,13 @@ func (l *live) run(ctx context.Context) {
 		l.mu.Unlock()
 	}
 	l.finish(l.verdict(rep, err))
-	l.exporting.Lock() // what was exported before is over, and this one counts
+	l.exporting.Lock() // replaces the earlier export
 	l.leave(ctx, last, rep, err)
 	l.exporting.Unlock()
 	l.tell(control.SessionEvent{Ended: l.ended()})
 }
 
-// serve starts the session's program and deals with what it says, until it has ended.
+// serve starts the session's program and handles its messages until its end.
 func (l *live) serve(ctx context.Context, a runtime.Attempt) (*runtime.Report, error) {
 	program, err := l.slot.Start(ctx, a)
 	if err != nil {
@@ -162,7 +162,7 @@ func (l *live) serve(ctx context.Context, a runtime.Attempt) (*runtime.Report, e
 	return program.Wait()
 }
 
-// connected notes the stream of the session, unless that was killed before it had one.
+// connected records the stream of the session, unless the session was already killed.
 func (l *live) connected(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +170,7 @@ func (l *live) connected(conn net.Conn) bool {
 	return l.end == nil
 }
 
-// release closes the slot, when nobody looks into it any more.
+// release closes the slot when no export uses it.
 func (l *live) release() {
 	l.stopped()
 	l.exporting.Lock()
@@ -178,8 +178,8 @@ func (l *live) release() {
 	l.slot.Close()
 }
 
-// verdict says why a session ended that nobody ended. A limit that was enforced
-// explains whatever else there is to see.
+// verdict returns why a session ended by itself. An enforced limit takes precedence over other
+// symptoms.
 func (l *live) verdict(rep *runtime.Report, err error) (job.Outcome, string) {
 	l.mu.Lock()
 	cut := l.cut
@@ -208,7 +208,7 @@ func note(stderr string) string {
 	return " (" + job.Clip(stderr, 500) + ")"
 }
 
-// finish says why the session ends. The first reason counts.
+// finish records why the session ends. The first reason counts.
 func (l *live) finish(o job.Outcome, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,9 +234,9 @@ func (l *live) ended() *control.SessionEnd {
 	return l.end
 }
 
-// listen reads what the session says until its end.
+// listen reads the session's messages until its end.
 func (l *live) listen(conn net.Conn) {
-	if len(l.inject) > 0 { // before anything else that is asked, so nobody waits for the answer
+	if len(l.inject) > 0 { // before any other request, so there is no need to wait
 		l.say(map[string]any{"op": "inject", "id": 0, "names": l.inject, "first": true})
 	}
 	for {
@@ -253,7 +253,7 @@ func (l *live) listen(conn net.Conn) {
 			continue
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("%w: a frame that does not arrive", frame.ErrProtocol) // a session that is killed has a reason already
+			err = fmt.Errorf("%w: a frame that does not arrive", frame.ErrProtocol) // a killed session already has a reason
 		}
 		switch {
 		case errors.Is(err, frame.ErrCut): // it may have been killed
@@ -262,17 +262,17 @@ func (l *live) listen(conn net.Conn) {
 			l.mu.Unlock()
 		case errors.Is(err, frame.ErrProtocol):
 			l.finish(job.PolicyViolation, "the session broke the protocol: "+err.Error())
-		} // else nobody is at the other end any more: how that came about the report says
+		} // otherwise the program has ended, as the report explains
 		return
 	}
 }
 
-// arriving is the memory for long frames of sessions. Sessions of one tenant have at most the
-// largest frame of it.
+// arriving is the memory for long frames. The sessions of one tenant may use one largest frame of
+// it.
 var arriving = budget.New(2*maxAnswer, maxAnswer)
 
-// room waits until a frame of that size may arrive. The caller calls done when it has
-// handled the frame.
+// room waits until a frame of this size may arrive. The caller calls done after it has handled the
+// frame.
 func (l *live) room(conn net.Conn, size int) (done func(), err error) {
 	if size <= maxUnasked {
 		return func() {}, nil
@@ -283,7 +283,7 @@ func (l *live) room(conn net.Conn, size int) (done func(), err error) {
 	if !asked {
 		return nil, fmt.Errorf("%w: a frame of %d bytes that nobody asked for", frame.ErrProtocol, size)
 	}
-	leave, _ := arriving.Enter(context.Background(), l.tenant, size) // it waits for frames, whose time is limited
+	leave, _ := arriving.Enter(context.Background(), l.tenant, size) // it waits for frames, which have a time limit
 	l.deadline(conn, time.Now().Add(longTime))
 	return func() {
 		l.deadline(conn, time.Time{})
@@ -291,7 +291,7 @@ func (l *live) room(conn net.Conn, size int) (done func(), err error) {
 	}, nil
 }
 
-// deadline sets one for reading, unless the session is about to end.
+// deadline sets the read deadline, unless the session is ending.
 func (l *live) deadline(conn net.Conn, t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -300,15 +300,15 @@ func (l *live) deadline(conn net.Conn, t time.Time) {
 	}
 }
 
-// frameLimits are beyond all that an interpreter of ours says.
+// frameLimits exceed all messages of our interpreter.
 var frameLimits = boundedjson.Limits{Values: 128 << 10, Depth: 200}
 
-// frameBounds leave room for the arguments of a call, which are passed on as they
-// are, however many values they have. Nothing else that is long has many.
+// frameBounds exempt the arguments of a call, which are forwarded unchanged, from the limit of
+// values. No other long frame has many.
 var frameBounds = frame.Limits{Bytes: maxAnswer, Free: maxArgs + 4<<10, Values: frameLimits}
 
-// decode reads a frame. The arguments of a call may be as many as fit in: they are
-// passed on as they are.
+// decode decodes a frame. A call's arguments may have any number of values, because they are
+// forwarded unchanged.
 func decode(raw []byte) (*message, error) {
 	var f message
 	err := boundedjson.Unmarshal(raw, &f, frameLimits)
@@ -331,7 +331,7 @@ func decode(raw []byte) (*message, error) {
 	return &f, nil
 }
 
-// hear deals with one frame.
+// hear handles one frame.
 func (l *live) hear(raw []byte) error {
 	f, err := decode(raw)
 	if err != nil {
@@ -355,7 +355,7 @@ func (l *live) hear(raw []byte) error {
 		answer := l.waiting[f.ID]
 		delete(l.waiting, f.ID)
 		l.mu.Unlock()
-		if answer != nil { // somebody waits for it: what a session says unasked keeps nobody awake
+		if answer != nil { // a response: unsolicited messages do not keep processors awake
 			l.awake.Stay()
 			answer <- f
 		}
@@ -369,7 +369,7 @@ func (l *live) hear(raw []byte) error {
 	return fmt.Errorf("%w: op %.40q", frame.ErrProtocol, f.Op)
 }
 
-// send writes one frame, and its load behind it.
+// send writes one frame and its load.
 func (l *live) send(m map[string]any, load [][]byte, files ...*os.File) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -391,6 +391,6 @@ func (l *live) send(m map[string]any, load [][]byte, files ...*os.File) error {
 	return err
 }
 
-// say sends what has no answer. That a session cannot be written to any more is
-// told by its end.
+// say sends a frame without a response. It ignores write errors, because the session's end reports
+// them.
 func (l *live) say(m map[string]any) { _ = l.send(m, nil) }

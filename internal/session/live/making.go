@@ -8,16 +8,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// making is a session that is not live yet: its image is fetched, or its sandbox made.
+// making is a session that is not live yet: its image is being fetched, or its sandbox created.
 type making struct {
 	tenant string
 	stop   context.CancelFunc
 	closed bool
 }
 
-// begin notes that a session is being made. The context ends when it is closed meanwhile,
-// by a dispatcher that does not wait for it any more; made is to be called when it is
-// live, or will not be.
+// begin records a session in creation. The context ends if a dispatcher that stopped waiting closes
+// it. The caller calls made when the session is live or has failed.
 func (m *Manager) begin(ctx context.Context, id job.ID, tenant string) (_ context.Context, made func(), err error) {
 	ctx, stop := context.WithCancel(ctx)
 	m.mu.Lock()
@@ -35,7 +34,7 @@ func (m *Manager) begin(ctx context.Context, id job.ID, tenant string) (_ contex
 	}, nil
 }
 
-// unmake closes a session that is being made.
+// unmake closes a session in creation.
 func (m *Manager) unmake(c control.SessionCall) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

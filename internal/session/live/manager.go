@@ -20,26 +20,26 @@ import (
 
 var errEnded = errors.New("the session has ended")
 
-// Config is what a Manager stands on.
+// Config holds the dependencies of a Manager.
 type Config struct {
 	Worker  string
 	Pool    string // of the worker, for traces
 	Runtime runtime.Runtime
 	Server  control.SessionServer
-	// Plan decides what enforces a policy here, for a kind of session.
+	// Plan plans a policy for a kind of session.
 	Plan func(policy.Policy, policy.Use) (*policy.Plan, error)
-	// Limits of what sessions are promised.
+	// Limits of commitments to sessions.
 	Limits Limits
-	// Suffers says why this host has no room for one more session, "" if it has, and
-	// whether it is about to run out of memory; nil: never.
+	// Suffers returns why this host has no room for another session, or "", and whether it is almost
+	// out of memory. Nil: never.
 	Suffers func() (why string, starves bool)
-	// Exports takes the artifacts of a session that is made; nil: there are none.
+	// Exports returns the exporter of a new session. Nil: no exports.
 	Exports func(tenant string, session job.ID, p policy.Artifacts) Exporter
-	// Awake keeps processors awake while a client waits; nil: they may sleep.
+	// Awake keeps processors awake while a client waits. Nil: they may sleep.
 	Awake *awake.Keeper
 }
 
-// Manager holds the sessions of one worker.
+// Manager runs the sessions of one worker.
 type Manager struct {
 	Config
 	base    context.Context // of the sessions
@@ -52,7 +52,7 @@ type Manager struct {
 	live    map[job.ID]*live
 	making  map[job.ID]*making
 	closed  bool
-	starved int // seconds in which the host was about to run out of memory
+	starved int // seconds during which the host was almost out of memory
 }
 
 // New returns a Manager without sessions.
@@ -65,8 +65,7 @@ func New(c Config) *Manager {
 	return m
 }
 
-// Run serves until ctx ends, and then ends every session: a worker that stops
-// takes its sessions along, and says so.
+// Run serves until ctx ends, and then ends every session and reports it.
 func (m *Manager) Run(ctx context.Context) {
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -101,14 +100,14 @@ func (m *Manager) Run(ctx context.Context) {
 	m.running.Wait()
 }
 
-// Live is how many sessions there are.
+// Live returns the number of sessions.
 func (m *Manager) Live() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.live)
 }
 
-// sweep ends the sessions that nobody uses, or whose client is gone.
+// sweep ends idle sessions and sessions whose client is gone.
 func (m *Manager) sweep(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,13 +124,12 @@ func (m *Manager) sweep(now time.Time) {
 	}
 }
 
-// starvedFor is how many seconds the host may be about to run out of memory before
-// a session has to go.
+// starvedFor is how many seconds the host may be almost out of memory before a session is ended.
 const starvedFor = 2
 
-// relieve ends a session if the host is about to run out of memory: sessions are
-// promised more than there is, and the kernel would choose anybody's. It is one of
-// the tenant that is promised most, and the one that was used longest ago.
+// relieve ends a session if the host is almost out of memory. Commitments exceed the memory, and
+// the kernel would kill any process. It selects the tenant with the most committed memory, and its
+// least recently used session.
 func (m *Manager) relieve() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,13 +159,13 @@ func (m *Manager) relieve() {
 	}
 }
 
-// Handle answers one request.
+// Handle handles one request.
 func (m *Manager) Handle(ctx context.Context, c control.SessionCall) (control.SessionReply, error) {
 	return m.observed(ctx, c)
 }
 
 func (m *Manager) handle(ctx context.Context, c control.SessionCall) (control.SessionReply, error) {
-	if c.Op != control.SessionPing && c.Op != control.SessionKeep { // those come at their own time, from every client
+	if c.Op != control.SessionPing && c.Op != control.SessionKeep { // every client sends these periodically
 		m.Awake.Stay()
 	}
 	if c.Op == control.SessionOpen {
@@ -191,7 +189,7 @@ func (m *Manager) handle(ctx context.Context, c control.SessionCall) (control.Se
 	var reply control.SessionReply
 	var err error
 	if c.Op == control.SessionFork {
-		if reply, err = m.fork(ctx, l, c.Fork); reply.Ended != nil { // the copy, that is
+		if reply, err = m.fork(ctx, l, c.Fork); reply.Ended != nil { // the copy's id
 			err = fmt.Errorf("%w: the copy ended as it began: %s", job.ErrRefused, reply.Ended.Message)
 		}
 		reply.Ended = nil
@@ -209,7 +207,7 @@ func (m *Manager) handle(ctx context.Context, c control.SessionCall) (control.Se
 	return reply, err
 }
 
-// open makes a session and waits until it is ready.
+// open creates a session and waits until it is ready.
 func (m *Manager) open(ctx context.Context, c control.SessionCall) (control.SessionReply, error) {
 	if c.Spec == nil {
 		return control.SessionReply{}, job.Invalid("spec", "is missing")
@@ -246,7 +244,7 @@ func (m *Manager) open(ctx context.Context, c control.SessionCall) (control.Sess
 	return m.await(ctx, l)
 }
 
-// fork makes a session that is a copy of another, and waits until it is ready.
+// fork creates a copy of a session and waits until it is ready.
 func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (control.SessionReply, error) {
 	ctx, made, err := m.begin(ctx, id, parent.tenant)
 	if err != nil {
@@ -269,7 +267,7 @@ func (m *Manager) fork(ctx context.Context, parent *live, id job.ID) (control.Se
 	return m.await(ctx, l)
 }
 
-// enter takes a place for a session, before anything is made for it.
+// enter reserves room for a session before its creation.
 func (m *Manager) enter(tenant string, p policy.Policy) error {
 	if why, _ := m.Suffers(); why != "" {
 		return fmt.Errorf("%w: worker %s opens no sessions: %s", job.ErrUnavailable, m.Worker, why)
@@ -277,7 +275,7 @@ func (m *Manager) enter(tenant string, p policy.Policy) error {
 	return m.ledger.take(tenant, shareOf(p))
 }
 
-// start has a session live, or closes its slot and gives its place back.
+// start starts a session, or closes its slot and frees its room.
 func (m *Manager) start(l *live, how string) error {
 	l.awake = m.Awake
 	if m.Exports != nil {
@@ -316,7 +314,7 @@ func (m *Manager) add(l *live) error {
 	return nil
 }
 
-// await returns when the interpreter is ready for its first execute.
+// await returns when the interpreter is ready for its first execution.
 func (m *Manager) await(ctx context.Context, l *live) (control.SessionReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -331,8 +329,7 @@ func (m *Manager) await(ctx context.Context, l *live) (control.SessionReply, err
 	return control.SessionReply{}, nil
 }
 
-// tell sends an event to those who listen to the session, and an end to every
-// dispatcher.
+// tell sends an event to the session's listeners, and an end to every dispatcher.
 func (m *Manager) tell(id job.ID, e control.SessionEvent) {
 	m.wake(control.SessionTopic(id), e)
 	if e.Ended != nil {

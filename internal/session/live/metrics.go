@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// metrics count the sessions of a worker. Labels come from small fixed sets.
+// metrics count a worker's sessions. Labels come from small fixed sets.
 type metrics struct {
 	created, ended, steps metric.Int64Counter
 	took                  metric.Float64Histogram
@@ -22,7 +22,7 @@ type metrics struct {
 
 func newMetrics(live func() int) *metrics {
 	meter, m := otel.Meter("github.com/assay-run/assay/internal/session/live"), &metrics{}
-	// Instruments of these names and units cannot be wrong.
+	// These names and units are constants, so errors are impossible.
 	m.created, _ = meter.Int64Counter("assay_sessions_created", metric.WithDescription("Sessions that were begun, by whether they are copies of others."))
 	m.ended, _ = meter.Int64Counter("assay_sessions_ended", metric.WithDescription("Sessions that ended, by outcome: succeeded if their client closed them."))
 	m.steps, _ = meter.Int64Counter("assay_session_steps", metric.WithDescription("Snippets and commands that were executed in sessions, by outcome."))
@@ -37,8 +37,7 @@ func newMetrics(live func() int) *metrics {
 	return m
 }
 
-// zero has the counters there before anything is counted: what rises from nothing has
-// no rate.
+// zero initializes the counters, because a counter without a first value has no rate.
 func (m *metrics) zero() {
 	ctx := context.Background()
 	for _, how := range []string{"open", "fork"} {
@@ -62,10 +61,10 @@ func label(k, v string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(k, v)))
 }
 
-// untraced are the operations that clients repeat while nothing happens.
+// untraced lists the operations that clients repeat while nothing happens.
 var untraced = map[control.SessionOp]bool{control.SessionPing: true, control.SessionKeep: true, control.SessionPending: true}
 
-// observed handles a request, as a span of the client's trace, and counts it.
+// observed handles a request as a span of the client's trace, and counts it.
 func (m *Manager) observed(ctx context.Context, c control.SessionCall) (reply control.SessionReply, err error) {
 	if untraced[c.Op] {
 		return m.handle(ctx, c)

@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// do does what a dispatcher asks of this session.
+// do runs a dispatcher's request for this session.
 func (l *live) do(ctx context.Context, c control.SessionCall) (r control.SessionReply, err error) {
 	switch c.Op {
 	case control.SessionExecute, control.SessionShell:
@@ -38,7 +38,7 @@ func (l *live) do(ctx context.Context, c control.SessionCall) (r control.Session
 	case control.SessionFile:
 		var f *message
 		m := map[string]any{"op": "file", "path": c.Path}
-		if c.Length > 0 { // else all of it, which dispatchers of older releases want
+		if c.Length > 0 { // otherwise all of it, for dispatchers of older releases
 			m["offset"], m["length"] = c.Offset, c.Length
 		}
 		switch f, err = l.request(ctx, m); {
@@ -67,7 +67,7 @@ func (l *live) do(ctx context.Context, c control.SessionCall) (r control.Session
 	return r, err
 }
 
-// clipReset bounds what a session says of its reset. What is kept besides is ours to know.
+// clipReset limits a session's report of its reset. The worker adds the other state that survived.
 func clipReset(in *job.SessionReset) *job.SessionReset {
 	out := &job.SessionReset{Kept: []string{"files", "os.environ and the directory of python", "modules of the image and of packages", "threads and processes that run"}}
 	if in != nil {
@@ -84,13 +84,13 @@ func clipNames(in []string) []string {
 	return out
 }
 
-// request is for what takes a moment only. The load goes behind the frame.
+// request sends a short request. The load follows the frame.
 func (l *live) request(ctx context.Context, m map[string]any, load ...[]byte) (*message, error) {
 	f, err := l.ask(ctx, m, requestTime, load...)
 	return f, answered(f, err)
 }
 
-// answered is the error that an answer tells of.
+// answered returns the error in a response.
 func answered(f *message, err error) error {
 	switch {
 	case err != nil:

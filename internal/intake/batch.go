@@ -14,19 +14,19 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Batch is a batch as a client sent it.
+// Batch is a client's batch.
 type Batch struct {
 	store.NewBatch                   // without ID, Total and traces
-	Defaults       json.RawMessage   // what every job is laid over; may be empty
-	Objects        []json.RawMessage // its jobs, or
-	Lines          io.Reader         // the same as NDJSON, of which no more than a few chunks are held
-	Verify         func() error      // judges all of Lines, after the last byte; optional
+	Defaults       json.RawMessage   // the base of every job; may be empty
+	Objects        []json.RawMessage // its jobs; an alternative to Lines
+	Lines          io.Reader         // its jobs as NDJSON; only a few chunks are in memory
+	Verify         func() error      // checks all of Lines after the last byte; optional
 	Unrecorded     bool              // the client has a trace that is not recorded
 }
 
-// SubmitBatch takes a batch in, all of it or nothing, and returns its id. replayed: an earlier
-// request with its key has made it. A batch that fits into a chunk is one transaction; a larger
-// one is opened, filled while it is read, and visible only once it is sealed.
+// SubmitBatch accepts a batch completely or not at all, and returns its id. replayed reports that
+// an earlier request with its key has created it. A batch of one chunk is one transaction. A larger
+// batch is opened, filled while it is read, and visible only after it is sealed.
 func (s *Service) SubmitBatch(ctx context.Context, b Batch) (id job.ID, replayed bool, err error) {
 	if b.Labels, err = admit.HeldIn(ctx).Labels(b.Labels); err != nil {
 		return "", false, err
@@ -63,8 +63,8 @@ func (s *Service) SubmitBatch(ctx context.Context, b Batch) (id job.ID, replayed
 	return id, id != b.ID, nil
 }
 
-// RetryBatch submits what did not succeed of a batch of the tenant's again, as a batch of its
-// own, of which b has the tenant and the key.
+// RetryBatch submits the unsuccessful jobs of a tenant's batch again as a new batch. b has the
+// tenant and the key.
 func (s *Service) RetryBatch(ctx context.Context, of job.ID, b Batch) (id job.ID, replayed bool, err error) {
 	if err := s.CheckRoom(ctx, b.Tenant); err != nil {
 		return "", false, err
@@ -79,7 +79,7 @@ func (s *Service) RetryBatch(ctx context.Context, of job.ID, b Batch) (id job.ID
 	return id, id != b.ID, nil
 }
 
-// begin gives the batch its id, and begins its trace.
+// begin assigns the batch's id and starts its trace.
 func (b *Batch) begin(ctx context.Context) *telemetry.Batch {
 	b.ID = job.NewID()
 	about := telemetry.About{Batch: b.ID, Tenant: b.Tenant}
@@ -91,7 +91,7 @@ func (b *Batch) begin(ctx context.Context) *telemetry.Batch {
 	return t
 }
 
-// admit sends the batch's jobs to sink in chunks, and returns how many there are.
+// admit sends the batch's jobs to sink in chunks and returns their number.
 func (b *Batch) admit(ctx context.Context, a *admit.Intake, sink admit.Sink) (n int64, err error) {
 	if b.Lines != nil {
 		n, err = a.Lines(ctx, b.Lines, sink)
@@ -107,7 +107,7 @@ func (b *Batch) admit(ctx context.Context, a *admit.Intake, sink admit.Sink) (n 
 	return n, err
 }
 
-// judge judges what a batch says of itself.
+// judge checks the fields of a batch.
 func (s *Service) judge(ctx context.Context, b store.NewBatch) error {
 	if err := admit.CheckBatch(b); err != nil {
 		return err
@@ -124,11 +124,10 @@ func (s *Service) judge(ctx context.Context, b store.NewBatch) error {
 	return s.Callbacks.Check(ctx, b.Tenant, *b.Callback)
 }
 
-// dropTime is how long removing a batch that is not accepted may take.
+// dropTime limits the removal of a rejected batch.
 const dropTime = 30 * time.Second
 
-// drop removes what was filled in of a batch that is not accepted. If we die
-// first, Reap does.
+// drop removes the stored part of a rejected batch. After a crash, Reap does.
 func (s *Service) drop(ctx context.Context, k *sink) {
 	if !k.open {
 		return

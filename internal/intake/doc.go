@@ -1,7 +1,6 @@
-// Package intake takes jobs in: it admits what a client sent (package admit), holds it to
-// how much its tenant may have, stores it, and hands a job that came by itself to a worker
-// or to the queue.
+// Package intake accepts jobs: it validates them (package admit), checks the tenant's quota, stores
+// them, and sends single jobs to a worker or the queue.
 //
-// Whatever is returned without an error is accepted and durable. Of a batch everything is
-// accepted or nothing.
+// A job returned without an error is accepted and durable. A batch is accepted completely or not at
+// all.
 package intake

@@ -10,58 +10,58 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Store is where accepted jobs are kept.
+// Store is the store of accepted jobs.
 type Store interface {
 	store.Submitter
 	store.Uploads
-	// Waiting is store.Scheduler's.
+	// Waiting implements store.Scheduler.
 	Waiting(ctx context.Context, tenant string) (jobs, batches int64, err error)
 }
 
-// Dispatcher hands on what was accepted; *dispatcher.Dispatcher does.
+// Dispatcher sends accepted jobs on; *dispatcher.Dispatcher implements it.
 type Dispatcher interface {
-	// Assign names in j a worker that may run it at once, before it is submitted;
-	// nil: there is none. submitted is to be told what SubmitJob returned: it
-	// hands the job over if there is a lease.
+	// Assign selects a worker that can run j at once, before j is submitted, and sets it in j. It
+	// returns nil if there is none. The caller calls submitted with the result of SubmitJob; it sends
+	// the job to the worker if there is a lease.
 	Assign(j *store.NewJob) (submitted func(ctx context.Context, d *store.Dispatch, err error))
-	// Window is how many jobs of a class may be dispatched and not claimed.
+	// Window returns how many jobs of a class may be dispatched and not yet claimed.
 	Window(class string) int
-	// Dispatch publishes jobs that the store has just dispatched. An error
-	// costs time, never the job: unclaimed jobs are published again.
+	// Dispatch publishes jobs that the store has dispatched. An error only costs time: unclaimed jobs
+	// are published again.
 	Dispatch(ctx context.Context, ds []store.Dispatch) error
-	// Wake tells the scheduler that there is something to do.
+	// Wake notifies the scheduler of new work.
 	Wake()
 }
 
-// Fleet knows the connected workers.
+// Fleet describes the connected workers.
 type Fleet interface {
-	// Lack says why no connected worker can run the jobs of a class; "" if one can, or
-	// nothing is known.
+	// Lack returns why no connected worker can run the jobs of a class. It returns "" if one can, or
+	// if the fleet is unknown.
 	Lack(class string) string
-	// Ahead returns the other classes of which jobs wait that some of the workers for a
-	// class would run, too: nothing of it may pass them.
+	// Ahead returns the other classes with waiting jobs that some workers of a class would also run.
+	// New jobs of the class must not overtake them.
 	Ahead(class string) []string
 }
 
-// Callbacks judges whom a batch wants told; *callback.Sender does.
+// Callbacks validates the callbacks of batches; *callback.Sender implements it.
 type Callbacks interface {
-	// Check returns a *job.FieldError for a callback that cannot be.
+	// Check returns a *job.FieldError for an invalid callback.
 	Check(ctx context.Context, tenant string, c job.Callback) error
 }
 
-// Config is what a Service stands on. Every field is needed unless it says otherwise.
+// Config holds the dependencies of a Service. All fields are required except as noted.
 type Config struct {
 	Store      Store
 	Admit      *admit.Admitter
 	Dispatcher Dispatcher
 	Fleet      Fleet
-	Callbacks  Callbacks // nil: none are sent from here
-	Queued     int64     // jobs of a tenant that are not over, unless its ceiling says so; 0: 10 million
-	Batches    int64     // the same of its batches; 0: 100,000
+	Callbacks  Callbacks // nil: this dispatcher sends none
+	Queued     int64     // default quota of a tenant's active jobs; 0: 10 million
+	Batches    int64     // default quota of a tenant's active batches; 0: 100,000
 	Log        *slog.Logger
 }
 
-// Service takes jobs in. It is safe for concurrent use.
+// Service accepts jobs. It is safe for concurrent use.
 type Service struct {
 	Config
 	waiting waiting

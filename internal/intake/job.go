@@ -10,23 +10,23 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Job is one job as a client sent it.
+// Job is a client's single job.
 type Job struct {
 	Tenant      string
 	Body        []byte // JSON of job.Spec
 	Idempotency store.Idempotency
 }
 
-// Accepted is a job that was taken in.
+// Accepted is an accepted job.
 type Accepted struct {
 	ID       job.ID
-	State    job.State // how far it is at least
-	Replayed bool      // an earlier request with this key has made it
+	State    job.State // its state or an earlier one
+	Replayed bool      // an earlier request with this key has created it
 }
 
-// Submit takes one job in: it is admitted, stored and handed on, in one statement to a worker
-// with room if there is one, or else to the queue. watch is called with the id before the job
-// can end; once more, with another id, if the job was submitted before.
+// Submit accepts one job: it validates and stores it, and sends it to a worker with room, in the
+// same statement, or to the queue. It calls watch with the id before the job can end. If the job
+// was submitted before, it calls watch again with the earlier id.
 func (s *Service) Submit(ctx context.Context, r Job, watch func(job.ID)) (Accepted, error) {
 	j, err := s.Admit.Job(ctx, r.Tenant, telemetry.TraceParent(ctx), r.Body)
 	if err != nil {
@@ -47,14 +47,14 @@ func (s *Service) Submit(ctx context.Context, r Job, watch func(job.ID)) (Accept
 		return Accepted{}, fmt.Errorf("submit job: %w", err)
 	case id == j.ID:
 		s.waiting.accepted(j.Tenant, 1, 0)
-	case d == nil: // who knows how far it is
+	case d == nil: // its progress is unknown
 		watch(id)
 	}
 	return Accepted{ID: id, State: s.handOn(ctx, d, id == j.ID), Replayed: d == nil && id != j.ID}, nil
 }
 
-// window is how many jobs of a class may be dispatched and not claimed; 0 where nobody could
-// claim them.
+// window returns how many jobs of a class may be dispatched and not yet claimed, or 0 if no worker
+// can claim them.
 func (s *Service) window(class string) int {
 	if class != placement.Any && s.Fleet.Lack(class) != "" {
 		return 0
@@ -62,8 +62,8 @@ func (s *Service) window(class string) int {
 	return s.Dispatcher.Window(class)
 }
 
-// handOn publishes a job that was dispatched as it was stored, or has the scheduler look at
-// one that is queued, and returns the job's state. One with a lease is at its worker already.
+// handOn publishes a job that was stored as dispatched, or wakes the scheduler for a queued one. It
+// returns the job's state. A job with a lease is already at its worker.
 func (s *Service) handOn(ctx context.Context, d *store.Dispatch, fresh bool) job.State {
 	switch {
 	case d != nil && d.Lease != 0:

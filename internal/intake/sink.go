@@ -9,19 +9,19 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// sink writes chunks to the store. It keeps the first one back: most batches
-// have no second.
+// sink writes chunks to the store. It holds back the first one, because most batches have no
+// second.
 type sink struct {
 	store store.Submitter
 	batch store.NewBatch
 	first []store.NewJob
-	most  int64 // that the tenant may have, in all
-	room  int64 // for as many more
+	most  int64 // the tenant's quota
+	room  int64 // the free part of the quota
 	open  bool
-	known job.ID // the batch that an earlier request with this key made
+	known job.ID // the batch of an earlier request with this key
 }
 
-// errKnown ends the reading of a batch that was accepted before.
+// errKnown stops reading a batch that was accepted before.
 var errKnown = errors.New("accepted before")
 
 func (k *sink) take(ctx context.Context, jobs []store.NewJob) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// OpenUpload begins a batch that comes in chunks, and returns its id. replayed: an earlier
-// request with its key has begun it.
+// OpenUpload starts a batch in chunks and returns its id. replayed reports that an earlier request
+// with its key has started it.
 func (s *Service) OpenUpload(ctx context.Context, b Batch) (id job.ID, replayed bool, err error) {
 	if err := s.judge(ctx, b.NewBatch); err != nil {
 		return "", false, err
@@ -35,8 +35,8 @@ func (s *Service) OpenUpload(ctx context.Context, b Batch) (id job.ID, replayed 
 	return id, replayed, nil
 }
 
-// Chunk takes the lines of one chunk in, all of them or none, and returns how far the upload
-// is then. A chunk that came before with the same bytes changes nothing.
+// Chunk accepts all lines of one chunk or none, and returns the upload's state. A repeated chunk
+// with the same bytes changes nothing.
 func (s *Service) Chunk(ctx context.Context, tenant string, id job.ID, n int64, lines []byte) (u store.Upload, err error) {
 	if u, err = s.Store.Upload(ctx, tenant, id); err != nil {
 		return u, fmt.Errorf("read upload: %w", err)
@@ -60,10 +60,10 @@ func (s *Service) Chunk(ctx context.Context, tenant string, id job.ID, n int64, 
 	return u, nil
 }
 
-// errManyLines is a chunk of more jobs than one transaction is to have.
+// errManyLines is the error for a chunk with too many jobs for one transaction.
 var errManyLines = fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("body", "has more than %d jobs; send them as several chunks", job.MaxChunkJobs))
 
-// admitChunk admits the jobs of the chunk that is due. Errors name the chunk's lines.
+// admitChunk validates the jobs of the next chunk. Errors name the chunk's lines.
 func (s *Service) admitChunk(ctx context.Context, tenant string, u store.Upload, lines []byte) (jobs []store.NewJob, err error) {
 	most, room, err := s.roomForJobs(ctx, tenant)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Service) admitChunk(ctx context.Context, tenant string, u store.Upload,
 	}
 	about := telemetry.About{Batch: u.ID, Tenant: tenant}
 	_, trace := telemetry.StartBatch(telemetry.Describe(ctx, about), about)
-	if u.TraceParent == "" { // nobody wanted one
+	if u.TraceParent == "" { // the client has no trace
 		trace.Unwanted()
 	}
 	defer func() { trace.End(int64(len(jobs)), err) }()
@@ -97,8 +97,7 @@ func (s *Service) admitChunk(ctx context.Context, tenant string, u store.Upload,
 	return jobs, nil
 }
 
-// SealUpload makes a batch of what was uploaded; want, if it is not nil, is how many jobs
-// that must be.
+// SealUpload makes the upload a batch. If want is not nil, the batch must have this many jobs.
 func (s *Service) SealUpload(ctx context.Context, tenant string, id job.ID, want *int64) error {
 	total := int64(-1)
 	if want != nil {

@@ -10,21 +10,21 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// waiting knows how much of a tenant's is not over.
+// waiting tracks the active jobs and batches of tenants.
 type waiting struct {
 	store Store
 
-	mu    sync.Mutex // of loads, too
+	mu    sync.Mutex // also guards loads
 	known map[string]*recent.Value[*load]
 }
 
 type load struct{ jobs, batches int64 }
 
-// maxCounted bounds the memory of it.
+// maxCounted limits the number of tenants in memory.
 const maxCounted = 1000
 
-// of returns what of a tenant's is not over. It is a second old at most, or older where
-// counting takes long or fails; what was accepted here since is added.
+// of returns the active jobs and batches of a tenant. It is at most a second old, or older if
+// counting is slow or fails. Jobs accepted here since are included.
 func (q *waiting) of(ctx context.Context, tenant string) (load, error) {
 	l, known, err := q.counter(tenant).Get(ctx)
 	if !known {
@@ -52,7 +52,7 @@ func (q *waiting) counter(tenant string) *recent.Value[*load] {
 	return r
 }
 
-// accepted adds jobs, and a batch if they are one.
+// accepted adds jobs, and batches.
 func (q *waiting) accepted(tenant string, jobs, batches int64) {
 	l := q.counter(tenant).Latest()
 	q.mu.Lock()
@@ -62,7 +62,8 @@ func (q *waiting) accepted(tenant string, jobs, batches int64) {
 	}
 }
 
-// roomForJobs returns how many more jobs the tenant may submit, one at least.
+// roomForJobs returns how many more jobs the tenant may submit, at least one; otherwise it returns
+// an error.
 func (s *Service) roomForJobs(ctx context.Context, tenant string) (most, room int64, err error) {
 	ceiling, err := s.Admit.Ceiling(ctx, tenant)
 	if err != nil {
@@ -80,13 +81,13 @@ func (s *Service) roomForJobs(ctx context.Context, tenant string) (most, room in
 	return most, room, err
 }
 
-// CheckRoom refuses a batch that the tenant may not submit now, before its body has come.
+// CheckRoom rejects a batch above the tenant's quota before its body arrives.
 func (s *Service) CheckRoom(ctx context.Context, tenant string) error {
 	_, _, err := s.roomForBatch(ctx, tenant)
 	return err
 }
 
-// roomForBatch is roomForJobs for a batch of them, which counts itself, too.
+// roomForBatch is roomForJobs for a batch, which counts itself, too.
 func (s *Service) roomForBatch(ctx context.Context, tenant string) (most, room int64, err error) {
 	most, room, err = s.roomForJobs(ctx, tenant)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Cache has programs compiled and keeps what comes of it in a directory, least recently used out first. It is safe
-// for concurrent use.
+// Cache compiles programs and keeps the results in a directory. It evicts the least recently used
+// first. It is safe for concurrent use.
 type Cache struct {
 	dir   string
 	limit int64 // bytes
@@ -29,39 +29,41 @@ type Cache struct {
 	digests map[string]seen // of images
 }
 
-// seen is the digest that an image had when something was compiled in it, and what the runtime took it for then.
+// seen is the digest of an image at a compilation, and the digest that the runtime listed at that
+// time.
 type seen struct{ listed, digest string }
 
-// entry is what came of compiling one program. It does not change.
+// entry is the result of compiling one program. It is immutable.
 type entry struct {
 	key      string
 	compiled job.Compiled
-	why      string   // the program does not compile; empty: it does
-	feedback []string // the errors of the compiler
+	why      string   // why the program does not compile; empty: it does
+	feedback []string // the compiler's errors
 	digest   string   // of the image
 	dir      string   // of files
-	files    []file   // in the order of their paths
+	files    []file   // sorted by path
 	bytes    int64
 
-	refs int  // Outputs that use files; guarded by Cache.mu
-	gone bool // out of the cache: the last user removes it
+	refs int  // number of Outputs that use files; guarded by Cache.mu
+	gone bool // evicted: the last user removes it
 }
 
-// file is one that a program was compiled to. On disk its name is its number: the other is the program's choice.
+// file is an output file of a compilation. On disk its name is its number, because the program
+// chooses the other name.
 type file struct {
-	path string // beneath language.Out
+	path string // relative to language.Out
 	size int64
 }
 
-// flight is a compilation that is under way.
+// flight is a compilation in progress.
 type flight struct {
 	done    chan struct{}
-	waiting int    // for it, besides who leads it; guarded by Cache.mu
-	entry   *entry // what came of it, which each of those who wait uses once it is done; nil: nothing
+	waiting int    // number of waiting callers besides the leader; guarded by Cache.mu
+	entry   *entry // the result, shared by all waiting callers; nil: none
 }
 
-// New returns a cache in dir, up to limit bytes; an empty dir is one of its own among temporary files. It begins with an
-// empty directory: what another process left may be half a file.
+// New returns a cache in dir of up to limit bytes. An empty dir means a new temporary directory. It
+// deletes existing content, which another process may have left incomplete.
 func New(dir string, limit int64) (*Cache, error) {
 	var err error
 	if dir == "" {
@@ -75,28 +77,30 @@ func New(dir string, limit int64) (*Cache, error) {
 	return &Cache{dir: dir, limit: limit, entries: map[string]*entry{}, flights: map[string]*flight{}, digests: map[string]seen{}}, nil
 }
 
-// Close removes all that is kept.
+// Close removes the directory.
 func (c *Cache) Close() { _ = os.RemoveAll(c.dir) }
 
-// Output is what came of a program.
+// Output is the result of a compilation.
 type Output struct {
 	Compiled job.Compiled
-	Why      string         // it does not compile, in a sentence; empty: it does
-	Feedback []string       // the errors of the compiler, if it does not compile
-	Digest   string         // of the image that it was compiled in
-	Files    []runtime.File // that it was compiled to; good until Release
+	Why      string         // why it does not compile, in a sentence; empty: it does
+	Feedback []string       // the compiler's errors, if it does not compile
+	Digest   string         // of the image
+	Files    []runtime.File // the output files; valid until Release
 
 	release func()
 }
 
-// Release says that the files are not needed any more.
+// Release ends the use of the files.
 func (o *Output) Release() { o.release() }
 
-// Make runs a request in a sandbox of its own. The error is a failure of ours, or the end of the caller's context.
+// Make runs a request in its own sandbox. The error is our failure, or the end of the caller's
+// context.
 type Make func(ctx context.Context, r Request) (*runtime.Report, error)
 
-// Get returns what p is compiled to: what is kept, or what others wait for already, or what run makes of it. The error
-// is run's, a *Missing, runtime.ErrCanceled or the end of ctx; one of those who wait for the same program then tries by itself.
+// Get returns the compiled form of p: from the cache, from a compilation in progress, or from a new
+// one with run. The error is run's, a *Missing, runtime.ErrCanceled or the end of ctx. After an
+// error, another caller that waits for the same program tries itself.
 func (c *Cache) Get(ctx context.Context, p *Program, run Make) (*Output, error) {
 	for {
 		c.mu.Lock()
@@ -108,7 +112,7 @@ func (c *Cache) Get(ctx context.Context, p *Program, run Make) (*Output, error) 
 		case out != nil:
 			return out, nil
 		case f == nil:
-			continue // the digest has become another meanwhile
+			continue // the digest has changed in the meantime
 		case lead:
 			return c.lead(ctx, key, f, p, run)
 		}
@@ -118,7 +122,7 @@ func (c *Cache) Get(ctx context.Context, p *Program, run Make) (*Output, error) 
 	}
 }
 
-// wait returns what comes of a flight that another leads; nil if nothing does.
+// wait returns the result of another caller's flight, or nil if there is none.
 func (c *Cache) wait(ctx context.Context, f *flight) (*Output, error) {
 	select {
 	case <-f.done:
@@ -132,14 +136,14 @@ func (c *Cache) wait(ctx context.Context, f *flight) (*Output, error) {
 	f.waiting--
 	e := f.entry
 	c.mu.Unlock()
-	if e != nil { // this one is counted already
+	if e != nil { // this caller is already counted
 		c.leave(e)
 	}
 	return nil, context.Cause(ctx)
 }
 
-// enter returns what is kept under key, or the flight to wait for, or a new one to lead; nothing if p's image is not of
-// that digest any more.
+// enter returns a cached output, a flight to wait for, or a new flight to lead. It returns none of
+// them if p's image no longer has this digest.
 func (c *Cache) enter(p *Program, digest, key string) (*Output, *flight, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +164,7 @@ func (c *Cache) enter(p *Program, digest, key string) (*Output, *flight, bool) {
 	return nil, f, true
 }
 
-// lead compiles p for all who wait for key.
+// lead compiles p for all callers that wait for key.
 func (c *Cache) lead(ctx context.Context, key string, f *flight, p *Program, run Make) (*Output, error) {
 	defer func() { // also if run panics
 		c.mu.Lock()
@@ -177,7 +181,7 @@ func (c *Cache) lead(ctx context.Context, key string, f *flight, p *Program, run
 	e.key = p.key(e.digest)
 	c.mu.Lock()
 	c.remember(p, e.digest)
-	delete(c.flights, key) // nobody joins any more
+	delete(c.flights, key) // closed for new callers
 	e.refs, f.entry = 1+f.waiting, e
 	var dirs []string
 	if lasting {
@@ -190,7 +194,7 @@ func (c *Cache) lead(ctx context.Context, key string, f *flight, p *Program, run
 	return c.output(e, false), nil
 }
 
-// output is an entry for one user, who is counted already if it has files.
+// output returns an entry for one user, which is already counted if there are files.
 func (c *Cache) output(e *entry, cached bool) *Output {
 	o := &Output{Compiled: e.compiled, Why: e.why, Feedback: e.feedback, Digest: e.digest, release: sync.OnceFunc(func() { c.leave(e) })}
 	o.Compiled.Cached = cached
@@ -215,19 +219,21 @@ func (c *Cache) leave(e *entry) {
 	}
 }
 
-// keep takes an entry in and lets others go for it: it returns the directories to remove. c.mu is held.
+// keep inserts an entry and evicts others. It returns the directories to remove. The caller holds
+// c.mu.
 func (c *Cache) keep(e *entry) []string {
 	dirs := c.drop(c.entries[e.key])
 	c.entries[e.key] = e
 	c.order = append(c.order, e)
 	c.total += e.bytes
-	for c.total > c.limit && len(c.order) > 1 { // never the one that was just made
+	for c.total > c.limit && len(c.order) > 1 { // never the new one
 		dirs = append(dirs, c.drop(c.order[0])...)
 	}
 	return dirs
 }
 
-// drop takes an entry out, and returns the directory to remove, unless somebody uses it still. c.mu is held.
+// drop evicts an entry. It returns the directory to remove, unless it is in use. The caller holds
+// c.mu.
 func (c *Cache) drop(e *entry) []string {
 	if e == nil {
 		return nil
@@ -247,7 +253,7 @@ func (c *Cache) drop(e *entry) []string {
 	return []string{e.dir}
 }
 
-// touch makes an entry the one that was used last. c.mu is held.
+// touch marks an entry as most recently used. The caller holds c.mu.
 func (c *Cache) touch(e *entry) {
 	for i := range c.order {
 		if c.order[i] == e {
@@ -257,10 +263,10 @@ func (c *Cache) touch(e *entry) {
 	}
 }
 
-// maxDigests bounds what is remembered of images.
+// maxDigests limits the number of recorded images.
 const maxDigests = 1000
 
-// remember notes the digest of an image. c.mu is held.
+// remember records the digest of an image. The caller holds c.mu.
 func (c *Cache) remember(p *Program, digest string) {
 	if len(c.digests) >= maxDigests {
 		clear(c.digests)
@@ -268,9 +274,9 @@ func (c *Cache) remember(p *Program, digest string) {
 	c.digests[p.Image] = seen{p.Digest, digest}
 }
 
-// digestOf is the digest of a program's image. What the runtime lists is some seconds old, or nothing for an image that
-// was not asked for yet: as long as it lists the same as when something was compiled, the image is what it was seen to be
-// then. Nothing is kept under an empty digest. c.mu is held.
+// digestOf returns the digest of a program's image. The runtime's list may be some seconds old, or
+// lack a new image. So while it lists the same digest as at an earlier compilation, the image still
+// has the digest seen then. Nothing is cached under an empty digest. The caller holds c.mu.
 func (c *Cache) digestOf(p *Program) string {
 	if s, ok := c.digests[p.Image]; ok && s.listed == p.Digest {
 		return s.digest

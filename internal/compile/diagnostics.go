@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// maxDiagnostics is how many messages of a compiler are quoted.
+// maxDiagnostics is the most messages of a compiler in a result.
 const maxDiagnostics = 5
 
 var (
@@ -20,8 +20,8 @@ var (
 	heading  = regexp.MustCompile(`^(?:#|In file included from|from |\S+: (?:In|At) |note:)`)
 )
 
-// diagnostics returns the errors that a compiler reports, at most maxDiagnostics, in one line each. There is at least one: if no
-// line looks like an error it is the first line that says anything.
+// diagnostics returns the errors of a compiler, at most maxDiagnostics, one line each. If no line
+// looks like an error, it returns the first line with text.
 func diagnostics(rep *runtime.Report) []string {
 	lines := append(strings.Split(rep.Stderr.Text, "\n"), strings.Split(rep.Stdout.Text, "\n")...)
 	for _, found := range [][]string{failures(lines), matching(lines, position), matching(lines, anything)} {
@@ -32,9 +32,9 @@ func diagnostics(rep *runtime.Report) []string {
 	return []string{plain(rep.Message)}
 }
 
-// failures returns the lines that are errors by their own words, with the position or the text that stands on the next line.
+// failures returns the lines that are marked as errors, with the position or text on the next line.
 func failures(lines []string) (found []string) {
-	at := "" // the last line that is a position alone
+	at := "" // the last line with only a position
 	for i, line := range lines {
 		line = strings.TrimSpace(line)
 		if position.MatchString(line) && strings.HasSuffix(line, ":") {
@@ -60,7 +60,7 @@ func failures(lines []string) (found []string) {
 	return found
 }
 
-// nextLine is the first of the lines that is not empty.
+// nextLine returns the first line with text.
 func nextLine(lines []string) string {
 	for _, line := range lines {
 		if line = strings.TrimSpace(line); line != "" {
@@ -70,7 +70,7 @@ func nextLine(lines []string) string {
 	return ""
 }
 
-// matching returns the lines that match, apart from headings and warnings.
+// matching returns the matching lines except headings and warnings.
 func matching(lines []string, what *regexp.Regexp) (found []string) {
 	for _, line := range lines {
 		if line = strings.TrimSpace(line); what.MatchString(line) && !heading.MatchString(line) && !warning.MatchString(line) && !summary.MatchString(line) {

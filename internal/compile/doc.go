@@ -1,11 +1,12 @@
-// Package compile has programs compiled in sandboxes, and keeps what comes of it, so that the same source is not
-// compiled again.
+// Package compile compiles programs in sandboxes and caches the results by source.
 //
-// What a compiler yields is data of whoever wrote the program. It is read out of the sandbox without following links,
-// lies on this host's disk under names of ours, beneath a directory that no sandbox sees, is never executed here, and is
-// found by jobs of the same tenant alone: the key is the hash of tenant, image digest, language, arguments, environment,
-// isolation, limits, and each source with its path. docs/adr/0032 has the reasons.
+// The output of a compiler is untrusted data. It is read from the sandbox without following links,
+// and stored under generated names in a directory that no sandbox sees. It is never executed on the
+// host, and only jobs of the same tenant can find it. The key is a hash of tenant, image digest,
+// language, arguments, environment, isolation, limits, and each source with its path. docs/adr/0032
+// has the reasons.
 //
-// What a compiler refuses is kept, too, if it said so itself, by its exit code. A compilation that ran into a limit is
-// told to those who wait for it and not kept; a failure of ours is nobody else's.
+// Rejections are cached as well if the compiler's exit code reports them. A compilation that
+// exceeded a limit is reported to the waiting jobs and not cached. Our own failures are reported to
+// one job only.
 package compile

@@ -15,10 +15,10 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// notBegun is the exit code of shells for a program that is not there.
+// notBegun is the shells' exit code for a missing program.
 const notBegun = 127
 
-// compile returns what comes of compiling p, and whether it would be the same the next time.
+// compile compiles p. lasting reports whether the result is reproducible.
 func (c *Cache) compile(ctx context.Context, p *Program, run Make) (_ *entry, lasting bool, err error) {
 	tmp, err := os.MkdirTemp(c.dir, "made-")
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Cache) compile(ctx context.Context, p *Program, run Make) (_ *entry, la
 		return nil, false, runtime.ErrCanceled
 	case rep.Unbegun:
 		return nil, false, p.missing(r.Command.Argv, rep)
-	case rep.ExitCode != nil && *rep.ExitCode == notBegun: // a script's word for it, or the compiler's own for something else
+	case rep.ExitCode != nil && *rep.ExitCode == notBegun: // from a script, or from the compiler with another meaning
 		if err := p.there(ctx, run); err != nil {
 			return nil, false, err
 		}
@@ -64,7 +64,7 @@ func (c *Cache) compile(ctx context.Context, p *Program, run Make) (_ *entry, la
 	return e, rep.Outcome == job.Succeeded || rep.Outcome == job.Failed, nil
 }
 
-// there is an error if the language is not in the image.
+// there returns an error if the image lacks the language.
 func (p *Program) there(ctx context.Context, run Make) error {
 	if len(p.Language.Version) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (p *Program) there(ctx context.Context, run Make) error {
 	return nil
 }
 
-// taken is what was collected of a compiler, in a directory of its own.
+// taken holds the collected output of a compiler, in its own directory.
 type taken struct {
 	dir   string
 	files []file
@@ -93,7 +93,7 @@ func (t *taken) take(_ context.Context, name string, size int64, r io.Reader) er
 	if !ok || name == keep {
 		return nil
 	}
-	if len(t.files) >= maxFiles || t.bytes+size > int64(maxBytes) { // the runtime has seen to that, and this is the last place to do it
+	if len(t.files) >= maxFiles || t.bytes+size > int64(maxBytes) { // the runtime enforces this; this is the last check
 		return fmt.Errorf("compiled file %s: %w", name, job.ErrTooLarge)
 	}
 	f, err := os.OpenFile(filepath.Join(t.dir, strconv.Itoa(len(t.files))), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -111,7 +111,7 @@ func (t *taken) take(_ context.Context, name string, size int64, r io.Reader) er
 	return nil
 }
 
-// refusal says in a sentence why p does not compile; empty: it does.
+// refusal returns in a sentence why p does not compile, or "".
 func (p *Program) refusal(rep *runtime.Report, t *taken) string {
 	title := p.Language.Title
 	switch rep.Outcome {
@@ -131,7 +131,7 @@ func (p *Program) refusal(rep *runtime.Report, t *taken) string {
 	return title + ": it was not compiled to the end: the compiler failed: " + job.Clip(rep.Message, 300)
 }
 
-// plain is the beginning of a line, as it may be shown anywhere.
+// plain returns the printable start of a line.
 func plain(line string) string {
 	return job.Clip(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\t' || unicode.Is(unicode.Cf, r) {

@@ -17,25 +17,26 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Program is what is to be compiled.
+// Program is a program to compile.
 type Program struct {
 	Tenant   string
-	Image    string // as the job names it
-	Digest   string // of the image; empty: not known yet
+	Image    string // the name in the job
+	Digest   string // of the image; empty: unknown
 	Language *language.Language
 	Sources  map[string]string // relative path → text
-	Main     string            // the one of them that it begins with
-	How      job.Compile       // its limits have values
+	Main     string            // its entry file
+	How      job.Compile       // with all limits set
 	Policy   *policy.Policy    // of the job: isolation, cores, environment
 }
 
-// argv is what the compiler is started with.
+// argv returns the command line of the compiler.
 func (p *Program) argv() []string {
 	in := language.Program{Main: p.Main, Files: slices.Sorted(maps.Keys(p.Sources)), Out: language.Out, Memory: p.How.Memory}
 	return slices.Concat(p.Language.Expand(p.Language.Compile, in), p.How.Flags)
 }
 
-// env is the environment of the compiler, besides that of its image. What the policy sets wins.
+// env returns the environment of the compiler in addition to the image's. The policy's variables
+// take precedence.
 func (p *Program) env() map[string]string {
 	env := maps.Clone(p.Language.Compile.Env)
 	if env == nil {
@@ -45,9 +46,9 @@ func (p *Program) env() map[string]string {
 	return env
 }
 
-// key is equal for what is compiled alike, in an image of this digest.
+// key returns the cache key of p in an image with this digest.
 func (p *Program) key(digest string) string {
-	raw, err := json.Marshal(struct { // of maps, the keys are sorted
+	raw, err := json.Marshal(struct { // map keys are sorted
 		Version                        int
 		Tenant, Digest, Language, Main string
 		Argv                           []string
@@ -57,14 +58,15 @@ func (p *Program) key(digest string) string {
 		Processes                      int
 		Restricted                     *policy.Policy `json:",omitempty"`
 	}{1, p.Tenant, digest, p.Language.Name, p.Main, p.argv(), p.env(), p.Sources, p.Policy.Isolation, p.How.Memory, p.disk(), p.processes(), p.restricted()})
-	if err != nil { // strings and numbers
+	if err != nil { // only strings and numbers
 		panic(err)
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
 }
 
-// restricted returns the policy of the compiler if the job's restricts it, else nil.
+// restricted returns the policy of the compiler if the job's policy restricts helpers, otherwise
+// nil.
 func (p *Program) restricted() *policy.Policy {
 	if !p.Policy.RestrictHelpers {
 		return nil
@@ -79,26 +81,26 @@ func (p *Program) processes() int {
 
 func (p *Program) disk() job.Size { return max(p.Policy.Disk, disk) }
 
-// Request is one run of a tool of the language in a sandbox.
+// Request is one run of a language's tool in a sandbox.
 type Request struct {
 	Command job.Command
 	Files   []runtime.File
 	Policy  policy.Policy
-	Collect runtime.Collector // nil: nothing is collected
+	Collect runtime.Collector // nil: collects nothing
 }
 
-// What a compilation may take besides what the program's language and the job say.
+// Limits of a compilation in addition to the language's and the job's.
 const (
-	maxFiles = 4096          // that a program is compiled to
-	maxBytes = 128 * job.MiB // of them
-	disk     = 256 * job.MiB // for it and what the compiler needs meanwhile; in memory, so within its limit
-	maxWords = 32 * job.KiB  // that are kept of what the compiler writes to a stream
+	maxFiles = 4096          // output files
+	maxBytes = 128 * job.MiB // their size
+	disk     = 256 * job.MiB // output plus temporary files; in memory, so within its limit
+	maxWords = 32 * job.KiB  // kept bytes of each stream of the compiler
 )
 
-// keep is a file that makes the directory for what is compiled.
+// keep is a file that creates the output directory.
 const keep = language.Out + "/.keep"
 
-// request is for the compiler. It has no network, no secrets and no packages.
+// request returns the compiler's request. It has no network, no secrets and no packages.
 func (p *Program) request(take runtime.Collector) Request {
 	pol := p.bare()
 	pol.Artifacts = policy.Artifacts{Paths: []string{language.Out + "/**"}, MaxBytes: maxBytes, MaxFiles: maxFiles}
@@ -114,13 +116,12 @@ func (p *Program) request(take runtime.Collector) Request {
 	return r
 }
 
-// version is for what the language says of itself, without anything of the program.
+// version returns the request for the language's version, without the program.
 func (p *Program) version() Request {
 	return Request{Command: job.Command{Argv: p.Language.Version, Dir: language.Dir}, Policy: p.bare()}
 }
 
-// bare returns the policy of a compiler. The job's policy holds as well if it restricts
-// helpers.
+// bare returns the policy of a compiler. The job's policy applies as well if it restricts helpers.
 func (p *Program) bare() policy.Policy {
 	pol := policy.Default()
 	pol.Isolation, pol.Enforce, pol.CPU = p.Policy.Isolation, p.Policy.Enforce, p.Policy.CPU
@@ -136,7 +137,7 @@ func (p *Program) bare() policy.Policy {
 	return p.Policy.Helper(pol, sources)
 }
 
-// Missing says that an image has not what a language needs.
+// Missing reports that an image lacks a language.
 type Missing struct {
 	Language *language.Language
 	Image    string
@@ -147,12 +148,12 @@ func (m *Missing) Error() string {
 	return fmt.Sprintf("language %s: the image %s does not have it (%s); name an image that has", m.Language.Name, m.Image, m.Why)
 }
 
-// missing is the error for an argument vector that could not be started.
+// missing returns the error for a command that could not be started.
 func (p *Program) missing(argv []string, rep *runtime.Report) error {
 	return NewMissing(p.Language, p.Image, argv, rep)
 }
 
-// NewMissing returns the error for a tool of a language that could not be started.
+// NewMissing returns the error for a language's tool that could not be started.
 func NewMissing(l *language.Language, image string, argv []string, rep *runtime.Report) *Missing {
 	return &Missing{l, image, fmt.Sprintf("%s: %s", strings.Join(argv[:1], ""), job.Clip(rep.Message, 200))}
 }

@@ -1,9 +1,9 @@
-// Package frame is how programs that do not trust each other talk over a stream: a
-// length of four bytes, big-endian, and as many bytes of JSON.
+// Package frame is a stream protocol between programs that do not trust each other: a length in
+// four bytes, big-endian, and a body of JSON.
 //
-// Memory grows with what arrives, not with what is announced, and a reader names the
-// limits of what it takes. What the other end did wrong wraps ErrProtocol; io.EOF means
-// that the stream ended between frames; everything else is about the connection.
+// Memory grows with the received bytes, not the announced ones, and each reader sets its limits.
+// Violations by the other end wrap ErrProtocol. io.EOF means that the stream ended between frames.
+// Other errors are about the connection.
 package frame
 
 import (
@@ -24,25 +24,24 @@ import (
 // Max is the longest body of any frame, in bytes.
 const Max = 32 << 20
 
-// ErrProtocol is wrapped by every error about what the other end sent, rather
-// than about the connection.
+// ErrProtocol is wrapped by every error about the data from the other end, rather than the
+// connection.
 var ErrProtocol = errors.New("the program breaks the protocol")
 
-// ErrCut is an ErrProtocol: the stream ended within a frame. So it does, too, where
-// the program is killed while it writes one.
+// ErrCut is an ErrProtocol: the stream ended within a frame. This also happens if the program is
+// killed while it writes.
 var ErrCut = fmt.Errorf("%w: it ended within a frame", ErrProtocol)
 
-// Limits says what frames may be: of Bytes at most, and with few Values if they are
-// longer than Free.
+// Limits are the limits of frames: at most Bytes, and limited Values above Free bytes.
 type Limits struct {
 	Bytes, Free int
 	Values      boundedjson.Limits
 }
 
-// Bytes are limits of frames of n bytes at most, with any number of values.
+// Bytes returns the limits of frames of at most n bytes with any number of values.
 func Bytes(n int) Limits { return Limits{Bytes: n, Free: n} }
 
-// Of returns body, which is JSON already, as a frame.
+// Of returns body, which is JSON, as a frame.
 func Of(body []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, len(body)+4), uint32(len(body))), body...)
 }
@@ -68,7 +67,7 @@ func Write(w io.Writer, v any) error {
 	return err
 }
 
-// WriteFiles is Write with descriptors, which come with the first byte of the frame.
+// WriteFiles is Write with descriptors, which are sent with the first byte of the frame.
 func WriteFiles(conn *net.UnixConn, v any, files []*os.File) error {
 	frame, err := Encode(v, Max)
 	if err != nil {
@@ -85,10 +84,9 @@ func WriteFiles(conn *net.UnixConn, v any, files []*os.File) error {
 	return err
 }
 
-// Read reads the body of one frame within limits. Nothing but its length and, if it is
-// longer than l.Free, the number of its values has been looked at: it need not be JSON.
-// If room is not nil, it is asked before the body is read, with its length, and its
-// error is returned.
+// Read reads the body of one frame within limits. It only checks the length and, above l.Free, the
+// number of values, so the body may be invalid JSON. If room is not nil, Read first calls it with
+// the length and returns its error.
 func Read(r io.Reader, l Limits, room func(size int) error) (json.RawMessage, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -110,8 +108,7 @@ func Read(r io.Reader, l Limits, room func(size int) error) (json.RawMessage, er
 	return body, cut(err)
 }
 
-// ReadObject is Read for a frame that must be one JSON object, of which nothing else
-// is known then.
+// ReadObject is Read for a frame that must be one JSON object. It checks only its syntax.
 func ReadObject(r io.Reader, l Limits, room func(size int) error) (json.RawMessage, error) {
 	body, err := Read(r, l, room)
 	if err == nil && (len(body) == 0 || body[0] != '{' || !json.Valid(body)) {
@@ -120,8 +117,8 @@ func ReadObject(r io.Reader, l Limits, room func(size int) error) (json.RawMessa
 	return body, err
 }
 
-// Decode reads one frame of at most most bytes into v. One that is not JSON or has
-// unknown fields is an ErrProtocol.
+// Decode reads one frame of at most most bytes into v. Invalid JSON and unknown fields are an
+// ErrProtocol.
 func Decode(r io.Reader, v any, most int) error {
 	body, err := Read(r, Bytes(most), nil)
 	if err != nil {
@@ -138,7 +135,7 @@ func Decode(r io.Reader, v any, most int) error {
 	return nil
 }
 
-// noEnd hides the end of a body, which is not that of the stream.
+// noEnd converts the end of a body to io.ErrUnexpectedEOF.
 func noEnd(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -1,9 +1,8 @@
-// Package boundedjson decodes JSON that an enemy wrote.
+// Package boundedjson decodes untrusted JSON.
 //
-// encoding/json builds whatever a text says: three bytes of it, "{},", can be a
-// hundred of a decoded struct, so a message of some MiB costs its reader gigabytes.
-// Here a text is counted before anything is built, and what is built at the same
-// time, in the whole process, waits for its turn.
+// encoding/json has no limits: three bytes of input, "{},", can become a hundred bytes of a decoded
+// struct, so a message of some MiB costs gigabytes. This package counts the values of a text before
+// decoding. It also limits the memory of concurrent decoding in the whole process.
 package boundedjson
 
 import (
@@ -15,28 +14,27 @@ import (
 	"github.com/assay-run/assay/internal/budget"
 )
 
-// Limits bounds a text.
+// Limits are the limits of a text.
 type Limits struct {
-	Values int // and names, in all
+	Values int // including names, in total
 	Depth  int // of objects and lists
 }
 
-// ErrLimit is wrapped by the errors of texts that have too many values, or are
-// too deep.
+// ErrLimit is wrapped by the errors of texts with too many values or levels.
 var ErrLimit = errors.New("beyond the limits of a message")
 
-// valueCost is what one value may cost when it is decoded, in bytes: an element of
-// a list of structs, half of which is room to grow.
+// valueCost is the most bytes that one decoded value may take: an element of a list of structs,
+// half of which is spare capacity.
 const valueCost = 256
 
-// mostBuilt bounds the memory of texts that are decoded at the same time, in bytes: the largest text of any
-// reader alone, or some smaller ones.
+// mostBuilt limits the memory of concurrent decoding, in bytes: the largest text of any reader, or
+// several smaller ones.
 const mostBuilt = 32 << 20
 
-// building is that memory. Decoding waits for nothing else, so tenants need no shares of it.
+// building is this memory. Decoding waits for no other resource, so tenants need no shares of it.
 var building = budget.New(mostBuilt, mostBuilt)
 
-// enter waits for the room to decode a text of n values.
+// enter waits for memory to decode a text of n values.
 func enter(raw []byte, n int) (leave func()) {
 	leave, _ = building.Enter(context.Background(), "", len(raw)+n*valueCost) // never an error
 	return leave
@@ -53,15 +51,14 @@ func Unmarshal(raw []byte, into any, l Limits) error {
 	return json.Unmarshal(raw, into)
 }
 
-// Build runs f when the process has room to build n values of a text.
+// Build runs f when there is memory to decode n values of a text.
 func Build(raw []byte, n int, f func()) {
 	defer enter(raw, n)()
 	f()
 }
 
-// Count returns how many values and names a text has, and builds nothing. It
-// trusts that the text is JSON: of another one, the count is at least what a
-// decoder builds before it notices.
+// Count returns the number of values and names in a text without decoding it. It assumes valid
+// JSON. For other text, the count is at least the number that a decoder builds before its error.
 func Count(raw []byte, l Limits) (int, error) {
 	c := counter{Limits: l, values: 1}
 	err := c.add(raw)
@@ -72,11 +69,11 @@ func Count(raw []byte, l Limits) (int, error) {
 type counter struct {
 	Limits
 	values, depth int
-	text, escaped bool // within a string, and behind a backslash there
+	text, escaped bool // inside a string, and after a backslash there
 	err           error
 }
 
-// add counts the next part. Its first error stays.
+// add counts the next part. Its first error is permanent.
 func (c *counter) add(part []byte) error {
 	if c.err == nil {
 		c.err = c.count(part)
@@ -113,7 +110,7 @@ func (c *counter) count(raw []byte) error {
 	return nil
 }
 
-// skip returns where a string ends whose text goes on at i, or the part does.
+// skip returns the end of a string that continues at i, or the end of the part.
 func (c *counter) skip(raw []byte, i int) int {
 	for ; i < len(raw); i++ {
 		switch {

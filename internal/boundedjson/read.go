@@ -6,16 +6,16 @@ import (
 	"io"
 )
 
-// readStep is how much is read before it is counted, in bytes.
+// readStep is how many bytes are read before they are counted.
 const readStep = 256 << 10
 
-// Read reads the n bytes that somebody announced. Memory grows with what arrives,
-// in steps that leave little behind. An end before that is io.ErrUnexpectedEOF.
+// Read reads the announced n bytes. Memory grows with the received bytes, in steps that leave
+// little garbage. A premature end is io.ErrUnexpectedEOF.
 func Read(r io.Reader, n int) ([]byte, error) { return ReadWithin(r, n, n, Limits{}) }
 
-// ReadWithin is Read for a text that must be within limits if it is longer than
-// free bytes. It is counted as it arrives: of one that is beyond them, which is
-// ErrLimit, no more is held than it took to see that.
+// ReadWithin is Read for a text that must be within limits if it is longer than free bytes. It
+// counts while it reads. For a text beyond the limits it returns ErrLimit early and holds no more
+// than it has read.
 func ReadWithin(r io.Reader, n, free int, l Limits) ([]byte, error) {
 	c := counter{Limits: l, values: 1}
 	body := make([]byte, 0, min(n, 32<<10))
@@ -39,8 +39,8 @@ func ReadWithin(r io.Reader, n, free int, l Limits) ([]byte, error) {
 	return body, nil
 }
 
-// ReadAll reads a text of at most most bytes until its end. One that is longer, or
-// beyond the limits, is ErrLimit, as soon as that is seen.
+// ReadAll reads a text of at most most bytes to its end. It returns ErrLimit as soon as the text is
+// longer or beyond the limits.
 func ReadAll(r io.Reader, most int, l Limits) ([]byte, error) {
 	c := counter{Limits: l, values: 1}
 	body := make([]byte, 0, 512)
@@ -64,8 +64,8 @@ func ReadAll(r io.Reader, most int, l Limits) ([]byte, error) {
 	}
 }
 
-// grown returns body with room for more, if it has none, up to most bytes. It grows
-// in few steps, so that what is left behind is small beside what is kept.
+// grown returns body with spare capacity, up to most bytes. It grows in few steps, so that there is
+// little garbage.
 func grown(body []byte, most int) []byte {
 	if len(body) < cap(body) {
 		return body

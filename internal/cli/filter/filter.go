@@ -1,4 +1,4 @@
-// Package filter is the flags that say which jobs a command is about.
+// Package filter has the flags that select jobs.
 package filter
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Jobs are those to which all of the flags apply.
+// Jobs selects jobs that match all flags.
 type Jobs struct {
 	State   string            `enum:",queued,dispatched,running,finished,canceled" default:"" placeholder:"STATE" help:"Those that are queued, dispatched, running, finished or canceled."`
 	Outcome string            `enum:",${outcomes}" default:"" placeholder:"OUTCOME" help:"Those that ended so, such as failed, timed_out or lost."`
@@ -27,7 +27,7 @@ type Jobs struct {
 	MaxDuration time.Duration `placeholder:"1s" help:"Those that ran so long or shorter."`
 }
 
-// Filter is what the flags ask for.
+// Filter returns the flags as a filter.
 func (c *Jobs) Filter() client.JobFilter {
 	f := client.JobFilter{State: job.State(c.State), Outcome: job.Outcome(c.Outcome), Batch: job.ID(c.Batch), Labels: c.Label, Failed: c.Failed, Failure: job.Outcome(c.Failure),
 		Image: c.Image, Worker: c.Worker, Text: c.Message, MinDuration: c.MinDuration, MaxDuration: c.MaxDuration}

@@ -1,4 +1,4 @@
-// Package keys is the part of the command line about keys: who may come in, and how far.
+// Package keys has the commands that manage API keys.
 package keys
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Env is what the commands work with.
+// Env is the environment of the commands.
 type Env struct {
 	Ctx    context.Context
 	Client func() (*client.Client, error)
 	JSON   bool // print JSON
 	Out    io.Writer
-	Err    io.Writer // for what is said beside the answer
+	Err    io.Writer // for messages besides the result
 }
 
-// Cmd is the commands.
+// Cmd has the commands.
 type Cmd struct {
 	Create CreateCmd `cmd:"" help:"Make a key, and print its token, which is not shown again."`
 	List   ListCmd   `cmd:"" help:"List the keys of a tenant, newest first."`
@@ -42,7 +42,7 @@ type CreateCmd struct {
 	Reason string        `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
 }
 
-// Run prints the token alone, so that it can be read by a program; what else there is to say goes beside it.
+// Run prints only the token to stdout, so that programs can read it. Messages go to Err.
 func (c *CreateCmd) Run(e *Env) error {
 	fleet, err := e.Client()
 	if err != nil {
@@ -67,7 +67,7 @@ type ListCmd struct {
 	All    bool   `name:"all" help:"Those that were revoked or have expired, too."`
 }
 
-// Run lists them.
+// Run lists keys.
 func (c *ListCmd) Run(e *Env) error {
 	from, err := e.Client()
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *ListCmd) Run(e *Env) error {
 	return t.End()
 }
 
-// state is whether a key lets somebody in, by the clock of this machine.
+// state returns whether a key is valid, by the clock of this machine.
 func state(k fleet.Key) string {
 	switch {
 	case k.RevokedAt != nil:
@@ -122,13 +122,13 @@ func when(t *time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-// RevokeCmd ends a key.
+// RevokeCmd revokes a key.
 type RevokeCmd struct {
 	ID     string `arg:"" help:"The id of the key, as create and list say it."`
 	Reason string `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
 }
 
-// Run revokes it.
+// Run revokes a key.
 func (c *RevokeCmd) Run(e *Env) error {
 	id, err := job.ParseID(c.ID)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/fleet"
 )
 
-// Log is who did what.
+// Log lists recorded actions.
 type Log struct {
 	Actor   string    `name:"actor" help:"Only what was done under this name."`
 	Action  string    `name:"action" help:"Only this, such as \"put policy\"."`
@@ -55,7 +55,7 @@ func (c *Log) Run(h Host) error {
 	})
 }
 
-// follow prints what was found and what comes after it, one a line.
+// follow prints found and later actions, one per line.
 func (c *Log) follow(h Host, operators client.Admin, q fleet.ActionQuery, found []fleet.Action) error {
 	last := int64(-1)
 	for _, x := range slices.Backward(found) {
@@ -81,7 +81,7 @@ func (*Log) line(h Host, x fleet.Action) error {
 	})
 }
 
-// actorOf is who did something, and with which token.
+// actorOf returns the actor of an action, with the token.
 func actorOf(x fleet.Action) string {
 	if x.Token == "" {
 		return x.Actor

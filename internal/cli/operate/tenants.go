@@ -1,4 +1,5 @@
-// Package operate is commands of those who run a fleet or share it: what tenants are granted, and who did what.
+// Package operate has commands for operators and tenants of a fleet: limits of tenants, and
+// recorded actions.
 package operate
 
 import (
@@ -19,11 +20,11 @@ import (
 type Host interface {
 	Context() context.Context
 	Dial() (*client.Client, error)
-	// Say prints v where JSON is asked for, and else what text writes.
+	// Say prints v if JSON is requested, and otherwise the output of text.
 	Say(v any, text func(w io.Writer) error) error
 }
 
-// Tenants is what tenants are granted.
+// Tenants has the commands for tenants' limits.
 type Tenants struct {
 	List listTenants `cmd:"" help:"List tenants, what they are granted and what they have under way; who is no operator sees the own."`
 	Show showTenant  `cmd:"" help:"Show one."`
@@ -32,7 +33,7 @@ type Tenants struct {
 
 type listTenants struct{}
 
-// Run lists.
+// Run lists tenants.
 func (listTenants) Run(h Host) error {
 	c, err := h.Dial()
 	if err != nil {
@@ -49,7 +50,7 @@ type showTenant struct {
 	Name string `arg:"" help:"The tenant."`
 }
 
-// Run shows.
+// Run shows a tenant.
 func (t *showTenant) Run(h Host) error {
 	c, err := h.Dial()
 	if err != nil {
@@ -73,7 +74,7 @@ type setTenant struct {
 	Reason     string         `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
 }
 
-// Run changes. Who changes it meanwhile makes it job.ErrStale.
+// Run changes a tenant's limits. The error is job.ErrStale after a concurrent change.
 func (t *setTenant) Run(h Host) error {
 	c, err := h.Dial()
 	if err != nil {
@@ -100,7 +101,7 @@ func (t *setTenant) Run(h Host) error {
 	})
 }
 
-// over lays what is said over what is granted.
+// over applies the flags to the current limits.
 func (t *setTenant) over(g api.TenantGrant) (_ api.TenantGrant, err error) {
 	g.Reason = t.Reason
 	if t.Weight != nil {
@@ -121,7 +122,7 @@ func (t *setTenant) over(g api.TenantGrant) (_ api.TenantGrant, err error) {
 	return g, err
 }
 
-// granted is what a tenant is granted, without what an override lays over it.
+// granted returns a tenant's limits without its override.
 func granted(t fleet.Tenant) api.TenantGrant {
 	g := api.TenantGrant{Weight: t.Weight, MaxRunning: t.MaxRunning, LabelCaps: t.LabelCaps, Ceiling: t.Ceiling}
 	if t.Override == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// contest is a problem in the shape of CodeContests. What else it has is left alone.
+// contest is a problem in the format of CodeContests. Other fields are ignored.
 type contest struct {
 	Name      string   `json:"name"`
 	Public    ioTests  `json:"public_tests"`
@@ -49,7 +49,7 @@ func (l *limit) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// programs are solutions: side by side as lists of languages and of sources, or as a list of sources.
+// programs are solutions: parallel lists of languages and sources, or one list of objects.
 type programs struct {
 	Language []int
 	Solution []string
@@ -78,10 +78,10 @@ func (p *programs) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// contestLanguages are the numbers of the data set. Python 2 is not in the catalogue.
+// contestLanguages maps the numbers in the data set. Python 2 is not in the catalogue.
 var contestLanguages = map[int]string{2: "cpp", 3: "python", 4: "java"}
 
-// CodeContests reads problems: one JSON object, an array of them, or one after the other.
+// CodeContests reads problems: one JSON object, an array, or a sequence of objects.
 func CodeContests(ctx context.Context, r io.Reader, upload Upload) (out []*Problem, err error) {
 	b := bufio.NewReader(r)
 	d := json.NewDecoder(b)
@@ -151,7 +151,7 @@ func (c *contest) problem(ctx context.Context, upload Upload) (*Problem, error) 
 	return p, p.finish(ctx, upload)
 }
 
-// take takes the solutions that are in a language of the catalogue.
+// take adds the solutions in languages of the catalogue.
 func (p *Problem) take(from programs, expected string) {
 	left := 0
 	for i, source := range from.Solution {

@@ -19,7 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// kattisFile is what is read of a problem.yaml, in the old format and in that of 2023.
+// kattisFile is the relevant part of a problem.yaml, in the old format and the 2023 format.
 type kattisFile struct {
 	Name       any    `json:"name"` // text, or text by language
 	Type       any    `json:"type"`
@@ -33,7 +33,7 @@ type kattisFile struct {
 	} `json:"limits"`
 }
 
-// kattis reads one package. All of it is read beneath its directory, whatever links there are.
+// kattis reads one package. os.Root confines it to its directory despite links.
 type kattis struct {
 	root   fs.FS
 	file   kattisFile
@@ -55,7 +55,7 @@ func Kattis(ctx context.Context, dir string, upload Upload) (*Problem, error) {
 	return read(ctx, root.FS(), filepath.Base(abs), upload)
 }
 
-// read reads the package in a file system, whose name is that of the problem if it has none.
+// read reads the package in a file system. name is the default name of the problem.
 func read(ctx context.Context, root fs.FS, name string, upload Upload) (*Problem, error) {
 	k := &kattis{root: root, p: &Problem{}, upload: upload}
 	raw, err := k.read("problem.yaml")
@@ -76,10 +76,10 @@ func read(ctx context.Context, root fs.FS, name string, upload Upload) (*Problem
 	return k.p, k.p.finish(ctx, upload)
 }
 
-// mostFile is the size of the largest file that is read of a package, in bytes.
+// mostFile is the largest file of a package that is read, in bytes.
 const mostFile = 1 << 30
 
-// read reads a file. What is no file is an error: to open a pipe may take for ever.
+// read reads a regular file. Others are errors, because opening a pipe may block for ever.
 func (k *kattis) read(name string) ([]byte, error) {
 	st, err := fs.Stat(k.root, name)
 	switch {
@@ -93,7 +93,7 @@ func (k *kattis) read(name string) ([]byte, error) {
 	return fs.ReadFile(k.root, name)
 }
 
-// nameOf is the name of a problem: as it is, or in English, or in the first language of several.
+// nameOf returns the name of a problem: verbatim, in English, or in the first language.
 func nameOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -106,7 +106,7 @@ func nameOf(v any) string {
 	return ""
 }
 
-// cases reads data/sample and data/secret with what is beneath.
+// cases reads data/sample and data/secret recursively.
 func (k *kattis) cases(ctx context.Context) error {
 	wall, err := k.time()
 	if err != nil {
@@ -140,7 +140,7 @@ func (k *kattis) cases(ctx context.Context) error {
 	return nil
 }
 
-// time is what a solution may take for a case.
+// time returns the time limit of a case.
 func (k *kattis) time() (job.Duration, error) {
 	at, seconds := "problem.yaml: limits.time_limit", k.file.Limits.Time
 	if raw, err := k.read(".timelimit"); err == nil && seconds == nil {
@@ -157,7 +157,7 @@ func (k *kattis) time() (job.Duration, error) {
 	return inSeconds(at, *seconds)
 }
 
-// flags are those of the output validator: of the problem, or of its data as a whole.
+// flags returns the flags of the output validator, from the problem or its test data.
 func (k *kattis) flags() ([]string, error) {
 	flags, at := k.file.Flags, ""
 	err := fs.WalkDir(k.root, "data", func(name string, d fs.DirEntry, err error) error {
@@ -191,7 +191,7 @@ func (k *kattis) flags() ([]string, error) {
 	return fields(flags), err
 }
 
-// judging says how outputs are decided on.
+// judging sets how outputs are judged.
 func (k *kattis) judging(context.Context) error {
 	flags, err := k.flags()
 	if err != nil {
@@ -226,7 +226,8 @@ func (k *kattis) judging(context.Context) error {
 	return nil
 }
 
-// compare is what the default validator of Kattis does: by words, in any case, unless its flags say else.
+// compare implements the default validator of Kattis: it compares words, ignoring case, unless
+// flags change that.
 func (k *kattis) compare(flags []string) error {
 	how := job.Stdio{Compare: job.CompareTokens, IgnoreCase: true}
 	for i := 0; i < len(flags); i++ {
@@ -270,7 +271,7 @@ func (k *kattis) compare(flags []string) error {
 	return nil
 }
 
-// validator is the output validator; nil if there is none.
+// validator returns the output validator, or nil.
 func (k *kattis) validator() (*job.Code, error) {
 	for _, dir := range []string{"output_validators", "output_validator"} {
 		entries, err := fs.ReadDir(k.root, dir)
@@ -293,7 +294,7 @@ func (k *kattis) validator() (*job.Code, error) {
 	return nil, nil
 }
 
-// code is the program in a directory.
+// code returns the program in a directory.
 func (k *kattis) code(dir string) (*job.Code, error) {
 	files, err := k.sources(dir)
 	if err != nil {
@@ -326,7 +327,7 @@ func (k *kattis) code(dir string) (*job.Code, error) {
 	return c, nil
 }
 
-// sources are the files of a directory, as text.
+// sources returns the files of a directory as text.
 func (k *kattis) sources(dir string) (map[string]string, error) {
 	files := map[string]string{}
 	err := fs.WalkDir(k.root, dir, func(name string, d fs.DirEntry, err error) error {
@@ -346,7 +347,7 @@ func (k *kattis) sources(dir string) (map[string]string, error) {
 	return files, err
 }
 
-// submissions reads the solutions that come with it.
+// submissions reads the included solutions.
 func (k *kattis) submissions(context.Context) error {
 	groups, err := fs.ReadDir(k.root, "submissions")
 	if errors.Is(err, fs.ErrNotExist) {

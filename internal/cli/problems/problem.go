@@ -1,4 +1,4 @@
-// Package problems reads problems that others have packed, as tests for jobs: Kattis problem packages, and the JSON of
+// Package problems imports problem packages as tests for jobs: Kattis packages, and the JSON of
 // CodeContests.
 package problems
 
@@ -22,12 +22,12 @@ import (
 type Problem struct {
 	Name      string
 	Tests     job.Tests
-	Memory    job.Size // that a solution may use; 0: nothing was said
+	Memory    job.Size // limit of a solution; 0: unspecified
 	Solutions []Solution
-	Notes     []string // what of it is not taken over
+	Notes     []string // parts that were not imported
 }
 
-// Solution is one that came with a problem.
+// Solution is a solution that came with a problem.
 type Solution struct {
 	Name, Expected string // such as "accepted"
 	Language       string // of the catalogue
@@ -35,16 +35,17 @@ type Solution struct {
 	Files          map[string]string // instead of source
 }
 
-// Upload stores a blob and returns its digest, as client.PutBlob does.
+// Upload stores a blob and returns its digest, like client.PutBlob.
 type Upload func(ctx context.Context, r io.ReadSeeker) (digest string, err error)
 
-// inline is how much of a case is part of its job, in bytes: more is uploaded, once for all jobs.
+// inline is the most bytes of a case inside a job. Larger data is uploaded once for all jobs.
 const inline = 4 << 10
 
-// together is how much of all cases is part of a job, in bytes, beside their names and digests: more is uploaded, the largest first.
+// together is the most bytes of all cases inside a job, besides names and digests. If there are
+// more, the largest are uploaded.
 const together = 4 << 20
 
-// finish makes a job with the cases one that is accepted, and says so if that cannot be.
+// finish checks that a job with the cases is acceptable, and uploads large data.
 func (p *Problem) finish(ctx context.Context, upload Upload) error {
 	if n := len(p.Tests.Stdio); n > job.MaxCases {
 		return fmt.Errorf("it has %d cases; a job has at most %d", n, job.MaxCases)
@@ -78,7 +79,7 @@ func (p *Problem) finish(ctx context.Context, upload Upload) error {
 	return err
 }
 
-// inSeconds is a time limit that a package gives in seconds.
+// inSeconds converts a package's time limit in seconds.
 func inSeconds(field string, n float64) (job.Duration, error) {
 	if !(n > 0 && n <= 3600) {
 		return 0, fmt.Errorf("%s is %g seconds: it must be above 0 and at most an hour, or left out for %s", field, n, defaultTime)
@@ -86,10 +87,10 @@ func inSeconds(field string, n float64) (job.Duration, error) {
 	return max(job.Duration(n*float64(time.Second)), job.Duration(time.Millisecond)), nil
 }
 
-// defaultTime is what a solution may take for a case where nothing is said.
+// defaultTime is the default time limit of a case.
 const defaultTime = job.Duration(2 * time.Second)
 
-// Job is a job that grades a solution of the problem.
+// Job returns a job that grades a solution of the problem.
 func (p *Problem) Job(s *Solution) (job.Spec, error) {
 	t := p.Tests
 	t.Language, t.Code, t.Files = s.Language, s.Source, s.Files
@@ -102,7 +103,7 @@ func (p *Problem) Job(s *Solution) (job.Spec, error) {
 	return spec, spec.Validate()
 }
 
-// Needs is what the policy of a job has to give it: time for all of its cases, and memory.
+// Needs returns the minimum policy of a job: time for all cases, and memory.
 func (p *Problem) Needs() (wall job.Duration, memory job.Size) {
 	wall = job.Duration(10 * time.Second)
 	for i := range p.Tests.Stdio {
@@ -111,7 +112,7 @@ func (p *Problem) Needs() (wall job.Duration, memory job.Size) {
 	return min(wall, job.MaxWall), max(p.Memory, 256*job.MiB)
 }
 
-// data is a stream of a case: in the case, or as a blob.
+// data is a stream of a case: inline, or as a blob.
 type data struct{ text, base64, blob string }
 
 func newData(ctx context.Context, raw []byte, upload Upload) (d data, err error) {
@@ -142,13 +143,14 @@ func (p *Problem) add(ctx context.Context, name string, input, answer []byte, wa
 	return nil
 }
 
-// extensions name the language of a source file. Several of the catalogue may share one, such as python and what runs its tests.
+// extensions maps file extensions to languages. Several languages may share one, such as python and
+// its test runner.
 var extensions = map[string]string{
 	".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".C": "cpp", ".cs": "csharp", ".go": "go", ".hs": "haskell", ".java": "java", ".js": "javascript", ".jl": "julia",
 	".kt": "kotlin", ".lua": "lua", ".ml": "ocaml", ".pl": "perl", ".php": "php", ".py": "python", ".py3": "python", ".R": "r", ".rb": "ruby", ".rs": "rust", ".scala": "scala", ".sh": "bash", ".ts": "typescript",
 }
 
-// languageOf is the language of a source file by its name; "" if the catalogue has none.
+// languageOf returns the language of a source file by its name, or "".
 func languageOf(file string) string {
 	name := extensions[path.Ext(file)]
 	if _, err := language.Find(name); err != nil {
@@ -157,5 +159,5 @@ func languageOf(file string) string {
 	return name
 }
 
-// fields are the flags that a package gives as one string.
+// fields splits the flags of a package.
 func fields(flags string) []string { return strings.Fields(flags) }

@@ -12,10 +12,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// mostUnpacked is how much a packed package holds at most, unpacked.
+// mostUnpacked is the largest unpacked size of an archive.
 const mostUnpacked = 8 * job.GiB
 
-// KattisZip reads a packed problem package. Nothing of it is written to disk.
+// KattisZip reads an archived problem package without writing to disk.
 func KattisZip(ctx context.Context, file string, upload Upload) (*Problem, error) {
 	z, err := zip.OpenReader(file)
 	if err != nil {
@@ -42,7 +42,7 @@ func KattisZip(ctx context.Context, file string, upload Upload) (*Problem, error
 	return read(ctx, root, name, upload)
 }
 
-// top is the directory of the package in an archive: that of its problem.yaml.
+// top returns the directory of the package in an archive: the directory of problem.yaml.
 func top(files []*zip.File) string {
 	best := ""
 	for _, f := range files {

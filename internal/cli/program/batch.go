@@ -7,11 +7,12 @@ import (
 	"os"
 )
 
-// largeBatch is from how many bytes on a batch goes in chunks, which survive a connection that breaks.
+// largeBatch is the size in bytes above which a batch is sent in chunks, which survive broken
+// connections.
 const largeBatch = 32 << 20
 
-// OpenBatch opens the file of a batch, - is standard input, and says whether it is large. What cannot be asked for
-// its size, such as a pipe, is read ahead to know.
+// OpenBatch opens the file of a batch and reports whether it is large. - is standard input. For
+// files without a size, such as pipes, it reads ahead.
 func OpenBatch(file string, stdin io.Reader) (in io.Reader, large bool, closeInput func(), err error) {
 	in, closeInput = stdin, func() {}
 	if file != "-" {

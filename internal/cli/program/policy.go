@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ReadPolicy returns what --policy means: a file's content, or a name.
+// ReadPolicy returns the value of --policy: a file's content, or a name.
 func ReadPolicy(policy string) (json.RawMessage, error) {
 	if policy == "" {
 		return nil, nil
@@ -25,7 +25,7 @@ func ReadPolicy(policy string) (json.RawMessage, error) {
 	return nil, fmt.Errorf("--policy: %w", err)
 }
 
-// WithIsolation lays an isolation over a policy, which may be the name of one that stored finds.
+// WithIsolation sets the isolation of a policy. stored looks up a policy by name.
 func WithIsolation(ctx context.Context, stored func(context.Context, string) (json.RawMessage, error), raw json.RawMessage, isolation string) (json.RawMessage, error) {
 	var name string
 	if json.Unmarshal(raw, &name) == nil && name != "" {

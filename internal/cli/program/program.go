@@ -1,4 +1,4 @@
-// Package program reads what is named on a command line: programs and policies.
+// Package program reads the programs and policies of a command line.
 package program
 
 import (
@@ -14,19 +14,20 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Named is a program as a command line names it. A .py file, or - for standard input, is a python program, unless a
-// language is named; another file runs by its #! line; anything else is a command of the image. A Python source that is
-// not UTF-8 is a file that the image's python3 runs, so its bytes and its coding comment count.
+// Named is a program on a command line. A .py file, or - for standard input, is a Python program
+// unless a language is set. Other files run by their #! line. Anything else is a command of the
+// image. A Python source that is not UTF-8 is run as a file by the image's python3, which reads its
+// coding comment.
 type Named struct {
 	File  string
-	Args  []string // make even a python program a command
-	Tests string   // file with the tests that the program is graded against; "": none
-	Stdin string   // file with the standard input of a command or of code; - is that of this process
+	Args  []string // run even a Python program as a command
+	Tests string   // file with the tests of the program; "": none
+	Stdin string   // file with the standard input of a command or of code; - is this process's
 
-	Language string // of the catalogue, that the file is in; "": python, or a command
+	Language string // language of the file in the catalogue; "": python, or a command
 }
 
-// Read puts the program into s, with the files that it needs. Errors begin with the flag that is at fault.
+// Read sets the program of s and its files. Errors start with the wrong flag.
 func (n Named) Read(stdin io.Reader, s *job.Spec) error {
 	content, err := n.content(stdin)
 	if err != nil {
@@ -67,7 +68,7 @@ func (n Named) Read(stdin io.Reader, s *job.Spec) error {
 	return err
 }
 
-// tests reads the tests that a solution is graded against.
+// tests reads the tests of a solution.
 func (n Named) tests(solution []byte) (*job.Tests, error) {
 	raw, err := os.ReadFile(n.Tests)
 	if err != nil {
@@ -89,7 +90,7 @@ func (n Named) tests(solution []byte) (*job.Tests, error) {
 	return t, nil
 }
 
-// content reads the program; nil if it is a command of the image.
+// content reads the program; nil means a command of the image.
 func (n Named) content(stdin io.Reader) ([]byte, error) {
 	if n.File == "-" {
 		return io.ReadAll(stdin)
@@ -104,10 +105,10 @@ func (n Named) content(stdin io.Reader) ([]byte, error) {
 	if n.Language != "" {
 		return nil, fmt.Errorf("--language: %s is no source, but a program of this host", n.File)
 	}
-	return nil, nil // a binary of this host says nothing about the image's
+	return nil, nil // a binary of this host is unrelated to the image's
 }
 
-// input reads what the program gets as its standard input.
+// input reads the program's standard input.
 func (n Named) input(stdin io.Reader) (string, error) {
 	switch n.Stdin {
 	case "":

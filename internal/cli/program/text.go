@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// text returns content as text, without changing a byte of it. Requests are JSON, which has no
-// other text than UTF-8, so the error names the first byte that is not, and its line.
+// text returns content as text without changes. Requests are JSON, which requires UTF-8, so the
+// error names the first invalid byte and its line.
 func text(name string, content []byte) (string, error) {
 	if utf8.Valid(content) {
 		return string(content), nil
@@ -32,10 +32,10 @@ func text(name string, content []byte) (string, error) {
 	return "", fmt.Errorf("%s: line %d, byte %d is 0x%02x, which is not UTF-8; save it as UTF-8", name, line, column, content[at])
 }
 
-// cookie matches the comment that names the encoding of a Python source (PEP 263).
+// cookie matches the comment with the encoding of a Python source (PEP 263).
 var cookie = regexp.MustCompile(`^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)`)
 
-// isPlainPython reports whether Python reads a source as UTF-8 and can: then its text says all of it.
+// isPlainPython reports whether a source is valid UTF-8 that Python reads as such.
 func isPlainPython(source []byte) bool {
 	if !utf8.Valid(source) {
 		return false
@@ -47,7 +47,7 @@ func isPlainPython(source []byte) bool {
 			return name == "utf-8" || name == "utf8" || strings.HasPrefix(name, "utf-8-") || name == "ascii" || name == "us-ascii"
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
-			return true // a statement: the second line counts no more
+			return true // a statement: the second line is irrelevant
 		}
 		source = rest
 	}

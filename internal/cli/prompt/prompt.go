@@ -1,4 +1,4 @@
-// Package prompt is a session on a terminal: what is typed is executed.
+// Package prompt is an interactive session on a terminal.
 package prompt
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Prompt is a session that somebody types into. Every field is needed.
+// Prompt is an interactive session. Every field is required.
 type Prompt struct {
 	Fleet          *client.Client
 	ID             job.ID
 	Kind           job.SessionKind
 	Stdout, Stderr io.Writer
-	// Show says what came of an execution.
+	// Show prints the result of an execution.
 	Show func(e *job.Execute) error
 }
 
-// Interact executes what is typed, with history, until control-D.
+// Interact executes typed lines, with history, until control-D.
 func (p *Prompt) Interact(ctx context.Context, in *os.File) error {
 	fd := int(in.Fd())
 	cooked, err := term.MakeRaw(fd)
@@ -51,7 +51,7 @@ func (p *Prompt) Interact(ctx context.Context, in *os.File) error {
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
-		// Control-C is a signal again while there is nothing to type.
+		// Make control-C a signal again during the execution.
 		if err := term.Restore(fd, cooked); err != nil {
 			return err
 		}
@@ -65,8 +65,8 @@ func (p *Prompt) Interact(ctx context.Context, in *os.File) error {
 	}
 }
 
-// keys are what is typed at the prompt. There control-C empties the line: it must
-// not end the session just because what it was meant for has just ended.
+// keys reads the typed keys. At the prompt control-C clears the line. It must not end the session
+// when the interrupted execution has just finished.
 type keys struct{ io.Reader }
 
 func (k keys) Read(b []byte) (int, error) {
@@ -80,7 +80,7 @@ func (k keys) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// read reads a line, and those that go on with it: until an empty one.
+// read reads a line and its continuation lines, up to an empty one.
 func (p *Prompt) read(t *term.Terminal) (string, error) {
 	first, more := ">>> ", "... "
 	if p.Kind == job.SessionShell {
@@ -102,13 +102,13 @@ func (p *Prompt) read(t *term.Terminal) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// What the first of several lines ends with.
+// Suffixes of lines that start several lines.
 var openers = map[job.SessionKind][]string{
 	job.SessionPython: {":", "\\", "(", "[", "{", ",", `"""`, "'''"},
 	job.SessionShell:  {"\\", "{", "(", "|", "&&", "||", " do", " then"},
 }
 
-// opens reports whether a line is the first of several.
+// opens reports whether a line starts several lines.
 func (p *Prompt) opens(line string) bool {
 	line = strings.TrimRight(line, " \t")
 	if p.Kind == job.SessionPython && strings.HasPrefix(line, "@") {
@@ -117,7 +117,7 @@ func (p *Prompt) opens(line string) bool {
 	return slices.ContainsFunc(openers[p.Kind], func(end string) bool { return strings.HasSuffix(line, end) })
 }
 
-// Execute runs code and shows what came of it. Control-C interrupts it.
+// Execute runs code and shows the result. Control-C interrupts it.
 func (p *Prompt) Execute(ctx context.Context, code string) (alive bool, err error) {
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)

@@ -28,7 +28,7 @@ func Follow(ctx context.Context, w io.Writer, api *client.Client, id job.ID) (*j
 	return last, nil
 }
 
-// Batch prints how far a batch is.
+// Batch prints the progress of a batch.
 func Batch(w io.Writer, b *job.Batch) {
 	printf := func(format string, args ...any) { fmt.Fprintf(w, format, args...) }
 	printf("batch %s", b.ID)
@@ -55,7 +55,7 @@ func Batch(w io.Writer, b *job.Batch) {
 	}
 }
 
-// told says how far a callback is.
+// told returns the progress of a callback.
 func told(d *job.Delivery) string {
 	switch {
 	case !d.DeliveredAt.IsZero():
@@ -68,7 +68,7 @@ func told(d *job.Delivery) string {
 	return "goes to " + d.URL
 }
 
-// Outcomes lists a batch's outcomes, the most frequent first.
+// Outcomes lists a batch's outcomes, most frequent first.
 func Outcomes(b *job.Batch) string {
 	var parts []string
 	for _, o := range slices.Clone(job.Outcomes) {

@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Execution prints what came of one in a session.
+// Execution prints the result of an execution in a session.
 func Execution(e *job.Execute, stdout, stderr io.Writer) {
 	to := map[string]io.Writer{"stdout": stdout, "stderr": stderr}
 	for _, c := range e.Output {

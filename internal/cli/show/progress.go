@@ -12,8 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Progress shows how far a batch is: a bar on a terminal, elsewhere a line now
-// and then.
+// Progress shows the progress of a batch: a bar on a terminal, otherwise occasional lines.
 type Progress struct {
 	w     io.Writer
 	bar   *progressbar.ProgressBar
@@ -24,12 +23,12 @@ type Progress struct {
 
 const linePeriod = 5 * time.Second
 
-// NewProgress begins to show one on w.
+// NewProgress starts a Progress on w.
 func NewProgress(w io.Writer) *Progress {
 	return &Progress{w: w, tty: IsTerminal(w), lines: time.Now()}
 }
 
-// Show shows b. It is called whenever b changed.
+// Show shows b. Call it after each change of b.
 func (p *Progress) Show(b *job.Batch) {
 	done := b.Counts[job.Finished] + b.Counts[job.Canceled]
 	if !p.tty {
@@ -51,10 +50,10 @@ func (p *Progress) Show(b *job.Batch) {
 			progressbar.OptionThrottle(50*time.Millisecond),
 		)
 	}
-	_ = p.bar.Set64(done) // a terminal that is gone is no reason to stop
+	_ = p.bar.Set64(done) // ignore a closed terminal
 }
 
-// End leaves the terminal's cursor on a line of its own.
+// End moves the terminal's cursor to a new line.
 func (p *Progress) End() {
 	if p.bar != nil {
 		_ = p.bar.Exit()

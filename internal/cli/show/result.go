@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Gist is the one line of a result that says most.
+// Gist returns the most informative line of a result.
 func Gist(r *job.Result) string {
 	text := r.Stdout.Text
 	switch {

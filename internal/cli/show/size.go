@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// ShortDigest is the beginning of a digest, without its algorithm.
+// ShortDigest returns the start of a digest, without its algorithm.
 func ShortDigest(digest string) string {
 	_, hex, ok := strings.Cut(digest, ":")
 	if !ok || len(hex) < 12 {
@@ -16,7 +16,7 @@ func ShortDigest(digest string) string {
 	return hex[:12]
 }
 
-// Size is a number of bytes for people: of the largest unit of which there is more than one.
+// Size formats a number of bytes for people, in the largest unit with a value above one.
 func Size(n int64) string {
 	switch {
 	case n == 0:

@@ -1,4 +1,5 @@
-// Package show prints what a fleet says, for people. Much of it was written by others: nothing in it speaks to the terminal.
+// Package show prints a fleet's data for people. It escapes control characters, because much of the
+// text is untrusted.
 package show
 
 import (
@@ -9,10 +10,10 @@ import (
 	"unicode"
 )
 
-// A Table prints rows in columns. Nothing in a cell makes further columns.
+// A Table prints rows in columns. Tabs in cells do not add columns.
 type Table struct{ to *tabwriter.Writer }
 
-// NewTable begins a table on w, with a line of headings if there are any.
+// NewTable starts a table on w, with an optional line of headings.
 func NewTable(w io.Writer, headings ...any) Table {
 	t := Table{tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
 	if len(headings) > 0 {
@@ -21,7 +22,7 @@ func NewTable(w io.Writer, headings ...any) Table {
 	return t
 }
 
-// Row adds one.
+// Row adds a row.
 func (t Table) Row(cells ...any) {
 	for i, c := range cells {
 		if i > 0 {
@@ -32,10 +33,10 @@ func (t Table) Row(cells ...any) {
 	fmt.Fprintln(t.to)
 }
 
-// End prints what was added.
+// End prints the table.
 func (t Table) End() error { return t.to.Flush() }
 
-// Plain keeps what others wrote from speaking to the terminal.
+// Plain removes control characters from untrusted text.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/fleet"
 )
 
-// Batch looks at a batch until it is over.
+// Batch returns a view of a batch until it is done.
 func Batch(look func(context.Context) (*fleet.BatchSummary, error)) func(context.Context) (View, error) {
 	return func(ctx context.Context) (View, error) {
 		s, err := look(ctx)
@@ -23,8 +23,8 @@ func Batch(look func(context.Context) (*fleet.BatchSummary, error)) func(context
 	}
 }
 
-// BatchLines is a batch as text: how far it is, how its jobs ended, how long they took, and what is wrong with those that
-// failed.
+// BatchLines formats a batch: its progress, the outcomes and durations of its jobs, and the reasons
+// of failures.
 func BatchLines(s *fleet.BatchSummary) []string {
 	var b bytes.Buffer
 	show.Batch(&b, &s.Batch)

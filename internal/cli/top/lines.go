@@ -16,8 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Lines is the fleet as text. What first had already is told apart from what has
-// come since; nil: nothing is.
+// Lines formats the fleet. It marks differences from first, unless that is nil.
 func Lines(now api.Fleet, first *api.Fleet) []string {
 	var b strings.Builder
 	summary(&b, now)
@@ -51,7 +50,7 @@ func summary(b *strings.Builder, now api.Fleet) {
 	fmt.Fprintf(b, "\nqueued %d   dispatched %d   running %d\n", q.Queued, q.Dispatched, q.Running)
 }
 
-// ends sums up how attempts ended on the workers that are there.
+// ends sums up the outcomes of attempts on the connected workers.
 func ends(b *strings.Builder, now api.Fleet, first *api.Fleet) {
 	if len(now.Workers) == 0 {
 		return
@@ -81,7 +80,7 @@ func tallies(f api.Fleet) (outcomes, back map[string]int64) {
 	return outcomes, back
 }
 
-// counts lists how many of each there are, the most first, and what has been added.
+// counts lists the numbers, largest first, with their increases.
 func counts(now, then map[string]int64) string {
 	if len(now) == 0 {
 		return "none"
@@ -119,7 +118,7 @@ func workers(b *strings.Builder, now api.Fleet) {
 	_ = t.End()
 }
 
-// stateOf is what keeps a worker from taking jobs, the gravest first.
+// stateOf returns the most serious reason why a worker takes no jobs.
 func stateOf(w store.Worker) string {
 	switch {
 	case w.Quarantine != nil:
@@ -161,7 +160,7 @@ func queue(b *strings.Builder, groups []store.QueueGroup) {
 	_ = t.End()
 }
 
-// cut shortens a line to the width of the screen, in characters; 0: it is not known.
+// cut shortens a line to the width of the screen, in characters; 0: unknown.
 func cut(line string, width int) string {
 	if r := []rune(line); width > 0 && len(r) > width {
 		return string(r[:width])

@@ -1,4 +1,4 @@
-// Package top shows a fleet or a batch on a terminal, again and again, until somebody has seen enough.
+// Package top shows a fleet or a batch on a terminal and refreshes it until the user quits.
 package top
 
 import (
@@ -14,23 +14,23 @@ import (
 	"github.com/assay-run/assay/internal/cli/show"
 )
 
-// A Config says what is shown, and where.
+// A Config is the content and the terminal of a screen.
 type Config struct {
-	Title string                              // the command, and what it is about
-	Look  func(context.Context) (View, error) // reads what is shown
-	Every time.Duration                       // time between two looks
+	Title string                              // the command and its subject
+	Look  func(context.Context) (View, error) // reads the content
+	Every time.Duration                       // refresh interval
 	In    io.Reader                           // the terminal
-	Out   io.Writer                           // the same
+	Out   io.Writer                           // the terminal, too
 }
 
-// View is what one look brought.
+// View is the result of one refresh.
 type View struct {
 	At    time.Time
 	Lines []string
-	Over  bool // nothing will change any more: it is not looked at again
+	Over  bool // final: no further refresh
 }
 
-// Fleet looks at a fleet, and tells what has come since the first look apart.
+// Fleet returns a view of a fleet that marks changes since the first refresh.
 func Fleet(look func(context.Context) (api.Fleet, error)) func(context.Context) (View, error) {
 	var first *api.Fleet
 	return func(ctx context.Context) (View, error) {
@@ -45,19 +45,19 @@ func Fleet(look func(context.Context) (api.Fleet, error)) func(context.Context) 
 	}
 }
 
-// Run shows it until somebody presses q. The end of ctx is no error.
+// Run shows the screen until the user presses q. The end of ctx is not an error.
 func Run(ctx context.Context, c Config) error {
 	looking, stop := context.WithCancel(ctx)
 	defer stop()
 	m := &screen{ctx: looking, look: c.Look, every: c.Every, title: c.Title}
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(c.In), tea.WithOutput(c.Out), tea.WithEnvironment(os.Environ())).Run()
-	if ctx.Err() != nil { // interrupted: that is how one leaves
+	if ctx.Err() != nil { // an interrupt is a normal way to quit
 		return nil
 	}
 	return err
 }
 
-// screen is what is shown: what was seen last, and which part of it.
+// screen holds the latest view and the visible part of it.
 type screen struct {
 	ctx   context.Context
 	look  func(context.Context) (View, error)
@@ -70,19 +70,19 @@ type screen struct {
 	offset        int
 }
 
-// seen is what a look brought.
+// seen is the result of a refresh.
 type seen struct {
 	view View
 	err  error
 }
 
-// due says that it is time for the next look.
+// due triggers the next refresh.
 type due struct{}
 
 // Init implements tea.Model.
 func (m *screen) Init() tea.Cmd { return m.again() }
 
-// again looks. A dispatcher that does not answer is no reason to stop.
+// again refreshes. An error from the dispatcher does not stop it.
 func (m *screen) again() tea.Cmd {
 	return func() tea.Msg {
 		v, err := m.look(m.ctx)
@@ -90,7 +90,7 @@ func (m *screen) again() tea.Cmd {
 	}
 }
 
-// pause waits for the next look, and not after the end.
+// pause waits until the next refresh or the end.
 func (m *screen) pause() tea.Msg {
 	t := time.NewTimer(m.every)
 	defer t.Stop()
@@ -149,7 +149,7 @@ func (m *screen) View() tea.View {
 	return v
 }
 
-// content is what fits on the screen.
+// content returns the visible part.
 func (m *screen) content() string {
 	head := show.Plain(m.title)
 	if m.now != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// adminCmd is what operators do by hand.
+// adminCmd has the operators' commands.
 type adminCmd struct {
 	Log          operate.Log          `cmd:"" help:"Who did what, newest first."`
 	Leader       adminLeaderCmd       `cmd:"" help:"Which dispatcher schedules and reaps."`
@@ -32,7 +32,7 @@ type adminCmd struct {
 	Sweep        adminSweepCmd        `cmd:"" help:"Remove what attempts stored and no record names."`
 }
 
-// reasoned is the flag of every command that does something.
+// reasoned is the flag of every command that changes something.
 type reasoned struct {
 	Reason string `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
 }
@@ -46,7 +46,7 @@ func (a *app) operator() (client.Admin, error) {
 	return c.Admin(), nil
 }
 
-// act does something and says what came of it.
+// act runs an operator's action and prints the result.
 func (a *app) act(do func(client.Admin) (store.Action, error)) error {
 	fleet, err := a.operator()
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *app) act(do func(client.Admin) (store.Action, error)) error {
 	return a.acted(do(fleet))
 }
 
-// because is a reason as it is said behind something.
+// because formats a reason as a suffix.
 func because(reason string) string {
 	if reason == "" {
 		return ""
@@ -65,7 +65,7 @@ func because(reason string) string {
 
 type adminLeaderCmd struct{}
 
-// Run says who leads.
+// Run prints the leader.
 func (adminLeaderCmd) Run(a *app) error {
 	fleet, err := a.operator()
 	if err != nil {
@@ -84,7 +84,7 @@ func (adminLeaderCmd) Run(a *app) error {
 
 type adminVersionCmd struct{}
 
-// Run says what the fleet consists of.
+// Run prints the versions of the fleet's programs.
 func (adminVersionCmd) Run(a *app) error {
 	fleet, err := a.operator()
 	if err != nil {
@@ -109,7 +109,7 @@ type adminCordonCmd struct {
 	reasoned
 }
 
-// Run cordons.
+// Run cordons a worker.
 func (c *adminCordonCmd) Run(a *app) error {
 	return a.act(func(f client.Admin) (store.Action, error) { return f.Cordon(a.ctx, c.Worker, c.Reason) })
 }
@@ -119,7 +119,7 @@ type adminUncordonCmd struct {
 	reasoned
 }
 
-// Run uncordons.
+// Run uncordons a worker.
 func (c *adminUncordonCmd) Run(a *app) error {
 	return a.act(func(f client.Admin) (store.Action, error) { return f.Uncordon(a.ctx, c.Worker, c.Reason) })
 }
@@ -130,7 +130,7 @@ type adminQuarantineCmd struct {
 	reasoned
 }
 
-// Run puts into quarantine.
+// Run quarantines a worker.
 func (c *adminQuarantineCmd) Run(a *app) error {
 	q := api.QuarantineRequest{Reason: c.Reason, For: job.Duration(c.For)}
 	return a.act(func(f client.Admin) (store.Action, error) { return f.Quarantine(a.ctx, c.Worker, q) })
@@ -154,7 +154,7 @@ type adminDrainCmd struct {
 	reasoned
 }
 
-// Run cordons and waits. Interrupted, it leaves the worker cordoned.
+// Run cordons a worker and waits until it is idle. After an interrupt the worker stays cordoned.
 func (c *adminDrainCmd) Run(a *app) error {
 	fleet, err := a.operator()
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *adminDrainCmd) Run(a *app) error {
 		return err
 	}
 	began := time.Now()
-	settled := 0 // looks in a row that found nothing: a claim may have been on its way
+	settled := 0 // consecutive checks without work: a claim may have been in transit
 	for {
 		last, err := fleet.Worker(a.ctx, c.Worker)
 		if err != nil {

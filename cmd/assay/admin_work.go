@@ -18,7 +18,7 @@ type adminRequeueCmd struct {
 	Reason string   `name:"reason" short:"m" required:"" help:"Why: the records of the attempts have it."`
 }
 
-// Run requeues.
+// Run requeues jobs.
 func (c *adminRequeueCmd) Run(a *app) error {
 	q := api.RequeueRequest{Worker: c.Worker, Reason: c.Reason}
 	for _, id := range c.Jobs {
@@ -27,7 +27,7 @@ func (c *adminRequeueCmd) Run(a *app) error {
 	return a.act(func(f client.Admin) (store.Action, error) { return f.Requeue(a.ctx, q) })
 }
 
-// paused is what a pause is about.
+// paused selects the jobs of a pause.
 type paused struct {
 	Batch  string `name:"batch" xor:"what" placeholder:"ID" help:"What waits of this batch."`
 	Tenant string `name:"tenant" xor:"what" help:"What waits of this tenant."`
@@ -41,7 +41,7 @@ func (p *paused) request() api.PauseRequest {
 
 type adminPauseCmd struct{ paused }
 
-// Run pauses, or lists what is paused.
+// Run pauses jobs, or lists the pauses.
 func (c *adminPauseCmd) Run(a *app) error {
 	if c.Batch+c.Tenant+c.Pool == "" {
 		return c.list(a)
@@ -70,7 +70,7 @@ func (c *adminPauseCmd) list(a *app) error {
 
 type adminResumeCmd struct{ paused }
 
-// Run resumes.
+// Run resumes jobs.
 func (c *adminResumeCmd) Run(a *app) error {
 	return a.act(func(f client.Admin) (store.Action, error) { return f.Resume(a.ctx, c.request()) })
 }
@@ -86,7 +86,7 @@ type adminTenantCmd struct {
 	reasoned
 }
 
-// Run shows or replaces.
+// Run shows or overrides a tenant's limits.
 func (c *adminTenantCmd) Run(a *app) error {
 	q := api.OverrideRequest{Weight: c.Weight, MaxRunning: c.MaxRunning, For: job.Duration(c.For), Reason: c.Reason}
 	if len(c.LabelCaps) > 0 || c.NoCaps {
@@ -135,7 +135,7 @@ type adminVerifyCmd struct {
 	reasoned
 }
 
-// Run verifies, page by page; exit 1 if something differed and was not repaired.
+// Run verifies batches page by page. The exit code is 1 if there are unrepaired differences.
 func (c *adminVerifyCmd) Run(a *app) error {
 	fleet, err := a.operator()
 	if err != nil {
@@ -172,7 +172,7 @@ type adminSweepCmd struct {
 	reasoned
 }
 
-// Run sweeps.
+// Run sweeps the object store.
 func (c *adminSweepCmd) Run(a *app) error {
 	fleet, err := a.operator()
 	if err != nil {

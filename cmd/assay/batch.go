@@ -39,7 +39,7 @@ type batchSubmitCmd struct {
 	CallbackSecret string `placeholder:"NAME" help:"Secret that signs what the callback is told."`
 }
 
-// Validate refuses a secret that would sign nothing.
+// Validate rejects a secret without a callback to sign.
 func (c *batchSubmitCmd) Validate() error {
 	if c.CallbackSecret != "" && c.Callback == "" {
 		return errors.New("--callback-secret signs what --callback is told: name the URL, too")
@@ -77,7 +77,7 @@ func (c *batchSubmitCmd) Run(a *app) error {
 	return a.showBatch(api, b, c.Wait)
 }
 
-// showBatch prints a batch that was just submitted; with wait, when it is done.
+// showBatch prints a batch that was just submitted. With wait, it waits until the batch is done.
 func (a *app) showBatch(api *client.Client, b *job.Batch, wait bool) error {
 	if wait {
 		if !a.JSON {
@@ -117,7 +117,7 @@ func (c *batchSubmitCmd) defaults() (json.RawMessage, error) {
 	return json.Marshal(d)
 }
 
-// onLease says how long a batch goes on that we leave.
+// onLease returns how long a batch continues without this client.
 func onLease(d time.Duration) string {
 	if d <= 0 {
 		return ""
@@ -174,8 +174,7 @@ type batchResultsCmd struct {
 	Fields []string `placeholder:"NAME,..." help:"Print these fields of each alone, as JSON, such as id,outcome."`
 }
 
-// Run prints results: with --json or --fields one result a line, otherwise a line for a
-// person.
+// Run prints results: one JSON result a line with --json or --fields, otherwise a line for people.
 func (c *batchResultsCmd) Run(a *app) error {
 	api, err := a.client()
 	if err != nil {

@@ -18,7 +18,7 @@ type batchWatchCmd struct {
 	Once     bool          `name:"once" help:"Print how it stands and end; the same where the output is no terminal."`
 }
 
-// Run shows a batch until it is over and somebody presses q.
+// Run shows a batch until it is done and the user presses q.
 func (c *batchWatchCmd) Run(a *app) error {
 	if c.Interval < leastInterval {
 		return fmt.Errorf("--interval: %s is less than %s", c.Interval, leastInterval)
@@ -28,7 +28,7 @@ func (c *batchWatchCmd) Run(a *app) error {
 		return err
 	}
 	look := func(ctx context.Context) (*fleet.BatchSummary, error) { return api.BatchSummary(ctx, job.ID(c.ID)) }
-	s, err := look(a.ctx) // a batch that is not there is no screen
+	s, err := look(a.ctx) // fail early if the batch does not exist
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 )
 
-// checkCmd is assay check.
+// checkCmd implements assay check.
 type checkCmd struct {
 	Files  []string `arg:"" name:"file" help:"Python programs; - is standard input."`
 	Policy string   `help:"Whose imports the programs are held against: a JSON file, or the name of a stored one." placeholder:"FILE|NAME"`
@@ -20,14 +20,14 @@ type checkCmd struct {
 	Name   []string `help:"Names that the programs are given, such as variables." placeholder:"NAME"`
 }
 
-// exitFound is the exit code of a check that found something: neither a failure of ours
-// (exitOurs), nor nothing.
+// exitFound is the exit code of a check with findings. It differs from our failures (exitOurs) and
+// from success.
 const exitFound = 1
 
-// checkBytes is how much source is sent at once: its JSON stays below what a request may have.
+// checkBytes is the most source in one request: its JSON stays below the limit of requests.
 const checkBytes = 3 << 20
 
-// Run checks files as a compiler would, without running any.
+// Run checks files like a compiler, without running them.
 func (c *checkCmd) Run(a *app) error {
 	programs, err := c.programs(a.stdin)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *checkCmd) programs(stdin io.Reader) ([]api.CheckProgram, error) {
 	return out, nil
 }
 
-// check asks in as many requests as it takes, and returns one report.
+// check sends as many requests as necessary and returns one report.
 func (c *checkCmd) check(a *app, fleet *client.Client, programs []api.CheckProgram) (*api.CheckReport, error) {
 	var all *api.CheckReport
 	for len(programs) > 0 {
@@ -114,7 +114,7 @@ func (c *checkCmd) check(a *app, fleet *client.Client, programs []api.CheckProgr
 	return all, nil
 }
 
-// findings are the lines about one program, as compilers write them.
+// findings returns the lines about one program in the format of compilers.
 func findings(p *api.Checked) (out []string) {
 	say := func(line, column int, format string, args ...any) {
 		at := p.Name

@@ -23,14 +23,14 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Exit codes that are not a program's own.
+// Exit codes other than the program's.
 const (
-	exitTimedOut = 124 // as timeout(1)
-	exitOurs     = 125 // the request was refused, or something of ours failed; as docker run
-	exitMemory   = 137 // 128 + SIGKILL, which is what the kernel does about memory
+	exitTimedOut = 124 // like timeout(1)
+	exitOurs     = 125 // the request was rejected, or our failure; like docker run
+	exitMemory   = 137 // 128 + SIGKILL, the kernel's reaction to a lack of memory
 )
 
-// cli is every command, flag and environment variable.
+// cli holds every command, flag and environment variable.
 type cli struct {
 	globals
 
@@ -56,7 +56,7 @@ type cli struct {
 	Version   versionCmd      `cmd:"" help:"Print the version."`
 }
 
-// globals are the flags of every command.
+// globals holds the flags of every command.
 type globals struct {
 	URL      string        `name:"url" env:"ASSAY_URL" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The fleet to talk to (${env})."`
 	Token    string        `name:"token" env:"ASSAY_TOKEN" placeholder:"TOKEN" help:"Token for that fleet (${env})."`
@@ -65,7 +65,7 @@ type globals struct {
 	JSON     bool          `name:"json" help:"Print JSON."`
 }
 
-// app is what commands work with.
+// app is the environment of commands.
 type app struct {
 	globals
 	ctx            context.Context
@@ -73,15 +73,15 @@ type app struct {
 	stdout, stderr io.Writer
 }
 
-// exitCode is an error that is only an exit code: everything was said already.
+// exitCode is an error without text: the command has printed everything.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit %d", int(c)) }
 
-// exited carries kong's wish to exit (after --help) out of its depths.
+// exited carries kong's exit (after --help) up the stack.
 type exited int
 
-// run is the whole program. It returns the exit code.
+// run is the main function. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if e, ok := recover().(exited); ok {
@@ -121,7 +121,7 @@ func enum(outcomes []job.Outcome) string {
 	return strings.Join(all, ",")
 }
 
-// report says what went wrong and returns the exit code for it.
+// report prints an error and returns its exit code.
 func (a *app) report(err error) int {
 	var code exitCode
 	switch {
@@ -157,7 +157,7 @@ func (a *app) client() (*client.Client, error) {
 	return c, nil
 }
 
-// trust returns what believes the authorities in a file as well as the system's.
+// trust returns a client that trusts the authorities in a file and the system's.
 func trust(file string) (*http.Client, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -165,7 +165,7 @@ func trust(file string) (*http.Client, error) {
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
-		pool = x509.NewCertPool() // there are none
+		pool = x509.NewCertPool() // the system has none
 	}
 	if !pool.AppendCertsFromPEM(raw) {
 		return nil, fmt.Errorf("%s has no certificate in PEM", file)
@@ -175,7 +175,7 @@ func trust(file string) (*http.Client, error) {
 	return &http.Client{Transport: t}, nil
 }
 
-// Context is until when a command may run.
+// Context returns the context of the command.
 func (a *app) Context() context.Context { return a.ctx }
 
 // Dial returns a client of the fleet.
@@ -189,7 +189,7 @@ func (a *app) Say(v any, text func(io.Writer) error) error {
 	return text(a.stdout)
 }
 
-// local reports whether a fleet is on this machine.
+// local reports whether a fleet runs on this machine.
 func local(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -206,5 +206,5 @@ func (a *app) printJSON(v any) error {
 	return enc.Encode(v)
 }
 
-// printf prints a line for a person.
+// printf prints a line for people.
 func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.stdout, format, args...) }

@@ -21,9 +21,8 @@ type demoCmd struct {
 	Data string `placeholder:"DIR" help:"Data directory (default: assay-demo in $$XDG_CACHE_HOME or ~/.cache): its second run is faster."`
 }
 
-// Run starts a fleet, runs the demo's programs as one batch, judges every
-// verdict, says where everything is, and stops what it started. It fails unless
-// every verdict was right.
+// Run starts a fleet, runs the demo's programs as one batch, checks every verdict and prints links.
+// Then it stops the fleet. It fails unless every verdict is right.
 func (c *demoCmd) Run(a *app) error {
 	var err error
 	if c.Data == "" {
@@ -48,7 +47,7 @@ func (c *demoCmd) Run(a *app) error {
 	return errors.Join(err, stopFleet(f))
 }
 
-// demoDir is where the demo keeps its data: never that of assay dev.
+// demoDir returns the demo's data directory, which differs from assay dev's.
 func demoDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -97,8 +96,8 @@ func (a *app) demonstrate(f *dev.Fleet, specs []job.Spec) error {
 	return nil
 }
 
-// judge counts the right verdicts, and prints the first that are wrong. A
-// result that came twice is counted once.
+// judge counts the right verdicts and prints the first wrong ones. It counts duplicate results
+// once.
 func (a *app) judge(ctx context.Context, api *client.Client, id job.ID) (right int, err error) {
 	const most = 10
 	wrong := 0

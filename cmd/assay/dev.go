@@ -49,7 +49,7 @@ func (c *devCmd) Run(a *app) error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("keep the token of the fleet: %w", err), stopFleet(f))
 		}
-		defer func() { _ = forget() }() // a token of a fleet that is gone opens nothing
+		defer func() { _ = forget() }() // remove the token, which is useless without the fleet
 		if show.IsTerminal(a.stderr) {
 			fmt.Fprintf(a.stderr, "assay: sign in to the page at %s/ui/signin#key=%s\n", f.URL(), token)
 		}
@@ -63,7 +63,7 @@ func (c *devCmd) Run(a *app) error {
 	return errors.Join(err, stopFleet(f))
 }
 
-// stopFleet stops a fleet, however the command's own context ended.
+// stopFleet stops a fleet even if the command's own context has ended.
 func stopFleet(f *dev.Fleet) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -110,10 +110,9 @@ func (c *devCmd) config(a *app) (dev.FleetConfig, error) {
 	return cfg, nil
 }
 
-// shareCores keeps every part of a fleet that has one machine to itself from
-// using more than half of its cores: what they do takes microseconds, and to
-// wake a thread on another core for it costs more. It returns what tells the
-// others. What the user says in the environment wins.
+// shareCores limits every part of a fleet on one machine to half of its cores. Their work takes
+// microseconds, and waking a thread on another core costs more. It returns the environment for the
+// other parts. The user's environment takes precedence.
 func shareCores() []string {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return nil
@@ -123,7 +122,7 @@ func shareCores() []string {
 	return []string{"GOMAXPROCS=" + strconv.Itoa(n)}
 }
 
-// binDir is where this program is, and its siblings with it.
+// binDir returns the directory of this program and its siblings.
 func binDir() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -135,7 +134,7 @@ func binDir() (string, error) {
 	return filepath.Dir(exe), nil
 }
 
-// dataDir is the default data directory.
+// dataDir returns the default data directory.
 func dataDir() (string, error) {
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "assay"), nil
@@ -147,7 +146,7 @@ func dataDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "assay"), nil
 }
 
-// defaultArchives are the images that `make image` has built in a clone of the repository.
+// defaultArchives returns the images that `make image` has built in a clone of the repository.
 func defaultArchives(bin string) []string {
 	found, err := filepath.Glob(filepath.Join(bin, "..", ".cache", "images", "*.tar"))
 	if err != nil {
@@ -156,7 +155,7 @@ func defaultArchives(bin string) []string {
 	return found
 }
 
-// imageCache is where the default image is kept that is not one of a clone of the repository.
+// imageCache returns the directory of the default image outside a clone of the repository.
 func imageCache() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -173,14 +172,14 @@ func devLog(w io.Writer, verbose bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// checkNoToken refuses to let in everyone at an address that other machines reach.
+// checkNoToken rejects a fleet without authentication at an address that other machines reach.
 func (c *devCmd) checkNoToken() error {
 	if !c.NoToken {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if ip := net.ParseIP(host); err != nil || host == "localhost" || ip != nil && ip.IsLoopback() {
-		return nil // to listen at no address fails, with the reason
+		return nil // an empty address fails later, with the reason
 	}
 	return fmt.Errorf("--insecure-no-token: other machines reach %s; listen on 127.0.0.1, or leave the flag out", c.Listen)
 }

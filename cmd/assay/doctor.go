@@ -11,7 +11,7 @@ type doctorCmd struct {
 	Data string `env:"ASSAY_DATA" placeholder:"DIR" help:"Data directory to judge."`
 }
 
-// Run examines this host. The exit code says whether jobs can run here.
+// Run examines this host. The exit code reports whether jobs can run here.
 func (c *doctorCmd) Run(a *app) error {
 	bin, err := binDir()
 	if err != nil {

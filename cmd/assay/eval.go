@@ -20,7 +20,7 @@ type evalImportCmd struct {
 	Solutions bool   `help:"Print a batch in place of the tests: a job for each solution that came with it."`
 }
 
-// Run imports problems. What is large in them is uploaded.
+// Run imports problems and uploads their large files.
 func (c *evalImportCmd) Run(a *app) error {
 	api, err := a.client()
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *evalImportCmd) read(ctx context.Context, upload problems.Upload) ([]*pr
 	return problems.CodeContests(ctx, f, upload)
 }
 
-// chosen are the problems that are asked for.
+// chosen returns the selected problems.
 func (c *evalImportCmd) chosen(all []*problems.Problem) ([]*problems.Problem, error) {
 	if c.Problem == "" {
 		if len(all) > 1 && !c.Solutions {

@@ -25,7 +25,7 @@ type imageCmd struct {
 	Prune  imagePruneCmd  `cmd:"" help:"Remove images that jobs brought from the containerd of a worker on this host."`
 }
 
-// imageFlags are the flags that say which images of this host are meant: those of its worker.
+// imageFlags selects the images of this host's worker.
 type imageFlags struct {
 	Containerd string `name:"containerd" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" placeholder:"ADDRESS" help:"containerd's socket, as the worker is told (${env}); own: that of a worker that runs one of its own."`
 	place
@@ -35,16 +35,16 @@ func (s *imageFlags) open(a *app, registries ...string) (*image.Host, error) {
 	return s.place.open(a, s.Containerd, registries...)
 }
 
-// place are the flags that say where in a containerd they are, and where one of the worker's own is.
+// place locates the images in a containerd, or the worker's own containerd.
 type place struct {
 	StateDir  string `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" placeholder:"DIR" help:"The worker's, below which a containerd of its own is (${env})."`
 	Namespace string `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our images (${env})."`
 }
 
-// gone is what would have to be known to remove nothing that is the operator's.
+// gone rejects flags that could hide an operator's image from a prune.
 var gone = settings.Gone{"trusted-images": "say it in --image-registries, as the worker is told: ghcr.io/ours?trusted"}
 
-// open connects to a containerd. Images of registries that are trusted are the operator's, too.
+// open connects to a containerd. Images of trusted registries count as the operator's.
 func (s *place) open(a *app, address string, registries ...string) (*image.Host, error) {
 	if address == "own" {
 		var err error
@@ -74,18 +74,18 @@ type imageListCmd struct {
 
 func hasWorkers(p api.PoolSummary) bool { return p.Workers > 0 }
 
-// imageList is what assay image list --json prints.
+// imageList is the output of assay image list --json.
 type imageList struct {
 	Images   []fleetImage `json:"images"`
-	Workers  int          `json:"workers"`  // that say which images they have
-	Silent   []string     `json:"silent"`   // those that do not, or not yet
-	Unlisted int          `json:"unlisted"` // images that workers have besides, all of them together
+	Workers  int          `json:"workers"`  // workers that report their images
+	Silent   []string     `json:"silent"`   // workers that do not, or not yet
+	Unlisted int          `json:"unlisted"` // total of images beyond the workers' lists
 }
 
-// fleetImage is an image that workers have.
+// fleetImage is an image of some workers.
 type fleetImage struct {
 	policy.HostImage
-	Workers int `json:"workers"` // how many
+	Workers int `json:"workers"` // number of workers with it
 }
 
 // Run lists images.
@@ -120,10 +120,10 @@ func (c *imageListCmd) Run(a *app) error {
 	return nil
 }
 
-// imagesOf adds up what workers say, the operator's images first.
+// imagesOf merges the workers' lists, the operator's images first.
 func imagesOf(workers []store.Worker) imageList {
 	out := imageList{Images: []fleetImage{}, Silent: []string{}}
-	type key struct { // without bytes: how many there are differs between hosts
+	type key struct { // without bytes, which differ between hosts
 		name, digest string
 		pulled       bool
 	}
@@ -131,7 +131,7 @@ func imagesOf(workers []store.Worker) imageList {
 	for _, w := range workers {
 		var h policy.Host
 		if json.Unmarshal(w.Host, &h) != nil || len(h.Images) == 0 {
-			out.Silent = append(out.Silent, w.ID) // of another version, or it has just started
+			out.Silent = append(out.Silent, w.ID) // it has another version, or has just started
 			continue
 		}
 		out.Workers++
@@ -189,7 +189,7 @@ func (a *app) printImages(all []fleetImage, workers bool) error {
 	return t.End()
 }
 
-// whose says who brought an image.
+// whose returns the origin of an image.
 func whose(i policy.HostImage) string {
 	if i.Pulled {
 		return "pulled"
@@ -202,8 +202,7 @@ type imageImportCmd struct {
 	Files []string `arg:"" name:"file" help:"Archives, as docker save and skopeo copy … oci-archive: write them; gzip or zstd may be around them."`
 }
 
-// Run imports archives, each as a whole or not at all. One that is none at first sight
-// keeps all from being imported.
+// Run imports archives, each completely or not at all. If one is clearly invalid, it imports none.
 func (c *imageImportCmd) Run(a *app) error {
 	s, err := c.open(a)
 	if err != nil {
@@ -243,7 +242,7 @@ type imagePruneCmd struct {
 	DryRun     bool          `name:"dry-run" help:"Only say what would go."`
 }
 
-// Run removes images that jobs brought.
+// Run removes images that jobs pulled.
 func (c *imagePruneCmd) Run(a *app) error {
 	if c.Older < 0 {
 		return fmt.Errorf("--older: %v is negative", c.Older)

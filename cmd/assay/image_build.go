@@ -7,7 +7,7 @@ type imageBuildCmd struct {
 	Dir  string `name:"dir" placeholder:"DIR" help:"Where to keep it (default: where assay dev looks for it, assay in $$XDG_CACHE_HOME or ~/.cache)."`
 }
 
-// Run builds an image of jobs, if it is not there yet, and prints where it is.
+// Run builds an image of jobs, unless it exists, and prints its path.
 func (c *imageBuildCmd) Run(a *app) error {
 	var err error
 	if c.Dir == "" {

@@ -77,7 +77,7 @@ type jobLogsCmd struct {
 	Follow bool   `short:"f" help:"Go on until the job is over."`
 }
 
-// Run prints a job's streams where they belong.
+// Run prints a job's stdout to stdout and its stderr to stderr.
 func (c *jobLogsCmd) Run(a *app) error {
 	api, err := a.client()
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *jobLogsCmd) Run(a *app) error {
 	return nil
 }
 
-// follow prints what a job writes as it does.
+// follow prints a job's output while it runs.
 func (c *jobLogsCmd) follow(a *app, api *client.Client) error {
 	for e, err := range api.Logs(a.ctx, job.ID(c.ID)) {
 		if err != nil {
@@ -139,12 +139,12 @@ func (c *jobLogsCmd) follow(a *app, api *client.Client) error {
 	return nil
 }
 
-// printOutputs prints the streams of a program where they belong, all of them.
+// printOutputs prints the complete stdout and stderr of a program.
 func (a *app) printOutputs(api *client.Client, r *job.Result) error {
 	return a.printStreams(api, r.ID, -1, r.Stdout, r.Stderr)
 }
 
-// printStreams prints those of one step, or of the program as a whole, which is -1.
+// printStreams prints the streams of one step, or of the whole program for step -1.
 func (a *app) printStreams(api *client.Client, id job.ID, step int, stdout, stderr job.Output) error {
 	if err := a.printOutput(api, id, "stdout", step, stdout, a.stdout); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (a *app) printStreams(api *client.Client, id job.ID, step int, stdout, stde
 	return a.printOutput(api, id, "stderr", step, stderr, a.stderr)
 }
 
-// printOutput prints what a result has of an output, or what is kept beside it.
+// printOutput prints an output from the result, or from its separate object.
 func (a *app) printOutput(api *client.Client, id job.ID, stream string, step int, o job.Output, to io.Writer) error {
 	if o.Stored == nil {
 		_, err := to.Write(o.Exact())
@@ -178,7 +178,7 @@ type jobCancelCmd struct {
 	DryRun bool              `help:"Only say how many there are."`
 }
 
-// Validate refuses both ways of naming jobs at once, and neither.
+// Validate requires exactly one way of selecting jobs.
 func (c *jobCancelCmd) Validate() error {
 	many := len(c.Label) > 0 || c.Batch != "" || c.State != ""
 	if (c.ID == "") != many || c.DryRun && !many {
@@ -187,7 +187,7 @@ func (c *jobCancelCmd) Validate() error {
 	return nil
 }
 
-// Run cancels a job, or all of some.
+// Run cancels one job, or all selected jobs.
 func (c *jobCancelCmd) Run(a *app) error {
 	api, err := a.client()
 	if err != nil {
@@ -222,7 +222,7 @@ type jobPriorityCmd struct {
 	DryRun   bool              `help:"Only say how many there are."`
 }
 
-// Validate refuses to name nothing.
+// Validate requires a selection.
 func (c *jobPriorityCmd) Validate() error {
 	if len(c.Label) == 0 && c.Batch == "" {
 		return errors.New("name the jobs by their labels with --label KEY=VALUE, by their --batch or by both")
@@ -303,8 +303,8 @@ func (c *jobArtifactsCmd) Run(a *app) error {
 	return nil
 }
 
-// fetch writes artifacts below the directory. Their paths are whatever a job
-// chose: the root keeps them in, links that are already there included.
+// fetch writes artifacts below the directory. Jobs choose the paths, so os.Root confines them, even
+// with existing links.
 func (c *jobArtifactsCmd) fetch(a *app, api *client.Client, found []job.Artifact) error {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return err
@@ -335,7 +335,7 @@ func (c *jobArtifactsCmd) fetchOne(a *app, api *client.Client, root *os.Root, f 
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	_ = root.Remove(name) // a link that is already there is replaced, not written through
+	_ = root.Remove(name) // replaces an existing link instead of writing through it
 	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
@@ -349,7 +349,7 @@ func (c *jobArtifactsCmd) fetchOne(a *app, api *client.Client, root *os.Root, f 
 		err = fmt.Errorf("arrived as sha256 %s, recorded as %s", got, f.SHA256)
 	}
 	if err != nil {
-		_ = root.Remove(name) // half a file looks like a file
+		_ = root.Remove(name) // an incomplete file looks complete
 	}
 	return err
 }

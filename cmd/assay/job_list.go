@@ -13,7 +13,7 @@ type jobListCmd struct {
 	filter.Jobs
 }
 
-// Run lists jobs: with --json one a line.
+// Run lists jobs; with --json one per line.
 func (c *jobListCmd) Run(a *app) error {
 	api, err := a.client()
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *jobDeleteCmd) Run(a *app) error {
 	return a.acted(api.DeleteJob(a.ctx, job.ID(c.ID)))
 }
 
-// acted says what came of an action.
+// acted prints the result of an action.
 func (a *app) acted(done store.Action, err error) error {
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func (c *languagesCmd) Run(a *app) error {
 	return a.printLanguages(found)
 }
 
-// printLanguages prints what the image has, or the whole catalogue where that is not known.
+// printLanguages prints the image's languages, or the whole catalogue if they are unknown.
 func (a *app) printLanguages(found api.LanguageList) error {
 	t := show.NewTable(a.stdout, "LANGUAGE", "ALIASES", "FILE", "COMPILED", "VERSION")
 	var missing, unknown []string
@@ -53,7 +53,7 @@ func (a *app) printLanguages(found api.LanguageList) error {
 	return nil
 }
 
-// dash is s, or what stands for nothing in a column.
+// dash returns s, or a dash for an empty column.
 func dash(s string) string {
 	if s == "" {
 		return "-"

@@ -1,5 +1,5 @@
-// Command assay is the fleet from a terminal: it submits programs, watches and
-// fetches their results, and with `assay dev` is a whole fleet itself.
+// Command assay is the command line of a fleet: it submits programs, watches them and fetches their
+// results. `assay dev` runs a whole fleet itself.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	sysmon.RelaxTimer() // NATS is in this process, in assay dev
+	sysmon.RelaxTimer() // assay dev runs NATS in this process
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

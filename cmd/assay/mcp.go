@@ -24,7 +24,7 @@ func (c *mcpCmd) Run(a *app) error {
 	return mcp.Serve(a.ctx, mcp.Config{Fleet: fleet, Policy: policy}, io.NopCloser(a.stdin), keptOpen{a.stdout})
 }
 
-// keptOpen is a writer that is not closed: the process has it until it ends.
+// keptOpen ignores Close, because the writer belongs to the process.
 type keptOpen struct{ io.Writer }
 
 func (keptOpen) Close() error { return nil }

@@ -60,13 +60,13 @@ func (c *runCmd) Run(a *app) error {
 	return nil
 }
 
-// runJob submits a job and waits. If we are interrupted, so is the job.
+// runJob submits a job and waits. An interrupt cancels the job.
 func (a *app) runJob(ctx context.Context, api *client.Client, spec job.Spec) (*job.Result, error) {
 	accepted, err := submitKnown(ctx, api, spec)
 	if err != nil {
 		return nil, err
 	}
-	if accepted.State == job.Queued { // nobody may ever run it: better say so
+	if accepted.State == job.Queued { // it may wait for ever, so explain
 		if j, err := api.Job(ctx, accepted.ID, 0); err == nil && j.Message != "" {
 			fmt.Fprintf(a.stderr, "assay: job %s %s\n", j.ID, show.Plain(j.Message))
 		}
@@ -82,11 +82,11 @@ func (a *app) runJob(ctx context.Context, api *client.Client, spec job.Spec) (*j
 	return res, err
 }
 
-// submitGrace is how long an interrupted submit may take to become known.
+// submitGrace is how long an interrupted submit may continue to learn the job's id.
 const submitGrace = 3 * time.Second
 
-// submitKnown submits a job. An interrupt does not cut it off at once: a job
-// whose id nobody has heard could not be canceled.
+// submitKnown submits a job. An interrupt does not stop it at once, because a job with an unknown
+// id could not be canceled.
 func submitKnown(ctx context.Context, fleet *client.Client, spec job.Spec) (api.Accepted, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -101,14 +101,14 @@ func submitKnown(ctx context.Context, fleet *client.Client, spec job.Spec) (api.
 	return fleet.Submit(own, spec)
 }
 
-// spec makes the job that the arguments describe.
+// spec returns the job in the arguments.
 func (c *runCmd) spec(a *app) (job.Spec, error) {
 	s := job.Spec{Name: c.Name, Image: c.Image, Pool: c.Pool, Requires: c.Require, Cache: c.Cache}
 	err := program.Named{File: c.File, Args: c.Args, Tests: c.Tests, Stdin: c.Stdin, Language: c.Language}.Read(a.stdin, &s)
 	return s, err
 }
 
-// policyFlags puts --policy and --isolation into a job.
+// policyFlags applies --policy and --isolation to a job.
 func policyFlags(a *app, api *client.Client, s *job.Spec, policy, isolation string) error {
 	raw, err := program.ReadPolicy(policy)
 	if err != nil {
@@ -123,7 +123,7 @@ func policyFlags(a *app, api *client.Client, s *job.Spec, policy, isolation stri
 	return nil
 }
 
-// explainEnd says on stderr how a program ended that did not simply exit.
+// explainEnd prints to stderr how a program ended, unless it simply exited.
 func (a *app) explainEnd(r *job.Result) {
 	if t := r.Tests; t != nil {
 		a.printf("%d of %d tests passed, %s\n", t.Passed, t.Total, scoreOf(t))
@@ -135,7 +135,7 @@ func (a *app) explainEnd(r *job.Result) {
 	case job.Succeeded:
 		return
 	case job.Failed:
-		if r.ExitCode != nil { // it said itself why
+		if r.ExitCode != nil { // it printed the reason itself
 			return
 		}
 	case job.Exception:
@@ -151,7 +151,7 @@ func (a *app) explainEnd(r *job.Result) {
 	fmt.Fprintln(a.stderr, "assay:", text)
 }
 
-// scoreOf is the score of a graded solution, for people.
+// scoreOf formats the score of a graded solution for people.
 func scoreOf(t *job.TestsResult) string {
 	if t.Score == nil {
 		return fmt.Sprintf("no score: %d failed by themselves", t.Errors)
@@ -159,7 +159,7 @@ func scoreOf(t *job.TestsResult) string {
 	return fmt.Sprintf("score %.3g", *t.Score)
 }
 
-// exitCodeOf returns the exit code that stands for how a program ended.
+// exitCodeOf returns the exit code for the end of a program.
 func exitCodeOf(r *job.Result) int {
 	own := 0
 	if r.ExitCode != nil {

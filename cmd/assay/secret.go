@@ -21,8 +21,8 @@ type secretPutCmd struct {
 	Name string `arg:"" help:"The name that policies use, as in \"env\": {\"secrets\": {\"TOKEN\": NAME}}."`
 }
 
-// Run stores what standard input says, without a line end after it. There is no
-// flag for the value: other processes could read it.
+// Run stores the content of standard input without a final line end. There is no flag for the
+// value, because other processes could read it.
 func (c *secretPutCmd) Run(a *app) error {
 	value, err := a.readSecret()
 	if err != nil {
@@ -78,7 +78,7 @@ type secretDeleteCmd struct {
 	Name string `arg:"" help:"The name."`
 }
 
-// Run forgets a secret.
+// Run deletes a secret.
 func (c *secretDeleteCmd) Run(a *app) error {
 	fleet, err := a.client()
 	if err != nil {

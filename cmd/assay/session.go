@@ -17,7 +17,7 @@ type sessionCmd struct {
 	Image string          `default:"python" help:"Image to run in."`
 }
 
-// Run keeps a session open for what is typed; what is piped in is one execute.
+// Run keeps a session open for interactive input. Piped input is one execution.
 func (c *sessionCmd) Run(a *app) error {
 	fleet, err := a.client()
 	if err != nil {
@@ -27,10 +27,10 @@ func (c *sessionCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	// Control-C is for what is executed, and the session is closed after all.
+	// Control-C interrupts the execution only, and the session is closed in any case.
 	ctx := context.WithoutCancel(a.ctx)
 	p := &prompt.Prompt{Fleet: fleet, ID: s.ID, Kind: c.Kind, Stdout: a.stdout, Stderr: a.stderr, Show: a.showExecution}
-	defer func() { _, _ = fleet.CloseSession(ctx, s.ID) }() // else its idle timeout does
+	defer func() { _, _ = fleet.CloseSession(ctx, s.ID) }() // otherwise its idle timeout closes it
 	if in, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
 		return p.Interact(ctx, in)
 	}

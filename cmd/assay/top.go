@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 )
 
-// leastInterval is how often a dispatcher looks itself, at most.
+// leastInterval is the shortest interval, because dispatchers do not refresh more often.
 const leastInterval = time.Second
 
 type topCmd struct {
@@ -18,7 +18,7 @@ type topCmd struct {
 	Once     bool          `name:"once" help:"Print how it stands and end; the same where the output is no terminal."`
 }
 
-// Run shows the fleet until somebody presses q.
+// Run shows the fleet until the user presses q.
 func (c *topCmd) Run(a *app) error {
 	if c.Interval < leastInterval {
 		return fmt.Errorf("--interval: %s is less than %s", c.Interval, leastInterval)

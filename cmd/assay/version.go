@@ -24,7 +24,7 @@ type versionInfo struct {
 	Go       string `json:"go"`
 }
 
-// thisVersion is what was stamped into the program.
+// thisVersion returns the version stamped into the program.
 func thisVersion() versionInfo {
 	out := versionInfo{Version: version.String(), Revision: version.Revision()}
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -81,13 +81,13 @@ func (c *workerListCmd) Run(a *app) error {
 		a.printf("%s\n", show.Plain(line))
 	}
 	if len(all.Pools) < 2 && !slices.ContainsFunc(all.Pools, func(p api.PoolSummary) bool { return p.Exclusive }) {
-		return nil // which says nothing more
+		return nil // already printed
 	}
 	fmt.Fprintln(a.stdout)
 	return c.pools(a, all)
 }
 
-// pools is all that there is to see without an operator's token.
+// pools prints the pools, the only information without an operator's token.
 func (c *workerListCmd) pools(a *app, all api.WorkerList) error {
 	t := show.NewTable(a.stdout, "POOL", "WORKERS", "BUSY", "SLOTS", "TAKES")
 	for _, p := range all.Pools {
@@ -107,8 +107,7 @@ func most(memory job.Size) string {
 	return memory.String()
 }
 
-// special is what sets a worker apart: its labels, and the images that it is
-// reserved for.
+// special returns a worker's labels and the images that it is reserved for.
 func special(o placement.Offer) string {
 	parts := []string{}
 	for _, k := range slices.Sorted(maps.Keys(o.Labels)) {

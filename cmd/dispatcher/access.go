@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/internal/ui"
 )
 
-// access is who is let in besides those with tokens, and how the API is spoken to.
+// access holds the settings of TLS and of authentication besides tokens.
 type access struct {
 	TLSCert string `name:"tls-cert" env:"ASSAY_TLS_CERT" placeholder:"FILE" help:"Certificate of the API, and those up to its authority's, in PEM: --listen then speaks TLS. It is read again when it changes, without a restart. None: something else speaks TLS, or nobody but this machine is to reach it."`
 	TLSKey  string `name:"tls-key" env:"ASSAY_TLS_KEY" placeholder:"FILE" help:"Key of that certificate, in PEM."`
@@ -27,10 +27,10 @@ type access struct {
 	PublicURL    string         `name:"public-url" env:"ASSAY_PUBLIC_URL" placeholder:"URL" help:"Address of this fleet as browsers have it, such as https://assay.example.com."`
 }
 
-// oidcSkew is how far the issuer's clock may be from ours.
+// oidcSkew is the largest difference between the issuer's clock and ours.
 const oidcSkew = time.Minute
 
-// check says what is given without what it needs.
+// check reports settings that lack their counterparts.
 func (a *access) check() error {
 	switch {
 	case (a.TLSCert == "") != (a.TLSKey == ""):
@@ -47,7 +47,7 @@ func (a *access) check() error {
 	return err
 }
 
-// jwts lets in who has a JWT; nil: nobody.
+// jwts returns the gate for JWTs, or nil if none are accepted.
 func (a *access) jwts() (*oidc.Gate, error) {
 	if a.Issuer == "" {
 		return nil, nil
@@ -63,7 +63,7 @@ func (a *access) jwts() (*oidc.Gate, error) {
 	return gate, nil
 }
 
-// signIn is how people sign in at the issuer; nil: they do not.
+// signIn returns the sign-in at the issuer, or nil if it is disabled.
 func (a *access) signIn(gate *oidc.Gate) (*oidc.SignIn, error) {
 	if a.ClientID == "" {
 		return nil, nil
@@ -75,7 +75,7 @@ func (a *access) signIn(gate *oidc.Gate) (*oidc.SignIn, error) {
 	return s, nil
 }
 
-// issuer is where people sign in to the page, besides with tokens; nil: nowhere.
+// issuer returns the page's sign-in besides tokens, or nil if there is none.
 func (a *access) issuer() (ui.Issuer, error) {
 	gate, err := a.jwts()
 	if err != nil || gate == nil {
@@ -88,8 +88,8 @@ func (a *access) issuer() (ui.Issuer, error) {
 	return ui.IssuerOf(s), nil
 }
 
-// gate returns the gate that requests pass: tokens, and JWTs of an issuer. With none of these
-// configured, the user of this process is let in, or everyone if the operator asks for that.
+// gate returns the gate for requests: tokens, and JWTs of an issuer. Without either, it admits the
+// user of this process, or every client if the operator requests that.
 func (c *config) gate() (identity.Gate, error) {
 	tokens, err := identity.ReadTokens(string(c.Tokens))
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *config) gate() (identity.Gate, error) {
 	return identity.Local{os.Geteuid(): identity.LocalAdmin}, nil
 }
 
-// certificate is what --listen shows; nil: it does not speak TLS.
+// certificate returns the certificate of --listen, or nil without TLS.
 func (a *access) certificate() (*certs.Files, error) {
 	if a.TLSCert == "" {
 		return nil, nil

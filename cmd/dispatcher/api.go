@@ -19,7 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// parts are what the API stands on.
+// parts are the dependencies of the API.
 type parts struct {
 	store      store.Store
 	objects    httpapi.Objects
@@ -35,7 +35,7 @@ type parts struct {
 	dropIns    []string
 }
 
-// newAPI makes what the requests of clients and operators are for, and what answers them.
+// newAPI creates the server for requests of clients and operators.
 func newAPI(p parts) *httpapi.Server {
 	log, workers := slog.Default(), p.dispatcher.Fleet()
 	admits := &admit.Admitter{

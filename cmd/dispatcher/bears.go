@@ -13,24 +13,25 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Bounds of what bodies take in memory. Below the first not even two of the largest would fit; above the second there is
-// nothing to be had, for what is larger goes to the disk.
+// Limits of the memory for bodies. Below the first, not even two of the largest fit. More than the
+// second is useless, because larger bodies go to disk.
 const (
 	leastBodies = 128 * job.MiB
 	mostBodies  = job.GiB
 )
 
-// requestMemory is the memory for bodies that stands for one request at once: 8,192 of them where bodies have 256Mi.
+// requestMemory is the memory for bodies per concurrent request: 8,192 requests for 256Mi.
 const requestMemory = 32 * job.KiB
 
-// machine is what a process may use, as far as limits follow from it.
+// machine is the resources of this process, as far as limits depend on them.
 type machine struct {
-	Memory job.Size // of its control group, or else of the host
-	Alone  bool     // Memory is a limit of this process, and nothing else's
+	Memory job.Size // of its control group, otherwise of the host
+	Alone  bool     // Memory is a limit of this process alone
 	Files  uint64   // that may be open at once
 }
 
-// thisMachine looks what this process may use. The limit of open files is the hard one, to which Go's runtime raises its own.
+// thisMachine reads the resources of this process. The limit of open files is the hard one, to
+// which Go's runtime raises the soft one.
 func thisMachine() (m machine, err error) {
 	limit, err := memlimit.FromCgroup()
 	if m.Alone = err == nil; !m.Alone {
@@ -47,13 +48,13 @@ func thisMachine() (m machine, err error) {
 	return m, nil
 }
 
-// errFiles says that there are too few files to serve anybody.
+// errFiles means that there are too few files to serve clients.
 var errFiles = errors.New("fewer than 256 files may be open at once; allow more (ulimit -n, LimitNOFILE=)")
 
-// bears returns how much memory bodies take together as they were sent, and how many requests there are at once. Decoded,
-// bodies may take twice as much again, so theirs is a quarter of a limit that is this process's own, and an eighth of a
-// host that others use as well. Each request has a connection, and a quarter of the files is left to the disk, to
-// PostgreSQL, NATS and the object store.
+// bears returns the memory for encoded bodies and the number of concurrent requests. Decoded bodies
+// may take twice as much again. So bodies get a quarter of this process's own limit, or an eighth
+// of a shared host's memory. Each request has a connection. A quarter of the files is reserved for
+// the disk, PostgreSQL, NATS and the object store.
 func (m machine) bears() (bodies job.Size, requests int, err error) {
 	share := m.Memory / 8
 	if m.Alone {
@@ -66,7 +67,7 @@ func (m machine) bears() (bodies job.Size, requests int, err error) {
 	return bodies, int(min(uint64(bodies/requestMemory), m.Files-m.Files/4)), nil
 }
 
-// bear adds to l what follows from the machine, and says so in the log.
+// bear adds the machine's limits to l and logs them.
 func bear(ctx context.Context, l *httpapi.Limits) error {
 	m, err := thisMachine()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// checking is what `dispatcher check` can be told: the test of an installation, for an
-// image that has no command line of its own.
+// checking has the flags of `dispatcher check`: the test of an installation, for an image without a
+// command line.
 type checking struct {
 	URL      string         `arg:"" help:"Of the API, such as http://assay."`
 	Job      string         `name:"job" placeholder:"JSON" help:"A job to run; without one it is only asked whether the API is ready."`
@@ -26,7 +26,7 @@ type checking struct {
 	key string
 }
 
-// check answers `dispatcher check`, and reports whether it was that.
+// check runs `dispatcher check`, and reports whether the arguments request it.
 func check(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
 	var c checking
 	asked, ready, err := command("check", "Says whether a fleet works.", args, &c, out)
@@ -51,7 +51,7 @@ func check(ctx context.Context, args []string, out io.Writer) (asked bool, err e
 		_, err = fmt.Fprintln(out, "the API is ready")
 		return true, err
 	}
-	// The same key: not ended within the wait, it is asked for again, and not run again.
+	// The same key: if the job has not ended within the wait, request it again without another run.
 	var raw []byte
 	for status := http.StatusAccepted; status == http.StatusAccepted; {
 		if status, raw, err = c.ask(ctx, http.MethodPost, "/v1/run?wait=20s", c.Job); err != nil {

@@ -19,13 +19,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// serviceAccount is where a pod finds what it may come to the API server with.
+// serviceAccount is the directory of a pod's credentials for the API server.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// cluster is the API of the Kubernetes cluster that this pod runs in: two requests of it,
-// which is less than its client library.
+// cluster is a client for two requests of the Kubernetes API, smaller than the client library.
 type cluster struct {
-	url, token string // url is that of the namespace's Secrets
+	url, token string // url is the address of the namespace's Secrets
 	client     *http.Client
 }
 
@@ -60,12 +59,12 @@ func newCluster(server, dir string) (*cluster, error) {
 	}, nil
 }
 
-// secretObject is what we know of a Secret.
+// secretObject is the part of a Secret that we use.
 type secretObject struct {
 	Metadata struct {
 		ResourceVersion string `json:"resourceVersion"`
 	} `json:"metadata"`
-	Data map[string]*[]byte `json:"data"` // null in a patch: taken away
+	Data map[string]*[]byte `json:"data"` // null in a patch: deleted
 }
 
 func (c *cluster) get(ctx context.Context, name string) (k kept, err error) {
@@ -84,7 +83,7 @@ func (c *cluster) get(ctx context.Context, name string) (k kept, err error) {
 
 func (c *cluster) update(ctx context.Context, name string, k kept) error {
 	s := secretObject{Data: map[string]*[]byte{}}
-	s.Metadata.ResourceVersion = k.Version // another one since: conflict
+	s.Metadata.ResourceVersion = k.Version // changed since: a conflict
 	for name, value := range k.Data {
 		s.Data[name] = nil
 		if value != nil {
@@ -128,7 +127,7 @@ func (c *cluster) ask(ctx context.Context, method, name, media string, in, out a
 		var status struct {
 			Message string `json:"message"`
 		}
-		_ = json.Unmarshal(answer, &status) // a proxy's answer is no status
+		_ = json.Unmarshal(answer, &status) // a proxy's response has no status
 		return fmt.Errorf("secret %s: the API server says %s: %s", name, resp.Status, status.Message)
 	case out == nil:
 		return nil

@@ -6,10 +6,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// command reads the arguments of `dispatcher NAME …` into a struct of kong's. asked is
-// whether they begin with that name; ready, whether the command is to be carried out:
-// it is not where help was asked for, which is printed to out, or where err says what
-// is wrong with them.
+// command parses the arguments of `dispatcher NAME …` with kong. asked reports whether they start
+// with the name. ready reports whether to run the command: it is false after --help, which prints
+// to out, and after an error.
 func command(name, about string, args []string, into any, out io.Writer) (asked, ready bool, err error) {
 	if len(args) == 0 || args[0] != name {
 		return false, false, nil

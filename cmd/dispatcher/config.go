@@ -23,7 +23,7 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 )
 
-// config is everything that a dispatcher can be told, by flag or environment.
+// config has every flag and environment variable of a dispatcher.
 type config struct {
 	Listen      string         `name:"listen" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API, and for operators of /metrics and of profiles at /debug/pprof/."`
 	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs. pool_max_conns in it is how many connections there are at most, 16 by default; a quarter of them, one at least, is left to claims, heartbeats, records and scheduling."`
@@ -53,15 +53,15 @@ type config struct {
 
 	Seams seams `embed:""`
 
-	pools placement.Pools // what Pools says
+	pools placement.Pools // parsed from Pools
 
 	Version kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
-// bodyPatience is how long the body of a request may stand still.
+// bodyPatience is how long the body of a request may stop.
 const bodyPatience = 15 * time.Second
 
-// errHelp says that the flags asked for help, which was printed.
+// errHelp means that help was requested and printed.
 var errHelp = fmt.Errorf("help was asked for")
 
 // parse reads flags and environment.
@@ -119,7 +119,7 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	return c, err
 }
 
-// limits returns what this dispatcher bears, but for what follows from the machine.
+// limits returns the configured limits, without those that depend on the machine.
 func (c *config) limits() (l httpapi.Limits, err error) {
 	if l.Spool, err = job.ParseSize(c.Spool); err != nil || l.Spool == 0 {
 		return l, fmt.Errorf("--spool: %q is not a size such as 4Gi", c.Spool)
@@ -131,17 +131,18 @@ func (c *config) limits() (l httpapi.Limits, err error) {
 	return l, nil
 }
 
-// insecure says whether the operator says that something else keeps strangers from what.
+// insecure reports whether the operator accepts this risk.
 func (c *config) insecure(what string) bool { return slices.Contains(c.Insecure, what) }
 
-// reads is how many large ones there are at once: half of the connections to PostgreSQL that are not left to the queue, but
-// each keeps about a core busy, here or there.
+// reads returns the number of concurrent large reads. This is half of the connections to PostgreSQL
+// that the queue does not use, but at most the number of cores, because each keeps one busy, here
+// or there.
 func reads(connections int) int {
 	return max(min(connections*3/8, max(goruntime.GOMAXPROCS(0), 2)), 1)
 }
 
-// openNATS says whether the NATS servers would believe whoever reaches them. A URL that
-// has credentials is of a server that asks for some, and so is one that gets some by file.
+// openNATS returns an error if the NATS servers trust every client. URLs or files with credentials
+// mean that a server does not.
 func (c *config) openNATS() error {
 	if err := c.NATS.Check(); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (c *config) openNATS() error {
 		}
 		u, err := url.Parse(server)
 		if err != nil {
-			continue // to connect there fails, and says why
+			continue // the connection fails later, with the reason
 		}
 		if u.User == nil && !loopback(net.JoinHostPort(u.Hostname(), "4222")) {
 			return fmt.Errorf("--nats-url: other machines reach %s, and without --workers-key (ASSAY_WORKERS_KEY) it believes any of them to be a worker; --insecure=open-nats, if something else keeps strangers from it", u.Host)
@@ -167,11 +168,11 @@ func (c *config) openNATS() error {
 	return nil
 }
 
-// loopback says whether only this machine reaches an address to listen at.
+// loopback reports whether a listen address is only reachable from this machine.
 func loopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
-		return true // to listen there fails, and says why
+		return true // listening fails later, with the reason
 	}
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// profiles are those of this process. The command line is not among them: it may have a
-// token in it.
+// profiles serves the profiles of this process, without its command line, which may have a token.
 func profiles() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -20,7 +19,7 @@ func profiles() http.Handler {
 	return mux
 }
 
-// serveMetrics serves /metrics at an address of its own until stop; at none if addr is empty.
+// serveMetrics serves /metrics at a separate address until stop. An empty addr disables it.
 func serveMetrics(ctx context.Context, addr string, metrics http.Handler) (stop func() error, err error) {
 	if addr == "" {
 		return func() error { return nil }, nil

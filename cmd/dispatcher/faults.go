@@ -19,7 +19,7 @@ type objects interface {
 	httpapi.Objects
 }
 
-// unreliable puts faults between this program and what it stands on.
+// unreliable injects faults between this program and its dependencies.
 func unreliable(s store.Store, q *jetstream.Queue, o *object.Store) (store.Store, dispatcher.Queue, objects, error) {
 	in, err := fault.FromEnv()
 	if err != nil || in == nil {

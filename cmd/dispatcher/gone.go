@@ -2,7 +2,7 @@ package main
 
 import "github.com/assay-run/assay/internal/settings"
 
-// gone are settings that dispatchers had.
+// gone lists removed settings of dispatchers.
 var gone = settings.Gone{
 	"orphan-age":        "artifacts that belong to no record are removed when they are a day old",
 	"callback-patience": "a callback is tried for a day after the end of its batch",

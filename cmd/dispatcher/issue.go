@@ -14,39 +14,37 @@ import (
 	"github.com/assay-run/assay/pkg/queue/identity"
 )
 
-// issuing is what `dispatcher issue` can be told. It fills Secrets of a Kubernetes
-// cluster that exist, which is the chart's to see to, and so needs to create none:
+// issuing has the flags of `dispatcher issue`. It fills existing Secrets of a Kubernetes cluster,
+// which the chart creates, so it needs no right to create any:
 //
 //   - NAME-workers-key: key-GENERATION, the ASSAY_WORKERS_KEY of dispatchers
 //   - NAME-worker-POOL: token-GENERATION, the ASSAY_WORKER_TOKEN of that pool's workers
-//   - NAME-nats: authorization.conf for the NATS server; nothing in it is secret
+//   - NAME-nats: authorization.conf for the NATS server, without secrets
 //
-// Pods name the generation that they want and wait until it is there. One that is asked
-// for anew has new tokens; those of the one before stay good until the next, so a fleet
-// can change from one to the other.
+// Pods name their generation and wait for it. A new generation has new tokens; the previous tokens
+// stay valid until the next one, so that a fleet can change over.
 type issuing struct {
 	Name       string   `name:"name" env:"ASSAY_ISSUE_NAME" required:"" help:"What the names of the Secrets begin with."`
 	Pools      []string `name:"pools" env:"ASSAY_ISSUE_POOLS" required:"" help:"The pools, separated by commas."`
 	Generation int      `name:"generation" env:"ASSAY_ISSUE_GENERATION" default:"1" help:"1, and more by one for each rotation."`
 }
 
-// issueTries bounds how often a Secret that somebody else changed meanwhile is read again.
+// issueTries limits how often a concurrently changed Secret is read again.
 const issueTries = 10
 
-// secrets is where they are kept: update fails with job.ErrConflict where somebody else was
-// faster.
+// secrets stores Secrets. update fails with job.ErrConflict after a concurrent change.
 type secrets interface {
 	get(ctx context.Context, name string) (kept, error)
 	update(ctx context.Context, name string, k kept) error
 }
 
-// kept is a Secret. A nil value of Data is taken away by an update.
+// kept is a Secret. An update deletes nil values of Data.
 type kept struct {
 	Version string
 	Data    map[string][]byte
 }
 
-// issue answers `dispatcher issue`, and reports whether it was that.
+// issue runs `dispatcher issue`, and reports whether the arguments request it.
 func issue(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
 	var c issuing
 	asked, ready, err := command("issue", "Fills the Secrets of a fleet in a Kubernetes cluster, from inside of it.", args, &c, out)
@@ -96,8 +94,8 @@ func (c *issuing) issue(ctx context.Context, in secrets) error {
 	return nil
 }
 
-// key returns the key of the generation, which it makes from the one before if there is
-// none. A generation is made once: who comes back to it finds it.
+// key returns the key of the generation. If it does not exist, key derives it from the previous one
+// and stores it.
 func (c *issuing) key(ctx context.Context, in secrets) (text string, err error) {
 	err = change(ctx, in, c.Name+"-workers-key", func(data map[string][]byte) error {
 		if have := data[c.entry("key")]; have != nil {
@@ -123,8 +121,8 @@ func (c *issuing) key(ctx context.Context, in secrets) (text string, err error) 
 
 func (c *issuing) entry(of string) string { return of + "-" + strconv.Itoa(c.Generation) }
 
-// forget takes away all generations but this one, the one before, for pods that have not
-// been replaced yet, and later ones, as an upgrade may be rolled back.
+// forget deletes old generations. It keeps the current one, the previous one for pods that have not
+// been replaced, and later ones in case of a rollback.
 func (c *issuing) forget(of string, data map[string][]byte) {
 	var before []int
 	for name := range data {
@@ -147,7 +145,7 @@ func latest(of string, data map[string][]byte) (last int) {
 	return last
 }
 
-// generation is the number in the name of an entry, 0 if it is another's.
+// generation returns the number in the name of an entry, or 0 for other names.
 func generation(of, name string) int {
 	number, ok := strings.CutPrefix(name, of+"-")
 	n, err := strconv.Atoi(number)
@@ -157,7 +155,7 @@ func generation(of, name string) int {
 	return n
 }
 
-// change reads a Secret, changes it, and does so again if somebody else did meanwhile.
+// change reads a Secret and changes it. It retries after a concurrent change.
 func change(ctx context.Context, in secrets, name string, f func(map[string][]byte) error) error {
 	var err error
 	for range issueTries {

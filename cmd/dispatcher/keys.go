@@ -19,8 +19,7 @@ const keysUsage = `usage, with ASSAY_WORKERS_KEY set but for the first two:
   dispatcher token WORKER POOL    for ASSAY_WORKER_TOKEN of that worker
   dispatcher token POOL           the same for any worker of the pool, whose name it makes longer`
 
-// keys answers what is asked about the key of the workers, and reports whether
-// anything was.
+// keys runs the commands about the workers' key, and reports whether the arguments request one.
 func keys(args []string, out io.Writer) (asked bool, err error) {
 	if len(args) == 0 || !slices.Contains([]string{"key", "secrets", "nats", "env", "token"}, args[0]) {
 		return false, nil
@@ -54,7 +53,7 @@ func keys(args []string, out io.Writer) (asked bool, err error) {
 	return true, err
 }
 
-// authorization is what the NATS server's configuration needs. Nothing in it is secret.
+// authorization returns the NATS server's configuration, without secrets.
 func authorization(k *identity.Key) string {
 	issuer, dispatcher := k.Public()
 	return fmt.Sprintf("authorization {\n  timeout: 3\n  users: [{nkey: %[2]s}]\n  auth_callout {\n    issuer: %[1]s\n    auth_users: [%[2]s]\n  }\n}\n", issuer, dispatcher)

@@ -1,6 +1,6 @@
-// Command dispatcher accepts jobs over HTTP, hands them to the workers through
-// NATS and writes down what becomes of them in Postgres. Any number of them run
-// side by side. On SIGTERM it drains; a second signal ends it at once.
+// Command dispatcher accepts jobs over HTTP, sends them to the workers through NATS and records
+// their results in Postgres. Any number of dispatchers can run together. On SIGTERM it drains; a
+// second signal ends it at once.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// program does what the arguments ask for: a command, if they begin with one.
+// program runs the command in the arguments, or the dispatcher.
 func program(ctx context.Context, args []string) error {
 	if asked, err := keys(args, os.Stdout); asked {
 		return err

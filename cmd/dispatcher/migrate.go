@@ -10,18 +10,18 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres"
 )
 
-// migration is what `dispatcher migrate` can be told.
+// migration has the flags of `dispatcher migrate`.
 type migration struct {
 	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs; not by way of a pooler that shares sessions."`
 	Status      bool           `name:"status" help:"Only say which version the schema has, and which this program needs; exit status 1 if it is older."`
 	Patience    time.Duration  `name:"patience" default:"1m" help:"How long the server may take to answer."`
 }
 
-// migrate answers `dispatcher migrate`, and reports whether it was that.
+// migrate runs `dispatcher migrate`, and reports whether the arguments request it.
 //
-// Old dispatchers may go on beside it and after it: a migration adds what the next
-// version needs, and one that takes something away comes in a later version than the last
-// program that used it (see package migrations).
+// Old dispatchers may run during and after it. A migration adds the requirements of the next
+// version. A migration that deletes something comes at least one version after its last use (see
+// package migrations).
 func migrate(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
 	var m migration
 	asked, ready, err := command("migrate", "Brings the schema of the database up to date. Several at once take turns.", args, &m, out)

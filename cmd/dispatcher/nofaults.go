@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// unreliable is for programs built with the tag faults: see package fault.
+// unreliable does nothing without the tag faults: see package fault.
 func unreliable(s store.Store, q *jetstream.Queue, o *object.Store) (store.Store, *jetstream.Queue, *object.Store, error) {
 	return s, q, o, nil
 }

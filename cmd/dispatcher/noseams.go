@@ -4,10 +4,10 @@ package main
 
 import "github.com/assay-run/assay/internal/settings"
 
-// seams are settings of tests: see the programs that are built with the tag faults.
+// seams has no settings without the tag faults.
 type seams struct{}
 
-// goneSeams are for them alone.
+// goneSeams lists settings that only exist with the tag faults.
 var goneSeams = settings.Gone{
 	"infra-budget": "a job is given up after 20 failures of ours",
 	"poison-after": "a job is given up whose start was the end of three workers",
@@ -15,5 +15,5 @@ var goneSeams = settings.Gone{
 
 func (seams) check() error { return nil }
 
-// budgets are those of the store: its own.
+// budgets returns the store's own defaults.
 func (seams) budgets() (infra, poison int) { return 0, 0 }

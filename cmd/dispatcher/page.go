@@ -7,7 +7,8 @@ import (
 	"github.com/assay-run/assay/internal/ui"
 )
 
-// page returns the gate of the API and the page, and where people sign in besides; whom that vouches for, the gate lets in.
+// page returns the gate of the API and the web page, which includes the page's own sessions, and
+// the sign-in.
 func (c *config) page(gate identity.Gate) (identity.Gate, ui.Issuer, error) {
 	issuer, err := c.Access.issuer()
 	if err != nil || issuer == nil {
@@ -16,8 +17,8 @@ func (c *config) page(gate identity.Gate) (identity.Gate, ui.Issuer, error) {
 	return ui.Within(gate), issuer, nil
 }
 
-// pageKey is what cookies of the web page are sealed with: of the key that dispatchers of a fleet share, and one of this
-// process alone where they have none.
+// pageKey returns the encryption key of the web page's cookies, from the fleet's shared key.
+// Without one it returns nil, and each process has its own.
 func pageKey(secrets string) []byte {
 	if secrets == "" {
 		return nil

@@ -31,12 +31,12 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres"
 )
 
-// startPatience is how long PostgreSQL and NATS may take to appear: components
-// start in any order.
+// startPatience is how long to wait for PostgreSQL and NATS at start, because components start in
+// any order.
 const startPatience = time.Minute
 
-// run wires a dispatcher and runs it until ctx ends. It stops in the order that
-// loses nothing: no new requests, then no new messages, the connections last.
+// run wires a dispatcher and runs it until ctx ends. It stops in the order that loses nothing:
+// first new requests, then new messages, the connections last.
 func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	cfg, err := parse(args, stderr)
 	if errors.Is(err, errHelp) {
@@ -127,7 +127,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	return serve(ctx, cfg, page, d, callbacks, keys)
 }
 
-// serve answers HTTP and works until ctx ends or either fails.
+// serve runs the HTTP server and the dispatcher until ctx ends or either fails.
 func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Dispatcher, callbacks *callback.Sender, keys *identity.Keys) error {
 	certificate, err := cfg.Access.certificate()
 	if err != nil {
@@ -156,11 +156,11 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		// Requests first: they may need the dispatcher to end.
+		// Requests first: they may need the dispatcher to complete.
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Grace)
 		defer cancel()
 		if srv.Shutdown(grace) != nil {
-			_ = srv.Close() // long polls ask again elsewhere
+			_ = srv.Close() // long polls continue at another dispatcher
 		}
 		stopWork()
 		return nil
@@ -169,8 +169,8 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 	return group.Wait()
 }
 
-// openStore connects to a database whose schema is up to date, or is then; that takes as
-// long as it takes, and the server has patience to answer.
+// openStore connects to the database and updates its schema, however long this takes. patience
+// limits the wait for the server.
 func openStore(ctx context.Context, cfg config, patience time.Duration) (*postgres.Store, error) {
 	dsn := string(cfg.DatabaseURL)
 	reach, cancel := context.WithTimeout(ctx, patience)
@@ -187,9 +187,9 @@ func openStore(ctx context.Context, cfg config, patience time.Duration) (*postgr
 	return postgres.Open(ctx, postgres.Config{DSN: dsn, InfraBudget: infra, PoisonAfter: poison, ApplicationTag: "assay-dispatcher", Protocol: control.Protocol})
 }
 
-// updateSchema changes nothing where the schema is up to date. Else it migrates; where its
-// role may not, it waits until somebody else has, as long as somebody does, and for as long
-// as patience until somebody begins.
+// updateSchema does nothing if the schema is current. Otherwise it migrates. If its role may not,
+// it waits for another process: up to patience for the start of a migration, and without limit
+// during one.
 func updateSchema(ctx context.Context, dsn string, patience time.Duration) error {
 	s, err := postgres.ReadSchema(ctx, dsn)
 	if err != nil || s.Current() {
@@ -219,7 +219,7 @@ func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "dispatcher", Replicas: cfg.Replicas, Key: key, Refused: cfg.WorkersOut, Exclusive: cfg.pools.Exclusive})
 }
 
-// workersKey reads the key that text is, or that is in the file which it names.
+// workersKey reads the key from text, or from the file that text names.
 func workersKey(text string) (*workers.Key, error) {
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(path)
@@ -233,5 +233,5 @@ func workersKey(text string) (*workers.Key, error) {
 	return workers.ParseKey(text)
 }
 
-// join adds the error of closing something to the one that a function returns.
+// join adds the error of a close function to a function's returned error.
 func join(err *error, closing func() error) { *err = errors.Join(*err, closing()) }

@@ -8,9 +8,9 @@ import (
 	"github.com/assay-run/assay/internal/settings"
 )
 
-var goneSeams settings.Gone // they are here
+var goneSeams settings.Gone // they exist in this build
 
-// seams are settings of tests, which break things more often than a fleet does.
+// seams has settings for tests, which cause faults more often than a fleet does.
 type seams struct {
 	InfraBudget int `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Failures of ours, such as lost workers, after which a job is given up."`
 	PoisonAfter int `name:"poison-after" env:"ASSAY_POISON_AFTER" default:"3" help:"A job whose start was the end of so many workers is given up."`
@@ -26,5 +26,5 @@ func (s seams) check() error {
 	return nil
 }
 
-// budgets are those of the store.
+// budgets returns the store's budgets.
 func (s seams) budgets() (infra, poison int) { return s.InfraBudget, s.PoisonAfter }

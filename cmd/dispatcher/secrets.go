@@ -13,9 +13,8 @@ import (
 // composePool is the pool of the compose file's workers.
 const composePool = "default"
 
-// composeSecrets writes an .env for docker-compose.yml: every secret that a fleet needs,
-// new, and none of them a default that somebody else has, too. What it writes is the only
-// copy. A shell may read the file, too: it quotes nothing, as nothing in it needs that.
+// composeSecrets writes an .env for docker-compose.yml with new secrets for a fleet. The output is
+// the only copy. It has no quotes, so a shell can read it, too; no value needs them.
 func composeSecrets(out io.Writer) error {
 	key := identity.NewKey()
 	k, err := identity.ParseKey(key)
@@ -23,7 +22,7 @@ func composeSecrets(out io.Writer) error {
 		return err
 	}
 	seal := make([]byte, 32)
-	_, _ = rand.Read(seal) // it never fails
+	_, _ = rand.Read(seal) // never fails
 	issuer, dispatcher := k.Public()
 	token, operator := newSecret(), newSecret()
 	_, err = fmt.Fprintf(out, `# Made by "dispatcher secrets"; .env.example says what each is. Keep it: the volumes of the fleet open with it alone.
@@ -46,5 +45,5 @@ ASSAY_TOKEN=%s
 	return err
 }
 
-// newSecret makes one of 130 bits, of letters and digits only: it may stand in a URL.
+// newSecret returns 130 random bits as letters and digits, which are safe in a URL.
 func newSecret() string { return strings.ToLower(rand.Text()) }

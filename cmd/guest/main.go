@@ -1,5 +1,5 @@
-// Command guest is process 1 of a sandbox: see package internal/guest/launcher. The
-// worker binds it into every sandbox; nobody starts it by hand.
+// Command guest is process 1 of a sandbox: see package internal/guest/launcher. The worker mounts
+// it into every sandbox; it is not for use by hand.
 package main
 
 import (
@@ -41,7 +41,7 @@ func run(args []string) error {
 	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task SOCKET, guest cell SOCKET SHARE, or guest limit PID SHARE", args)
 }
 
-// limit gives the container of a process its share of the host's inotify.
+// limit sets the container's share of the host's inotify, given one of its processes.
 func limit(process, text string) error {
 	pid, err := strconv.Atoi(process)
 	if err != nil {

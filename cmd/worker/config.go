@@ -33,7 +33,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/environment"
 )
 
-// config is everything that a worker can be told, by flag or environment.
+// config has every flag and environment variable of a worker.
 type config struct {
 	NATSURL       string `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
 	ObjectsURL    string `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
@@ -84,14 +84,14 @@ type config struct {
 
 	Version kong.VersionFlag `name:"version" help:"Print the version."`
 
-	sources   image.Sources   // what ImageRegistries says
-	runsc     string          // of isolation gvisor, a path; empty: none
-	vmRuntime string          // of isolation vm, a handler; empty: none
+	sources   image.Sources   // parsed from ImageRegistries
+	runsc     string          // path for isolation gvisor; empty: none
+	vmRuntime string          // handler for isolation vm; empty: none
 	identity  identity.Worker // of ID, Pool and Token
-	standIn   runtime.Runtime // of tests, in containerd's place, or nil
+	standIn   runtime.Runtime // replaces containerd in tests; otherwise nil
 }
 
-// errHelp says that the flags asked for help, which was printed.
+// errHelp means that help was requested and printed.
 var errHelp = fmt.Errorf("help was asked for")
 
 // parse reads flags and environment.
@@ -117,7 +117,7 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	return c, c.complete()
 }
 
-// complete fills in the defaults that depend on the machine.
+// complete sets the defaults that depend on the machine.
 func (c *config) complete() (err error) {
 	if c.ID == "" {
 		if c.ID, err = os.Hostname(); err != nil {
@@ -165,7 +165,7 @@ func (c *config) complete() (err error) {
 	return nil
 }
 
-// readToken returns the token that text is, or that is in the file which it names.
+// readToken reads the token from text, or from the file that text names.
 func readToken(text string) (string, error) {
 	path, inFile := strings.CutPrefix(text, "@")
 	if !inFile {
@@ -181,16 +181,16 @@ func readToken(text string) (string, error) {
 	return string(bytes.TrimSpace(b)), nil
 }
 
-// pressure returns what the host may suffer before jobs wait elsewhere: in percent of the time, tasks that wait for
-// memory to be reclaimed, and all tasks waiting for disks.
+// pressure returns the host's limits before the worker stops taking jobs: the percentage of time
+// that tasks wait for memory reclaim, and that all tasks wait for disks.
 func (c *config) pressure(host policy.Host) health.PressureLimits {
 	if c.standIn != nil {
-		return health.PressureLimits{Keep: c.Seams.reserve()} // nothing that runs here weighs on the host
+		return health.PressureLimits{Keep: c.Seams.reserve()} // a stand-in does not load the host
 	}
 	return health.PressureLimits{Memory: 20, IO: 90, Keep: min(host.Memory/20, job.GiB)}
 }
 
-// guest returns the path of the guest, which is beside this program.
+// guest returns the path of the guest program beside this one.
 func guest() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -199,7 +199,7 @@ func guest() (string, error) {
 	return filepath.Join(filepath.Dir(exe), "guest"), nil
 }
 
-// chooseRuntimes reads what offers isolations beside cell and task.
+// chooseRuntimes reads the runtimes for isolations other than cell and task.
 func (c *config) chooseRuntimes() error {
 	for isolation, what := range c.Runtimes {
 		switch {
@@ -225,7 +225,7 @@ func (c *config) chooseRuntimes() error {
 	return nil
 }
 
-// findRunsc returns the path of runsc, "" if it is not installed.
+// findRunsc returns the path of runsc, or "" if it is not installed.
 func findRunsc() string {
 	if exe, err := os.Executable(); err == nil {
 		if path, err := exec.LookPath(filepath.Join(filepath.Dir(exe), "runsc")); err == nil {
@@ -238,18 +238,18 @@ func findRunsc() string {
 
 func (c *config) index() environment.Index {
 	if len(c.PipIndex) == 0 {
-		return environment.Index{} // which is none
+		return environment.Index{} // no index
 	}
 	return environment.Index{URL: c.PipIndex[0], Allow: c.PipIndex[1:]}
 }
 
-// egress is what jobs reach: nothing of what the worker itself is told to use.
+// egress returns the network rules for jobs. They exclude the worker's own servers.
 func (c *config) egress() egress.Operator {
 	return egress.Operator{Private: c.EgressPrivate, Never: slices.Concat(c.EgressNever, c.fleet()), Namespace: c.EgressNetns}
 }
 
-// fleet returns the hosts that the worker's URLs name, with their ports. One that
-// cannot be understood is whoever connects to it's to complain about.
+// fleet returns the hosts and ports in the worker's URLs. It skips malformed URLs, which fail when
+// used.
 func (c *config) fleet() (hosts []string) {
 	add := func(raw, port string) {
 		if !strings.Contains(raw, "://") {
@@ -278,7 +278,8 @@ func (c *config) fleet() (hosts []string) {
 	return hosts
 }
 
-// canaryImage is what the worker's own jobs run in: the first of those that it is for, else the default image.
+// canaryImage returns the image of the worker's own jobs: its first reserved image, otherwise the
+// default.
 func (c *config) canaryImage() string {
 	if len(c.Images) > 0 {
 		return c.Images[0]
@@ -286,8 +287,8 @@ func (c *config) canaryImage() string {
 	return job.DefaultImage
 }
 
-// worker returns the worker's own part, for a host. A runtime that runs nothing
-// promises nothing, so nothing is bounded then but the slots.
+// worker returns the worker's configuration for a host. With a stand-in runtime, only the slots are
+// limited.
 func (c *config) worker(host policy.Host) (worker.Config, error) {
 	out := worker.Config{
 		ID: c.ID, Pool: c.Pool, Version: version.String(), Slots: c.Slots, CPU: c.CPU, Labels: c.Labels, Images: c.Images, Grace: max(c.Grace, time.Millisecond),
@@ -320,7 +321,7 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 		out.Memory = host.Memory / 5 * 4
 	}
 	sessionMemory := 8 * out.Memory
-	// A core for each, as they wait most of the time.
+	// A core for each session, because sessions are mostly idle.
 	places := max(1024, int(sessionMemory/(512*job.MiB)))
 	out.Sessions = live.Limits{Places: places, CPU: float64(places), Memory: sessionMemory}
 	return out, nil

@@ -6,9 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// leaveCoresToJobs keeps the worker from using more than half of the cores, and
-// from waking threads on the others for work of microseconds. What the operator
-// says in the environment wins.
+// leaveCoresToJobs limits the worker to half of the cores, because its work takes microseconds and
+// waking other threads costs more. The operator's environment takes precedence.
 func leaveCoresToJobs() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0)/2, 1))
@@ -17,6 +16,6 @@ func leaveCoresToJobs() {
 		debug.SetGCPercent(300) // the heap is some 20 MiB
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(160 << 20) // from here on, what was dropped goes first: the heap may not treble
+		debug.SetMemoryLimit(160 << 20) // from here on, collect garbage sooner, so that the heap does not treble
 	}
 }

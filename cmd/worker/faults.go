@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/queue"
 )
 
-// unreliable puts faults between this program and what it stands on.
+// unreliable injects faults between this program and its dependencies.
 func unreliable(p worker.Parts) (worker.Parts, error) {
 	in, err := fault.FromEnv()
 	if err != nil || in == nil {

@@ -8,11 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// first is the first process of a container, whose child is the worker. What loses its
-// parent there becomes the first process's, shims of containerd above all, and stays in
-// the table of processes until it asks how that ended: nobody else does. It passes
-// signals on, and returns what the worker ended with; with it, the kernel ends whatever
-// is left.
+// first is process 1 of a container, with the worker as its child. It reaps orphaned processes,
+// mostly containerd's shims. It forwards signals and returns the worker's exit code. When it exits,
+// the kernel kills the rest.
 func first() int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals)
@@ -25,7 +23,7 @@ func first() int {
 	go func() {
 		for s := range signals {
 			switch s {
-			case unix.SIGCHLD, unix.SIGURG, unix.SIGPIPE: // the runtime's, or about us
+			case unix.SIGCHLD, unix.SIGURG, unix.SIGPIPE: // the runtime's own, or about this process
 			default:
 				_ = worker.Signal(s)
 			}

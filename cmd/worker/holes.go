@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/internal/advisories"
 )
 
-// knownHoles returns those of this host, and logs them. To have any is an error if
-// the worker is told to refuse them; a version that is not known is only logged.
+// knownHoles returns and logs this host's known vulnerabilities. If the worker must reject them,
+// they are an error. An unknown version is only logged.
 func knownHoles(ctx context.Context, cfg config) (ids []string, err error) {
 	found, unknown := advisories.Host{Runsc: cfg.runsc}.Examine(ctx)
 	var errs []error

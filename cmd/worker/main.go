@@ -1,6 +1,5 @@
-// Command worker runs jobs in containerd sandboxes: it takes them from NATS,
-// reports to the dispatchers through NATS, and keeps artifacts in the object
-// store. On SIGTERM it drains; a second signal ends it at once.
+// Command worker runs jobs in containerd sandboxes. It gets jobs and reports results through NATS,
+// and stores artifacts in the object store. On SIGTERM it drains; a second signal ends it at once.
 package main
 
 import (

@@ -4,5 +4,5 @@ package main
 
 import "github.com/assay-run/assay/internal/worker"
 
-// unreliable is for programs built with the tag faults: see package fault.
+// unreliable does nothing without the tag faults: see package fault.
 func unreliable(p worker.Parts) (worker.Parts, error) { return p, nil }

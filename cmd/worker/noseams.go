@@ -8,10 +8,10 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// seams are settings of tests: see the programs that are built with the tag faults.
+// seams has no settings without the tag faults.
 type seams struct{}
 
-// goneSeams are for them alone.
+// goneSeams lists settings that only exist with the tag faults.
 var goneSeams = settings.Gone{
 	"runtime":        "containerd runs jobs; a worker that runs nothing is built with the tag faults (bin/faults/worker)",
 	"memory-reserve": "no more jobs are taken while less than a twentieth of the host's memory, at most 1Gi, is available",

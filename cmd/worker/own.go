@@ -10,17 +10,17 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
-// own in the place of containerd's address has the worker run a containerd of its own.
+// own as containerd's address makes the worker run its own containerd.
 const own = "own"
 
-// ownContainerd starts a containerd below the state directory, if there is to be one,
-// and keeps it running until stop. Images and snapshots outlive it.
+// ownContainerd starts the worker's own containerd below the state directory, if configured, and
+// keeps it running until stop. Images and snapshots outlive it.
 func (c *config) ownContainerd(ctx context.Context) (stop func(context.Context) error, err error) {
 	if c.standIn != nil || c.Containerd != own {
 		return func(context.Context) error { return nil }, nil
 	}
-	// In a container, this process is in the group that those of jobs are to be below.
-	// Where that is not allowed, the runtime offers nothing and says what it lacks.
+	// In a container, this process is in the group that should contain the jobs' groups. If moving it
+	// is not allowed, the runtime offers nothing and reports the reason.
 	if err := cgroup.MakeRoom(cgroup.DefaultRoot); err != nil {
 		slog.WarnContext(ctx, "there is no room for the control groups of jobs", "error", err)
 	}
@@ -40,9 +40,9 @@ func (c *config) ownContainerd(ctx context.Context) (stop func(context.Context) 
 	return started.Keep(slog.Default()), nil
 }
 
-// brought are the archives of images that came with the program exe: those of an image
-// of the worker.
+// brought returns the image archives that came with the program exe, in a worker's image.
 func brought(exe string) []string {
-	found, _ := filepath.Glob(filepath.Join(filepath.Dir(exe), "..", "share", "assay", "*.tar")) // an error means a bad pattern
+	// an error means a bad pattern
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(exe), "..", "share", "assay", "*.tar"))
 	return found
 }

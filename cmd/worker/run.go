@@ -26,13 +26,12 @@ import (
 )
 
 const (
-	connectTimeout = 30 * time.Second // to wait for NATS at start: components start in any order
-	closeTimeout   = 30 * time.Second // to leave nothing behind on this host
+	connectTimeout = 30 * time.Second // to wait for NATS at start, because components start in any order
+	closeTimeout   = 30 * time.Second // to clean up this host
 )
 
-// run wires a worker and runs it until ctx ends. What was opened is closed in
-// the order that loses nothing: the worker drains, then the sandboxes go, the
-// connections last.
+// run wires a worker and runs it until ctx ends. It stops in the order that loses nothing: the
+// worker drains, then the sandboxes end, the connections last.
 func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	cfg, err := parse(args, stderr)
 	if errors.Is(err, errHelp) {
@@ -44,7 +43,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	return work(ctx, cfg, stderr)
 }
 
-// work is run once it is known what is to be done.
+// work runs the worker with a parsed configuration.
 func work(ctx context.Context, cfg config, stderr io.Writer) (err error) {
 	leaveCoresToJobs()
 	sysmon.RelaxTimer()
@@ -53,8 +52,8 @@ func work(ctx context.Context, cfg config, stderr io.Writer) (err error) {
 		return err
 	}
 	defer tel.Stop(context.WithoutCancel(ctx))
-	// Before anything that takes long, such as the import of images: who restarts what
-	// is not healthy must not restart what is only not yet ready.
+	// Before slow steps such as the import of images: a liveness probe must not restart a worker that
+	// is only not ready.
 	ready := &readiness{}
 	stop, err := serve(ctx, cfg.MetricsListen, ready, tel.Metrics())
 	if err != nil {
@@ -103,10 +102,10 @@ func work(ctx context.Context, cfg config, stderr io.Writer) (err error) {
 	return w.Run(ctx)
 }
 
-// join adds the error of closing something to the one that a function returns.
+// join adds the error of a close function to a function's returned error.
 func join(err *error, f func() error) { *err = errors.Join(*err, f()) }
 
-// closing gives f the time to close that ctx, which has ended by then, does not.
+// closing gives f a time limit of its own, because ctx has ended by then.
 func closing(ctx context.Context, f func(context.Context) error) func() error {
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -168,29 +167,29 @@ func openRuntime(ctx context.Context, cfg config, shared environment.Shared) (ru
 	return containerd.New(ctx, c)
 }
 
-// awakeFor is how long processors without work poll for it, instead of sleeping, after each step of what a client waits
-// for. It takes power; less than 4 ms or more was measured to be no better (docs/performance.md).
+// awakeFor is how long idle processors poll for work instead of sleeping, after each step that a
+// client waits for. It costs power. Shorter times performed worse; 4 ms or more made no difference
+// (docs/performance.md).
 const awakeFor = 4 * time.Millisecond
 
-// awake returns what keeps this host's processors awake, nil if nothing does.
+// awake returns the keeper of this host's processors, or nil.
 func (c *config) awake(ctx context.Context) *awake.Keeper {
 	if c.standIn != nil {
 		return nil
 	}
 	keeper, err := awake.Open(awake.Device, awakeFor)
-	if err != nil { // in a container that was given no devices, or under a kernel without
+	if err != nil { // the container has no such device, or the kernel lacks it
 		slog.InfoContext(ctx, "processors of this host sleep while somebody waits for an answer", "error", err)
 	}
 	return keeper
 }
 
-// readiness is what there is to ask whether jobs are taken: nobody while the worker
-// starts.
+// readiness reports whether jobs are taken. During the start there is no worker yet.
 type readiness struct{ worker atomic.Pointer[worker.Worker] }
 
 func (r *readiness) of(w *worker.Worker) { r.worker.Store(w) }
 
-// Ready returns nil if the worker takes jobs, else why it does not.
+// Ready returns nil if the worker takes jobs, otherwise the reason.
 func (r *readiness) Ready() error {
 	if w := r.worker.Load(); w != nil {
 		return w.Ready()
@@ -198,7 +197,7 @@ func (r *readiness) Ready() error {
 	return errors.New("the worker starts: it connects, or imports images")
 }
 
-// serve answers for the worker's health until stop.
+// serve serves the worker's health checks and metrics until stop.
 func serve(ctx context.Context, addr string, w *readiness, metrics http.Handler) (stop func() error, err error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

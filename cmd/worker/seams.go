@@ -12,15 +12,15 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
-var goneSeams settings.Gone // they are here
+var goneSeams settings.Gone // they exist in this build
 
-// seams are settings of tests and measurements, which run no programs.
+// seams has settings for tests and measurements without programs.
 type seams struct {
 	Runtime       string `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop,scripted" default:"containerd" help:"containerd; or run nothing: noop to measure the rest, scripted to act out what a job's code says after \"# fake:\"."`
 	MemoryReserve string `name:"memory-reserve" env:"ASSAY_MEMORY_RESERVE" placeholder:"SIZE" help:"Where nothing is run, take no more jobs while less memory than that is available on this host."`
 }
 
-// runtime is what runs nothing in containerd's place, nil where containerd is to run jobs.
+// runtime returns a stand-in for containerd, or nil if containerd runs jobs.
 func (s seams) runtime() (runtime.Runtime, error) {
 	if s.MemoryReserve != "" {
 		if _, err := job.ParseSize(s.MemoryReserve); err != nil || s.Runtime == "containerd" {
@@ -38,11 +38,11 @@ func (s seams) runtime() (runtime.Runtime, error) {
 	return nil, nil
 }
 
-// reserve is what is to be left of the host's memory.
+// reserve returns the memory of the host to keep free.
 func (s seams) reserve() job.Size {
 	if s.MemoryReserve == "" {
 		return 0
 	}
-	size, _ := job.ParseSize(s.MemoryReserve) // read once before
+	size, _ := job.ParseSize(s.MemoryReserve) // already validated
 	return size
 }

@@ -1,5 +1,5 @@
-// Package python embeds the python programs that run inside sandboxes: plain
-// standard-library Python for 3.8 and later.
+// Package python embeds the Python programs that run inside sandboxes: plain standard-library
+// Python for 3.8 and later.
 package python
 
 import (
@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// Service is a program that serves the worker on a stream: Function of Module
-// is called with its descriptor. Interpreters that wait for such programs have the
-// module, and any other is lent its source.
+// Service is a program that serves the worker on a stream: it calls Function of Module with the
+// descriptor. Waiting interpreters for services have the module; others receive its source.
 type Service struct {
 	Module   string      `json:"module"`
 	Function string      `json:"function"`
-	Sources  [][2]string `json:"sources,omitempty"` // names and texts of what Module takes, in the order of their imports
+	Sources  [][2]string `json:"sources,omitempty"` // names and texts of the modules that Module imports, in import order
 }
 
-// Services are those that there are, by name.
+// Services returns all services by name.
 func Services() map[string]Service {
 	code := [2]string{"assay_code", string(Code)}
 	wire, proxy, fault := [2]string{"assay_wire", string(Wire)}, [2]string{"assay_proxy", string(Proxy)}, [2]string{"assay_fault", string(Fault)}
@@ -35,7 +34,7 @@ func Services() map[string]Service {
 	}
 }
 
-// Harness runs one snippet: harness.py, with assay_values.py and assay_look.py in the place of
+// Harness runs one snippet. It is harness.py with assay_values.py and assay_look.py in place of
 // their imports, because a fresh interpreter gets one file.
 var Harness = joinHarness()
 
@@ -48,7 +47,8 @@ var values string
 //go:embed assay_look.py
 var look string
 
-// joinHarness leaves out what only separate files need: each interpreter compiles the whole text.
+// joinHarness omits parts that only separate files need, because each interpreter compiles the
+// whole text.
 func joinHarness() []byte {
 	before, rest, begun := strings.Cut(harness, "# The worker has the text of it in this place")
 	_, after, ended := strings.Cut(rest, "\n)\n\n")
@@ -60,18 +60,18 @@ func joinHarness() []byte {
 	return []byte(before + part + "\n\n" + looks + after)
 }
 
-// Imports knows the rules for what code imports: the module assay_imports. A snippet under
-// such rules brings it along.
+// Imports enforces the rules for imports: the module assay_imports. It is sent with a snippet under
+// such rules.
 //
 //go:embed assay_imports.py
 var Imports []byte
 
-// Wire is what both ends of a graded solution share: the module assay_wire.
+// Wire is the protocol between both ends of a graded solution: the module assay_wire.
 //
 //go:embed assay_wire.py
 var Wire []byte
 
-// Code is what both ends do with code and its exceptions: the module assay_code.
+// Code runs code and reports exceptions, for both ends: the module assay_code.
 //
 //go:embed assay_code.py
 var Code []byte
@@ -91,7 +91,7 @@ var Check []byte
 //go:embed assay_graph.py
 var Graph []byte
 
-// Lent is what a solution may do with objects of the check: the module assay_lent.
+// Lent limits a solution's use of the check's objects: the module assay_lent.
 //
 //go:embed assay_lent.py
 var Lent []byte
@@ -101,22 +101,22 @@ var Lent []byte
 //go:embed assay_async.py
 var Async []byte
 
-// Apart finds what in a check needs the solution's process: the module assay_apart.
+// Apart finds the parts of a check that need the solution's process: the module assay_apart.
 //
 //go:embed assay_apart.py
 var Apart []byte
 
-// Shared is a check and its solution in one process: the module assay_shared.
+// Shared runs a check and its solution in one process: the module assay_shared.
 //
 //go:embed assay_shared.py
 var Shared []byte
 
-// Proxy is what check code has of the solution's objects: the module assay_proxy.
+// Proxy has the check's proxies of the solution's objects: the module assay_proxy.
 //
 //go:embed assay_proxy.py
 var Proxy []byte
 
-// Fault judges whether check code has failed by itself: the module assay_fault.
+// Fault decides whether check code failed by itself: the module assay_fault.
 //
 //go:embed assay_fault.py
 var Fault []byte
@@ -131,7 +131,7 @@ var Suite []byte
 //go:embed zygote.py
 var Zygote []byte
 
-// Child is what the zygote does for each process that it forks, and that process.
+// Child is the code of the zygote's forked processes, and of the fork itself.
 //
 //go:embed child.py
 var Child []byte
@@ -141,7 +141,7 @@ var Child []byte
 //go:embed session.py
 var Session []byte
 
-// Output collects what a session writes: the module assay_output.
+// Output collects the output of a session: the module assay_output.
 //
 //go:embed assay_output.py
 var Output []byte
@@ -156,15 +156,15 @@ var Shell []byte
 //go:embed fork.py
 var Fork []byte
 
-// Static returns the program that says what can be seen of others without running them:
-// see assay_static.py. It is a snippet, of the two files in one.
+// Static returns the program that analyses others without running them: see assay_static.py. It is
+// a snippet made of two files.
 func Static() string {
 	const imported = "from assay_names import Names\n"
-	// The harness compiles what ends with an expression in a third of the time.
+	// The harness compiles code that ends with an expression in a third of the time.
 	return string(names) + strings.Replace(string(static), imported, "", 1) + "\n\nmain(programs, rules, seconds)\n"
 }
 
-// ImportRules is the source of what knows what policy.imports forbids, for Static.
+// ImportRules returns the source of the import rules, for Static.
 func ImportRules() string { return string(Imports) }
 
 //go:embed assay_static.py
@@ -173,7 +173,7 @@ var static []byte
 //go:embed assay_names.py
 var names []byte
 
-// Preload imports what programs will, and is forked for them: see preload.py.
+// Preload imports modules in advance and is forked for programs: see preload.py.
 //
 //go:embed preload.py
 var Preload []byte

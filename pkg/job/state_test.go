@@ -57,7 +57,7 @@ func renderStates() string {
 	for _, m := range slices.Concat(InitialStates, Moves) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", m.From, m.To, m.Why)
 	}
-	b.WriteString("\nHow the program ended is its *outcome*, which says what the terminal state is:\n\n| outcome | state |\n|---|---|\n")
+	b.WriteString("\nThe *outcome* of the program determines the terminal state:\n\n| outcome | state |\n|---|---|\n")
 	for _, o := range Outcomes {
 		fmt.Fprintf(&b, "| %s | %s |\n", o, o.State())
 	}

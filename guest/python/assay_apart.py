@@ -1,7 +1,7 @@
-"""Whether check code does what cannot reach a solution in another process.
+"""Find actions of check code that cannot reach a solution in another process.
 
-That is read off the text of the check alone, before the solution is asked anything, so no
-solution can bring it about.
+The analysis uses only the text of the check and runs before any use of the solution, so the solution cannot influence
+it.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -18,9 +18,9 @@ HINTS = re.compile(r"redirect_std|patch|captured_|assertLogs|assertNoLogs|assert
 
 
 def needs_one_process(code, names):
-    """Return what in the code needs the solution's process, as words for its author, or "".
+    """Return the action that needs the solution's process, as text for the check's author, or "".
 
-    names are those by which the check calls the solution.
+    names are the check's names for the solution.
     """
     if not HINTS.search(code):
         return ""
@@ -49,11 +49,11 @@ class _Reader:
             names.update(f.name for f in self.functions if f.name != "check" and self.calls(f.body))
 
     def name(self, node):
-        """The last part of the name of a function that is called."""
+        """Return the last component of the name of a called function."""
         return getattr(node, "attr", getattr(node, "id", ""))
 
     def calls(self, nodes):
-        """The calls of the solution among nodes and their parts."""
+        """Return the calls of the solution in nodes and their children."""
         ast, found = self.ast, []
         for top in nodes:
             for node in ast.walk(top):
@@ -90,12 +90,12 @@ class _Reader:
         return ""
 
     def surrounds(self, call, target):
-        """Why a with statement around a call of the solution has no effect there."""
+        """Return why a with statement around a call has no effect on the solution."""
         ast = self.ast
         if not isinstance(call, ast.Call):
             return ""
         name = self.name(call.func)
-        if name in ("redirect_stdout", "redirect_stderr"):  # to discard output needs nothing
+        if name in ("redirect_stdout", "redirect_stderr"):  # discarding output needs nothing
             names = {a.id for a in call.args if isinstance(a, ast.Name)} | ({target.id} if isinstance(target, ast.Name) else set())
             for node in ast.walk(self.tree):
                 if isinstance(node, ast.Attribute) and node.attr in READS and isinstance(node.value, ast.Name) and node.value.id in names:
@@ -108,7 +108,7 @@ class _Reader:
         return self.patches(call)
 
     def patches(self, call):
-        """Why a patch has no effect at the solution."""
+        """Return why a patch has no effect on the solution."""
         ast = self.ast
         if not isinstance(call, ast.Call):
             return ""
@@ -131,7 +131,7 @@ class _Reader:
         return ""
 
     def leaves(self, scope):
-        """Why what a function, or the module, has changed before it calls the solution has no effect there."""
+        """Return why a change in a function or the module before a call has no effect on the solution."""
         ast = self.ast
         body = scope.body
         if scope is self.tree:
@@ -154,7 +154,7 @@ class _Reader:
         return ""
 
     def short(self, node):
-        """Whether an argument is a plain value that is no path."""
+        """Report whether an argument is a plain value other than a path."""
         return isinstance(node, self.ast.Constant) and not (type(node.value) is str and ("/" in node.value or "." in node.value))
 
     def writes(self, call):
@@ -163,7 +163,7 @@ class _Reader:
 
 
 class Shared:
-    """What a check sets for its solution, which is sent with the next call: environment and random seed."""
+    """The state that a check sets for its solution, sent with the next call: environment and random seed."""
 
     def __init__(self, code):
         self.environment = dict(os.environ) if "environ" in code or "putenv" in code else None
@@ -198,7 +198,7 @@ class Shared:
 
 
 def receive(said):
-    """At the solution, set what its check has set."""
+    """Apply the check's state at the solution's side."""
     for k, v in (said.get("environment") or {}).items():
         if v is None:
             os.environ.pop(k, None)

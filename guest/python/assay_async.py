@@ -1,17 +1,16 @@
-"""Coroutines of a solution in the event loop of its check.
+"""Run coroutines of a solution with the event loop of its check.
 
-A coroutine of the solution is a task in a loop at the solution's side. While the check's
-loop has awaited one, it lets that loop run, for as long as it has nothing else to do. So
-several tasks run at the same time, and timeouts and cancellation work.
+A coroutine of the solution is a task in a loop at the solution's side. While the check's loop awaits one and is
+otherwise idle, it lets that loop run. So tasks run concurrently, and timeouts and cancellation work.
 
 Standard library only, for Python 3.8 and later.
 """
 
-LONGEST = 0.05  # seconds for which the solution's loop runs before the check's loop has a look at its own
+LONGEST = 0.05  # seconds for which the solution's loop runs before the check's loop is polled
 
 
 def expected(code):
-    """Report whether check code awaits what it calls, and so expects coroutines from the solution."""
+    """Report whether check code awaits calls, and so expects coroutines from the solution."""
     import ast
 
     try:
@@ -29,7 +28,7 @@ def expected(code):
 
 
 def _awaited(ast, node):
-    """The expressions that a node awaits."""
+    """Return the expressions that a node awaits."""
     if isinstance(node, ast.Await):
         return [node.value]
     if isinstance(node, (ast.AsyncFor, ast.comprehension)):
@@ -44,7 +43,7 @@ def _awaited(ast, node):
 
 
 def _foreign(ast, node, own):
-    """Report whether an expression is a call of something that the check has not defined."""
+    """Report whether an expression calls a function that the check does not define."""
     if not isinstance(node, ast.Call):
         return False
     func = node.func
@@ -60,7 +59,7 @@ class Driver:
         self.side, self.loop, self.waiting, self.due = side, loop, {}, False
 
     async def run(self, ref, what, args):
-        """Do something asynchronous with an object of the solution, and return its value."""
+        """Run an asynchronous operation on an object of the solution and return its value."""
         side = self.side
         number = side.value({"op": "spawn", "ref": ref, "name": what, "args": [side.codec.encode(a) for a in args]})
         future = self.waiting[number] = self.loop.create_future()
@@ -77,7 +76,7 @@ class Driver:
             self.loop.call_soon(self.drive)
 
     def drive(self):
-        """Run the solution's loop until one of its tasks ends, or this loop has something to do."""
+        """Run the solution's loop until one of its tasks ends or this loop is not idle."""
         self.due = False
         waiting = {n: future for n, future in self.waiting.items() if not future.done()}
         if not waiting:
@@ -97,7 +96,7 @@ class Driver:
         self.schedule()
 
     def seconds(self):
-        """How long this loop has nothing to do."""
+        """Return how long this loop is idle."""
         if getattr(self.loop, "_ready", True):
             return 0
         timers = getattr(self.loop, "_scheduled", None)
@@ -117,7 +116,7 @@ async def perform(side, ref, what, *args):
 
 
 def finish(coroutine):
-    """Run a coroutine of the check to its end, which another loop may be waiting for."""
+    """Run a coroutine of the check to its end. Another loop may be waiting for it."""
     import asyncio
 
     try:

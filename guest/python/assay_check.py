@@ -1,9 +1,8 @@
 """The check's side: it runs check code, in which the solution is a reference.
 
-check(fd) runs one check for the worker on a descriptor and tells its verdict.
-assay_wire is what it shares with the solution's side, assay_solution, which
-answers for references (assay_proxy) in a sandbox of its own: over a stream
-between the two, while the solution keeps to the rules, else by way of the worker.
+check(fd) runs one check for the worker on a descriptor and reports its verdicts. The solution's side, assay_solution,
+answers for references (assay_proxy) in its own sandbox. assay_wire is their common protocol. They use a direct stream
+while the solution obeys the protocol, and the worker as a relay afterwards.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -26,21 +25,21 @@ from assay_proxy import ANY, OF_A_CLASS, Awaitable, Candidate, Class, Reference
 from assay_wire import MAX_TOKENS, MAX_TRACE, Channel, Codec, Gone, NotData, TooLarge, article, crowded, cut, shared_classes, show, type_name
 
 CHECK = "<check>"
-MAX_COST = 1 << 60  # of a table that is not to be used again
+MAX_COST = 1 << 60  # cost of a table that must not be used again
 
 
 class Lost(Exception):
-    """The stream to the solution is of no use any more: "late", "closed" or "protocol"."""
+    """The stream to the solution is broken: "late", "closed" or "protocol"."""
 
 
 class Link(Channel):
-    """The stream to the solution. What comes over it need not be a frame, nor come."""
+    """The stream to the solution. Its data is untrusted, and may be malformed or missing."""
 
     def __init__(self, fd, late):
         Channel.__init__(self, fd)
         os.set_blocking(fd, False)
         self.until = 0.0  # on the clock below
-        self.late = late  # says how much time there is after all
+        self.late = late  # returns the remaining time
         self.readable, self.writable = select.poll(), select.poll()
         self.readable.register(fd, select.POLLIN)
         self.writable.register(fd, select.POLLOUT)
@@ -90,12 +89,12 @@ class Link(Channel):
             self.until = _now() + left
 
 
-# The check's code may put others in their place.
+# The check's code may replace these in their modules.
 _read, _write, _now, _getpid = os.read, os.write, time.monotonic, os.getpid
 
 
 class CannotPass(TypeError):
-    """The check passes an object that cannot cross: no solution could pass the test."""
+    """The check passes an object that cannot be transferred: no solution could pass the test."""
 
     def __init__(self, name):
         TypeError.__init__(self, "%s cannot be passed to the solution, which runs in another sandbox: pass plain values, functions, or "
@@ -103,7 +102,7 @@ class CannotPass(TypeError):
 
 
 class NeedsOneProcess(Exception):
-    """The check does what cannot reach a solution in another process."""
+    """The check performs an action that cannot reach a solution in another process."""
 
     def __init__(self, why):
         Exception.__init__(self, 'this check needs the process of the solution: %s. Set "process": "shared", or change the check' % why)
@@ -115,38 +114,39 @@ class Check:
     def __init__(self, fd):
         self.channel = Channel(fd)
         self.link = None
-        self.gone = None  # what the worker said when the link was lost
+        self.gone = None  # the worker's response when the link was lost
         self.end = 0.0
-        # Three that decode: data, what any solution may return, and what one may that is to write a class.
+        # Three decoders: for data, for results of any solution, and for results of a solution with a class under
+        # test.
         table = Table()
         self.data = GraphCodec(self._refer, self._only_data, table)
         shared = self.data.shared
-        self.plain = Codec(self._refer, self._only_data, shared=shared)  # of the arguments of exceptions
+        self.plain = Codec(self._refer, self._only_data, shared=shared)  # for the arguments of exceptions
         self.any = GraphCodec(self._refer, lambda tag, v: self._resolve(tag, v, ANY), table, self.data, shared)
         self.of_a_class = GraphCodec(self._refer, lambda tag, v: self._resolve(tag, v, OF_A_CLASS), table, self.data, shared)
         self.codec = self.any
         self.calls_made = Calls(self.any)
-        self.asked_class = self.asked_method = False  # what the function under test is, if it is none
+        self.asked_class = self.asked_method = False  # kind of the tested function: a class, or a method
         self.exported = {}
         self.ids = {}
         self.lock = threading.RLock()
         self.calls = 0
-        self.asked = False  # the solution was asked something: from then on, what happens here may be its doing
-        self.asked_by_module = self.asked_by_test = False  # the same before the first test, and in this test
-        self.lazy = False  # the check awaits what coroutine functions of the solution return
-        self.left = 0  # tests that have not begun
+        self.asked = False  # the solution was used, so later failures may be its fault
+        self.asked_by_module = self.asked_by_test = False  # used before the first test; used in this test
+        self.lazy = False  # the check awaits the results of the solution's coroutine functions
+        self.left = 0  # tests that have not started
         self.process = _getpid()
-        self.said = None  # what the solution said last of an exception
-        self.last = None  # the last call: its arguments and what came of it
-        self.fault = None  # why the test has failed, whatever it makes of it
-        self.self_reported = False  # an object of the solution was asked about itself in this test
+        self.said = None  # the solution's latest report of an exception
+        self.last = None  # the last call: its arguments and result
+        self.fault = None  # why the test has failed, regardless of its own result
+        self.self_reported = False  # an object of the solution described itself in this test
         self.code = self.setup = ""
-        self.functions = []  # further ones that the check was given
+        self.functions = []  # further functions given to the check
 
-    # The solution, over there
+    # Requests to the solution
 
     def ask(self, m):
-        """The solution's answer to m: return or raise."""
+        """Return the solution's response to m: return or raise."""
         self.asked = self.asked_by_test = True
         with self.lock:
             link = self.link
@@ -169,14 +169,14 @@ class Check:
                 end.send(self.callback(m))
         except (Lost, TooLarge):
             raise
-        except BaseException:  # of a handler of the check's: the answer must not be taken for the next one's
+        except BaseException:  # from a handler of the check: the response must not be read as the next one's
             if end is self.link:
                 self.lose(end, "late")
             raise
 
     def lose(self, link, why):
-        """Tell the worker, which ends the solution's process and says what to make of it."""
-        self.calls_made.table.cost = MAX_COST  # the next process has seen nothing
+        """Report the loss to the worker, which ends the solution's process and decides the consequence."""
+        self.calls_made.table.cost = MAX_COST  # the next process has an empty table
         if self.link is link:
             self.link = None
             os.close(link.fd)
@@ -198,7 +198,7 @@ class Check:
         return self.decoding(lambda: self.codec.decode(j), "returned")
 
     def about(self, m):
-        """What an object says about itself."""
+        """Return an object's description of itself."""
         self.self_reported = True
         return self.value(m)
 
@@ -215,7 +215,7 @@ class Check:
         shown = [show(a, 200) for a in args] + ["%s=%s" % (k, show(v, 200)) for k, v in kwargs.items()]
         self.last = last = [ref, shown, None, None, None, None]
         codec = self.codec
-        if self.asked_method and ref == 1:  # the class that has the method: the check makes an instance
+        if self.asked_method and ref == 1:  # the class with the method: the check creates an instance
             codec = self.of_a_class
         try:
             m = {"op": "call", "ref": ref}
@@ -228,13 +228,13 @@ class Check:
             last[4:] = e, self.said
             raise
         last[3] = show(value, 500)
-        self.last = last  # a callback may have called as well
+        self.last = last  # a callback may have made calls as well
         if isinstance(value, Awaitable):
             object.__setattr__(value, "_assay_last", last)
         return value
 
     async def awaited(self, coroutine):
-        """What a coroutine of the solution comes to, as the value of the call that returned it."""
+        """Return the result of a coroutine of the solution as the value of the call that returned it."""
         last = getattr(coroutine, "_assay_last", None)
         try:
             value = await self.perform(coroutine._assay_ref, "await")
@@ -247,11 +247,11 @@ class Check:
         return value
 
     def perform(self, ref, what, *args):
-        """A coroutine that does something asynchronous with an object of the solution."""
+        """Return a coroutine that runs an asynchronous operation on an object of the solution."""
         return assay_async.perform(self, ref, what, *args)
 
     def ended(self, m):
-        """The tasks of the solution that have ended: number, value and exception."""
+        """Return the ended tasks of the solution: number, value and exception."""
         out = []
         for n, said, packed in self.value(m):
             if said is None:
@@ -279,14 +279,14 @@ class Check:
         return values[0]
 
     def decoding(self, decode, how):
-        """Decode what the solution sent. A test in which that is no data has failed, even if it looks away."""
+        """Decode the solution's message. If it is not data, the test fails even if it ignores the error."""
         try:
             return decode()
         except NotData as e:
             why = "%s %s, which is not data" % ("made of an argument" if hasattr(e, "of_argument") else how, e)
         except (Exception, RecursionError) as e:
             why = "%s a value that cannot be read: %s" % (how, type_name(type(e)))
-        self.calls_made.table.cost = MAX_COST  # both ends may number objects differently from here on
+        self.calls_made.table.cost = MAX_COST  # both ends may number objects differently from now on
         self.refuse(why)
 
     def callback(self, m):
@@ -305,7 +305,7 @@ class Check:
         except Gone:
             raise
         except BaseException as e:
-            # The solution may swallow what it is told here: an assertion of the check's has failed none the less.
+            # The solution may suppress this exception, but a failed assertion of the check remains a failure.
             if isinstance(e, AssertionError) and not getattr(e, "_assay_told", False):
                 self.fault = self.fault or e
             answer = calls.answer() if called else {}
@@ -348,12 +348,12 @@ class Check:
         return self._only_data(tag, v)
 
     def late(self):
-        """What the test has left of its time, by the worker, who knows who had no core."""
+        """Return the remaining time of the test from the worker, which excludes waits for cores."""
         self.channel.send({"op": "late"})
         m = self.channel.receive()
         return m["left"] if m else 0
 
-    # The verdict
+    # Verdicts
 
     def run(self, m):
         self.code = m["check"]
@@ -408,14 +408,14 @@ class Check:
             assay_suite.run_suite(tests, self)
 
     def begin(self):
-        """Start the clock of the next test. One that hangs leaves time for those after it."""
+        """Start the clock of the next test. A hanging test leaves time for later ones."""
         self.left = rest = max(self.left - 1, 0)
         self.channel.send({"op": "begin", "code": rest})
         if self.link:
             self.link.until = self.end - (self.end - _now()) / 2 if rest else self.end
 
     def attempt(self, name, f, quiet=False):
-        """Run a test and report its verdict. A quiet one that passes is not reported; then the answer is True."""
+        """Run a test and report its verdict. If a quiet test passes, return True instead of a report."""
         began = _now()
         failed, skip = None, ""
         try:
@@ -442,15 +442,15 @@ class Check:
         self.clear()
 
     def clear(self):
-        """Forget the last test."""
+        """Clear the state of the last test."""
         self.last = self.fault = None
         self.self_reported = self.asked_by_test = False
         self.calls_made.table.reset()
 
     def skip(self, reason):
-        """Return the exception and the reason of a test that wants to be skipped.
+        """Return the exception and the reason of a skipped test.
 
-        A solution must not bring that about: once the test has asked it, a skip is a failure.
+        A solution must not be able to cause a skip: after the test has used it, a skip is a failure.
         """
         if self.asked_by_test or self.asked_by_module:
             return AssertionError("the test was skipped after it had called the solution: " + cut(str(reason), 200)), ""
@@ -497,13 +497,13 @@ class Check:
         return out
 
     def own(self, e):
-        """Whether a test has failed by itself, whatever the solution is."""
+        """Report whether a test has failed by itself, for any solution."""
         if not self.asked or isinstance(e, CannotPass):
             return assay_fault.untouched(e)
         return self.fault is None and assay_fault.unavoidable(e, {CHECK: self.code, "<setup>": self.setup})
 
     def expected(self, line):
-        """What an assert on that line compares with, if it is written down."""
+        """Return the value in an assert on this line, if it is a literal."""
         import ast
 
         for node in ast.walk(ast.parse(self.code)):
@@ -518,7 +518,7 @@ class Check:
 
 
 def _sanitized(said):
-    """What the solution said of an exception, as much of it as is told on."""
+    """Return the solution's report of an exception, cut to the forwarded length."""
     said = said or {}
     line = said.get("line")
     out = {"type": cut(said.get("type"), 200), "message": cut(said.get("message")), "traceback": cut(said.get("traceback"), MAX_TRACE)}
@@ -553,7 +553,7 @@ def check(candidate):
 
 
 def warm_up():
-    """Check a solution that is not there, and leave no trace but what is quicker the second time."""
+    """Check a dummy solution to warm up, without other side effects."""
     main = sys.modules["__main__"]
     worker, ours = _socket.socketpair()
     solution, link = _socket.socketpair()

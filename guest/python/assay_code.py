@@ -1,8 +1,8 @@
-"""What both ends of a graded solution do with code.
+"""Handle code at both ends of a graded solution.
 
-They compile it, flush its output, find the line at which it raised an exception,
-and rebuild that exception at the other end. assay_wire encodes exceptions; nothing
-here reads from a stream. Standard library only, for Python 3.8 and later.
+The functions compile code, flush its output, find the line that raised an exception, and rebuild this exception at
+the other end. assay_wire encodes exceptions; this module reads no streams. Standard library only, for Python 3.8 and
+later.
 """
 
 import builtins
@@ -12,7 +12,7 @@ from assay_wire import MAX_TEXT
 
 
 def new_module(name):
-    """A fresh module to run code in."""
+    """Return a new module in which to run code."""
     module = type(sys)(name)
     module.__builtins__ = builtins
     sys.modules[name] = module
@@ -20,7 +20,7 @@ def new_module(name):
 
 
 def without_mark(code):
-    """code without the mark of its encoding, which is no part of a file's text."""
+    """Return code without its byte order mark, which is not part of the text."""
     return code[1:] if code.startswith("\ufeff") else code
 
 
@@ -46,10 +46,10 @@ _fflush = None
 
 
 def flush():
-    """Flush the output that Python and C have buffered. It never raises.
+    """Flush the output buffers of Python and C. It never raises.
 
-    os._exit and signals skip C's own flush, so output of ctypes or of an extension
-    would be lost. Without ctypes there is no way to call fflush.
+    os._exit and signals skip C's own flush, so output of ctypes or of an extension would be lost. Without ctypes
+    there is no way to call fflush.
     """
     global _fflush
     for name in "stdout", "stderr":
@@ -72,7 +72,7 @@ def flush():
         pass
 
 
-# What both sides grade in their warm_up: some of what a job will do.
+# Sample code that both sides grade in warm_up: typical operations of jobs.
 SAMPLE = """
 import math
 from typing import List
@@ -84,7 +84,7 @@ def f(x: List[int], more=0) -> List[int]:
 
 
 def line_in(e, filename):
-    """The last line of filename that an exception passed, 0 if none."""
+    """Return the last line of filename in an exception's traceback, or 0."""
     if isinstance(e, SyntaxError) and e.filename == filename:
         return e.lineno or 0
     line = 0
@@ -97,13 +97,13 @@ def line_in(e, filename):
 
 
 class Errors:
-    """Makes exceptions out of what the other sandbox says about one."""
+    """Creates exceptions from the other sandbox's reports."""
 
     made = {}
-    # Only what a solution might raise on purpose: a class that a test runner
-    # gives a meaning of its own, such as unittest.SkipTest, must not be among them.
+    # Only exceptions that a solution might raise deliberately. Exceptions with a special meaning for test runners,
+    # such as unittest.SkipTest, must be excluded.
     modules = "json json.decoder decimal struct binascii re queue configparser csv statistics zlib copy fractions asyncio.exceptions asyncio.queues".split()
-    # What ends a loop or the interpreter in silence ends it as an error here.
+    # Exceptions that silently end a loop or the interpreter become errors here.
     silent = (StopIteration, StopAsyncIteration, GeneratorExit)
 
     @classmethod
@@ -120,7 +120,7 @@ class Errors:
         try:
             args = [codec.decode(a) for a in said.get("args") or []]
             e = kind(*args) if args else kind(message) if message else kind()
-        except BaseException:  # it takes other arguments than it keeps
+        except BaseException:  # its arguments differ from its attributes
             try:
                 e = kind.__new__(kind)
                 e.args = (message,)

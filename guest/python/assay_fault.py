@@ -1,22 +1,22 @@
-"""Whether a test has failed by itself: by an error of the check's own that no solution could have avoided.
+"""Decide whether a test has failed by itself: by an error of the check that no solution could avoid.
 
-A wrong solution must not be able to end its test in such a way: it would be excused, and have no score instead of a
-bad one. So there are two ways only to be one, and whatever is none of them is the solution's failure.
+A wrong solution must not be able to end its test like this, because it would be excused: no score instead of a bad
+one. So there are only two criteria. Every other failure is the solution's.
 
-untouched: nothing of the solution had come to the check when it failed.
+untouched: the check had received nothing from the solution before it failed.
 
-unavoidable: the check uses a name that nothing defines, at a place which every run of the test reaches that does not
-fail before. That is read off the text: a test that passes would have to get past it.
+unavoidable: the check uses an undefined name at a place that every run of the test reaches unless it fails earlier.
+The text of the check proves this: a passing test would have to evaluate it.
 
 Standard library only, for Python 3.8 and later.
 """
 
 import errno
 
-# What may be for want of something that the solution, or the host, has used up.
+# Errors that a lack of resources may cause, perhaps through the solution or the host.
 SCARCE = (errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EINTR, errno.ETIMEDOUT)
 
-# Names with which a check may define others that its text does not show, or leave a test before its end and pass it.
+# Names with which a check may define names invisibly, or end a test early and pass it.
 ELSEWHERE = frozenset(
     "exec eval globals locals vars setattr delattr builtins __builtins__ __dict__ __import__ import_module modules f_globals "
     "exit quit _exit SystemExit main".split()
@@ -24,14 +24,16 @@ ELSEWHERE = frozenset(
 
 
 def untouched(e):
-    """Whether an exception is the check's own if the check has asked the solution nothing so far."""
+    """Report whether an exception is the check's own if the check has not used the solution yet."""
     if isinstance(e, OSError):
         return e.errno is not None and e.errno not in SCARCE
     return isinstance(e, (Exception, SystemExit)) and not isinstance(e, (MemoryError, TimeoutError))
 
 
 def unavoidable(e, sources):
-    """Whether an exception is of a name that sources, texts by file name, define nowhere, where every run gets to."""
+    """Report whether an exception is an unavoidable NameError: no file of sources (texts by name) defines the name,
+    and every run reaches the place.
+    """
     name = _undefined(e)
     frames = _frames(e.__traceback__, sources)
     if not name or not frames:
@@ -50,7 +52,7 @@ def _undefined(e):
 
 
 def _frames(tb, sources):
-    """The code and line of each frame from the test on, none if one is not of the sources."""
+    """Return the code and line of each frame from the test on, or an empty list if a frame is outside the sources."""
     frames = []
     while tb is not None:
         code = tb.tb_frame.f_code
@@ -63,14 +65,14 @@ def _frames(tb, sources):
 
 
 class _Text:
-    """What the text of a check and its setup says."""
+    """The text of a check and its setup."""
 
     def __init__(self, sources):
         import ast
 
         self.ast = ast
         self.trees = {file: ast.parse(text) for file, text in sources.items()}
-        self.bound = {}  # names, and how often they are
+        self.bound = {}  # number of bindings by name
         self.hidden = False
         for tree in self.trees.values():
             for node in ast.walk(tree):
@@ -107,7 +109,7 @@ class _Text:
         return True
 
     def _scope(self, code, first):
-        """Where the code is from: the module, or a function that is defined once and for all."""
+        """Return the scope of the code: the module, or a function with a single definition."""
         ast, tree = self.ast, self.trees[code.co_filename]
         if code.co_name == "<module>":
             return tree
@@ -121,7 +123,9 @@ class _Text:
         return None
 
     def _certain(self, scope, line):
-        """What is evaluated whole at that line, if every run of scope that does not fail comes there."""
+        """Return the node at this line that is evaluated completely, if every run of scope that does not fail reaches
+        it.
+        """
         ast = self.ast
         found = self._statement(scope.body, line)
         if found is None:
@@ -152,7 +156,7 @@ class _Text:
         return node if isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign, ast.Assert, ast.Return)) else None
 
     def _some(self, node):
-        """Whether what a loop goes through has an element, whatever the solution does."""
+        """Report whether the iterable of a loop has an element for any solution."""
         ast = self.ast
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
             return any(not isinstance(n, ast.Starred) for n in node.elts)
@@ -162,7 +166,7 @@ class _Text:
         return False
 
     def _own(self, scope):
-        """The nodes of scope without those of what is defined in it."""
+        """Yield the nodes of scope without nested scopes."""
         ast = self.ast
         todo = list(scope.body)
         while todo:
@@ -172,7 +176,7 @@ class _Text:
                 todo.extend(ast.iter_child_nodes(node))
 
     def _uses(self, node, name, callee):
-        """Whether node looks name up or, further out, calls callee by its own name."""
+        """Report whether node looks up name or, in an outer frame, calls callee by its own name."""
         ast = self.ast
         for n in ast.walk(node):
             if callee is None and isinstance(n, ast.Name) and n.id == name:

@@ -1,19 +1,17 @@
-"""Objects that keep their identity between a check and its solution.
+"""Preserve the identity of objects between a check and its solution.
 
-A value of one call is encoded as a tree, as assay_wire encodes it, if it is one. Where an
-object occurs twice, contains itself, or is nested deeply, all values of the message are
-encoded as a flat table instead:
+The values of a call are encoded as trees, as in assay_wire, if possible. If an object occurs twice, contains itself,
+or is nested deeply, all values of the message are encoded as a flat table instead:
 
     {"$graph": [entries, roots]}   an entry is a value whose parts are {"$i": index of an entry}
 
-Both ends number the objects that a test passes, in the order in which a message has them:
+Both ends number the objects that a test passes, in the order of their occurrence:
 
-    {"$n": [number, value]}        an object that has crossed before, and its content now
-    {"$at": number}                an object of the call that is being answered, as it is
+    {"$n": [number, value]}        an object that was sent before, with its current content
+    {"$at": number}                an unchanged object of the call that is being answered
 
-An answer has the objects of its call that changed: "changed": [[number, value], …]. So a change
-arrives in the caller's own objects, and an argument that is returned is the caller's own object.
-Only objects of the open call can be changed by an answer.
+An answer has the changed objects of its call: "changed": [[number, value], …]. So the caller's own objects receive
+the changes, and a returned argument is the caller's own object. An answer can only change objects of the open call.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -27,10 +25,10 @@ from assay_wire import (
     MAX_NODES, Codec, delete_field, field_names, get_field, is_array, is_enum, is_record, set_field, type_name,
 )  # fmt: skip
 
-MAX_NEST = 60  # levels of a tree; deeper values are tables
+MAX_NEST = 60  # levels of a tree; deeper values become tables
 KEEP = 200_000  # values that both ends keep for later calls of a test
 
-# The tags of objects that have a number. Lists and dicts have one, too.
+# The tags of numbered objects. Lists and dicts are numbered, too.
 NUMBERED = frozenset("$tuple $set $dict $bytearray $ndarray $map $deque $array $io $ns $named".split())
 MAPS = ("Counter", "OrderedDict", "defaultdict")
 FACTORIES = ("list", "dict", "set", "int", "float", "str", "bool", "tuple", "bytes", "frozenset")
@@ -40,11 +38,11 @@ _is = operator.is_
 
 
 class Tangled(Exception):
-    """The value is no tree, or too deep for one."""
+    """The value is not a tree, or too deep for one."""
 
 
 def numbered(j):
-    """Report whether an object has a number, by its encoding."""
+    """Report whether an encoded object has a number."""
     if type(j) is not dict:
         return type(j) is list
     if len(j) != 1:
@@ -55,16 +53,16 @@ def numbered(j):
 
 
 class Table:
-    """The objects that have crossed, by number."""
+    """The numbered objects."""
 
     def __init__(self):
         self.reset()
 
     def reset(self):
         self.nodes, self.ids, self.cost = [], {}, 0
-        self.values = None  # of the entries of the graph that is being decoded
+        self.values = None  # entries of the graph being decoded
         self.scopes = []  # of the open calls
-        self.scope = None  # of the call that is being encoded or decoded
+        self.scope = None  # of the call being encoded or decoded
         self.add = self._add
 
     def _add(self, value):
@@ -89,14 +87,14 @@ class Scope:
 
     def __init__(self, start):
         self.start = self.end = start
-        self.known = set()  # those that had a number before
-        self.before = []  # number, object and content when the call began
+        self.known = set()  # objects that already had a number
+        self.before = []  # number, object and content at the start of the call
 
     def __contains__(self, n):
         return self.start <= n < self.end or n in self.known
 
     def snapshot(self, table):
-        """Remember the content of each object."""
+        """Record the content of each object."""
         nodes, before = table.nodes, self.before
         for n in [*self.known, *range(self.start, self.end)]:
             value = nodes[n]
@@ -105,12 +103,12 @@ class Scope:
                 before.append((n, value, content))
 
     def changed(self):
-        """Return numbers and objects whose content has changed."""
+        """Return numbers and objects of changed content."""
         return [(n, value) for n, value, content in self.before if not _unchanged(value, content)]
 
 
 def _content(value):
-    """The parts of an object that can change, None if there are none."""
+    """Return the mutable parts of an object, or None."""
     kind = type(value)
     if kind is list:
         return list, tuple(value)
@@ -154,7 +152,7 @@ def _same(a, b):
 
 
 def equal(a, b):
-    """Report whether two objects of one type have the same parts: the same objects, or equal plain values."""
+    """Report whether two objects of one type have identical parts or equal plain values."""
     if type(a) is not type(b):
         return False
     if type(a) is tuple:
@@ -170,7 +168,7 @@ def equal(a, b):
 
 
 def replace(old, new):
-    """Give old the content of new, which has its type."""
+    """Replace the content of old with that in new, an object of the same type."""
     kind = type(old)
     if kind is not type(new):
         raise ValueError("another type")
@@ -213,27 +211,28 @@ def _replace_fields(old, new, kind):
     names = field_names(new, kind)
     for k in field_names(old, kind):
         value = get_field(old, kind, k)
-        if k not in names and not callable(value) and not hasattr(type(value), "__next__"):  # functions are not sent back
+        # functions are not sent back
+        if k not in names and not callable(value) and not hasattr(type(value), "__next__"):
             delete_field(old, kind, k)
     for k in names:
         set_field(old, kind, k, get_field(new, kind, k))
 
 
 class GraphCodec(Codec):
-    """A Codec that numbers what it encodes and decodes in a table, which its other end has likewise.
+    """A Codec that numbers its values in a table. The other end keeps an equal table.
 
-    trusting says that the other end decides on the content of objects that have crossed before.
+    trusting means that the other end decides the content of objects that were sent before.
     """
 
     def __init__(self, refer, resolve, table, inner=None, shared=None, leave=(), trusting=False):
         Codec.__init__(self, refer, resolve, inner, shared, leave)
         self.table, self.trusting = table, trusting
-        self.queue = None  # of the graph that is being encoded
+        self.queue = None  # of the graph being encoded
 
     # Messages
 
     def pack(self, roots, contents=()):
-        """Encode values together: a list, or a graph. contents are numbers and objects whose content is sent."""
+        """Encode values together as a list or a graph. contents are numbers and objects whose content is included."""
         table, start = self.table, len(self.table.nodes)
         Codec.begin(self)
         try:
@@ -254,7 +253,7 @@ class GraphCodec(Codec):
             table.cost += MAX_NODES - self.left
 
     def unpack(self, packed):
-        """Decode what pack has encoded: a list of values."""
+        """Decode the output of pack into a list of values."""
         start = len(self.table.nodes)
         try:
             if type(packed) is dict:
@@ -265,7 +264,7 @@ class GraphCodec(Codec):
             raise
 
     def encode(self, value):
-        """Encode a value outside of a call: it has no number."""
+        """Encode a value outside of a call. It gets no number."""
         out, _ = self.alone(self.pack, [value])
         return out if type(out) is dict else out[0]
 
@@ -304,7 +303,7 @@ class GraphCodec(Codec):
         return j
 
     def _has_identity(self, value, kind):
-        """Report whether it matters that two objects are one."""
+        """Report whether the identity of the object is significant."""
         if kind in (list, dict, set, bytearray) or isinstance(value, dict):
             return True
         if self.shared.get(kind.__name__) is kind and is_record(kind):
@@ -322,7 +321,7 @@ class GraphCodec(Codec):
         for _, value in contents:
             self._enqueue(value)
         entries = []
-        for value in self.queue:  # which grows
+        for value in self.queue:  # grows during the loop
             j = self._container(value, type(value), 0, None)
             n = self.table.ids.get(id(value))
             entries.append(j if n is None else self._again(n, j))
@@ -455,7 +454,7 @@ class GraphCodec(Codec):
         return self.trusting or self.table.in_scope(self.table.ids.get(id(value), -1))
 
     def _known(self, n, j):
-        """An object that has crossed before, with its content."""
+        """Return an object that was sent before, with its new content."""
         if self.table.values is not None:
             raise ValueError("an object within a graph")
         old = self._numbered(n)
@@ -521,7 +520,7 @@ class GraphCodec(Codec):
         table = self.table
         codec = self
         if self.inner is not self and any(type(j) is dict and ("$obj" in j or "$ns" in j or "$n" in j) for j in entries):
-            codec = self.inner  # what an object consists of is data
+            codec = self.inner  # the parts of an object are data
         numbers = [j["$n"][0] if type(j) is dict and len(j) == 1 and "$n" in j else None for j in entries]
         plain = [j if n is None else j["$n"][1] for j, n in zip(entries, numbers)]
         add, table.add = table.add, table.ignore
@@ -562,7 +561,7 @@ class GraphCodec(Codec):
         return out
 
     def _shell(self, j):
-        """An object without its content, or _PENDING if it must be made of its parts."""
+        """Return an object without its content, or _PENDING if it must be built from its parts."""
         if type(j) is list:
             return []
         if type(j) is not dict:
@@ -586,7 +585,7 @@ class GraphCodec(Codec):
         return _PENDING
 
     def _build(self, k, plain):
-        """Make entry k of its parts, and those first. None of them is built twice."""
+        """Build entry k after its parts. Each entry is built once."""
         values, stack, waiting = self.table.values, [k], set()
         while stack:
             k = stack[-1]
@@ -603,12 +602,14 @@ class GraphCodec(Codec):
 
 
 def _order(value):
-    """Objects of classes first, whose hashes may need their fields; what has hashes of others last."""
+    """Return the sort key: objects of classes first, because their hashes may need their fields; containers with
+    hashed members last.
+    """
     return 2 if isinstance(value, (dict, set)) else 1 if isinstance(value, list) else 0
 
 
 def _parts(j):
-    """The entries that an entry refers to."""
+    """Return the entries that an entry refers to."""
     if type(j) is list:
         return [m for v in j if type(v) in (list, dict) for m in _parts(v)]
     if len(j) == 1 and type(j.get("$i")) is int:
@@ -628,13 +629,13 @@ _named_tuples = {}
 
 
 class Calls:
-    """Encodes and decodes calls and answers between the two ends; both ends have one."""
+    """Encodes and decodes calls and answers. Both ends have one."""
 
     def __init__(self, codec):
         self.codec, self.table = codec, codec.table
 
     def call(self, args, kwargs, fresh=False):
-        """The fields of a call. The scope is open until close."""
+        """Return the fields of a call. The scope is open until close."""
         table, codec = self.table, self.codec
         if fresh and not table.scopes and table.cost > KEEP:
             table.reset()
@@ -652,7 +653,7 @@ class Calls:
         return {"at": start, "args": packed[:n], "kwargs": dict(zip(kwargs, packed[n:]))}
 
     def called(self, m):
-        """The arguments of a call. The scope is open until close."""
+        """Return the arguments of a call. The scope is open until close."""
         table, codec = self.table, self.codec
         at = m["at"]
         if not at and not table.scopes:
@@ -676,7 +677,7 @@ class Calls:
         return values[:n], dict(zip(names, values[n:]))
 
     def answer(self, *value):
-        """The fields of the answer to the last call that was decoded; no value if it raised."""
+        """Return the fields of the answer to the last decoded call; no value if it raised."""
         out = {}
         packed, changed = self.codec.pack(value, self.table.scopes[-1].changed())
         if type(packed) is dict:
@@ -688,7 +689,7 @@ class Calls:
         return out
 
     def answered(self, m, codec=None):
-        """The values of an answer, none or one, after what it changed has changed here, too."""
+        """Apply the changes in an answer, and return its values: none or one."""
         codec, table = codec or self.codec, self.table
         if "graph" in m:
             return codec.unpack(m["graph"])

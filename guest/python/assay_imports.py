@@ -1,34 +1,31 @@
-"""Rules for what a snippet imports: policy.imports.
+"""Rules for the imports of a snippet: policy.imports.
 
-What can be seen in the code is looked for before it runs (broken), and what cannot
-asks when it is imported (builtins).
+Visible imports are checked before the code runs (broken). Other imports are checked when they happen (builtins).
 
-Standard library only, for Python 3.8 and later. Nothing here is a wall: the code
-that it is about shares the process.
+Standard library only, for Python 3.8 and later. This is not a security boundary: the code shares the process.
 """
 
-import _ast as ast  # the module ast is this and much that we do not need
+import _ast as ast  # the module ast adds much that we do not need
 import builtins
 import sys
 
 
 class Rules:
-    """Which modules the snippet may import. What these import is their own affair.
+    """The modules that the snippet may import. Their own imports are not restricted.
 
-    This is for honest code that shall be told: there are a hundred ways around it.
+    This informs honest code; there are a hundred ways around it.
 
-    exempt are files and their last lines that are under no rules although they share
-    the snippet's names: what runs before a solution, for one.
+    exempt maps files to their last exempt line, for code that shares the snippet's names, such as a solution's setup.
     """
 
     def __init__(self, rules, exempt=None):
         self.allow = rules.get("allow") or ()
         self.deny = rules.get("deny") or ()
-        self.only = bool(self.allow) or "*" in self.deny  # what is not allowed is forbidden
+        self.only = bool(self.allow) or "*" in self.deny  # modules outside allow are forbidden
         self.exempt = exempt or {}
 
     def forbid(self, name):
-        """Whether the module name, or one that it is part of, may not be imported."""
+        """Report whether the module name, or a parent of it, is forbidden."""
 
         def listed(rules):
             return any(name == r or name.startswith(r + ".") for r in rules)
@@ -36,7 +33,7 @@ class Rules:
         return listed(self.deny) or self.only and not listed(self.allow)
 
     def broken(self, tree, file=None):
-        """The first import in tree that can be seen to be forbidden, as text; None if there is none."""
+        """Return the first visible forbidden import in tree as text, or None."""
         found, before = None, self.exempt.get(file, 0)
         todo = [tree]
         while todo:
@@ -64,12 +61,12 @@ class Rules:
         return []
 
     def builtins(self):
-        """The names that the snippet finds everywhere, with an import that asks first."""
+        """Return the snippet's builtins, with an import function that checks the rules."""
         original = builtins.__import__
 
         def __import__(name, globals=None, locals=None, fromlist=(), level=0):
             names = [name] + ["%s.%s" % (name, f) for f in fromlist or ()]
-            # What is written in C imports with the names of whoever called it, and a list that is empty.
+            # C code imports with its caller's globals and an empty list.
             own = fromlist == [] and globals is not None and globals is locals
             if not level and name != "__future__" and not own:
                 self.ask(name, names[1:] or names, sys._getframe(1))
@@ -86,9 +83,9 @@ class Rules:
 
 
 def _guard_importlib():
-    """Have the functions of importlib ask, too, when a snippet under rules calls them.
+    """Make the functions of importlib check the rules for calls from restricted snippets.
 
-    Such a snippet is known by its builtins: modules that it imported have the usual ones.
+    Such a snippet is identified by its builtins; modules that it imported have the usual ones.
     """
     import importlib
 
@@ -121,9 +118,9 @@ def _guard_importlib():
 
 
 def run_script(path, rules, exempt):
-    """Run a file as the interpreter would, but under rules from the line after exempt on.
+    """Run a file like the interpreter, but under rules after the line exempt.
 
-    The interpreter is about to end: it is for who has started it for nothing else.
+    It must be the last call in this interpreter.
     """
     with open(path, "rb") as f:
         source = f.read()

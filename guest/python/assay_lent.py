@@ -1,8 +1,8 @@
-"""The objects of a check that its solution uses by reference, and what it may do with them.
+"""Objects of a check that its solution uses by reference, and the allowed operations.
 
-A solution can call a function, go through an iterator, and use an object: its public
-attributes, its items, and the with statement. It never gets at names that begin with an
-underscore, which lead to the check's code, nor at what a Mock has recorded.
+A solution can call a function, iterate over an iterator, and use an object: its public attributes, its items, and the
+with statement. It cannot access names with a leading underscore, which lead to the check's code, or the records of a
+Mock.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -19,14 +19,14 @@ FUNCTIONS = (
     functools.partial, type(functools.lru_cache(maxsize=None)(len)),
 )  # fmt: skip
 
-# The modules whose instances are used by reference; __main__ is that of the check.
+# The modules whose instances are used by reference; __main__ is the check's.
 MODULES = frozenset(
     "__main__ unittest io _io contextlib re functools threading _thread tempfile logging queue operator itertools collections codecs csv _csv".split()
 )
 
 
 def kind(value):
-    """Return how the solution uses an object: function, iterator, object or callable. None if not at all."""
+    """Return how the solution uses an object: function, iterator, object or callable; None if not at all."""
     cls = type(value)
     if isinstance(value, FUNCTIONS):
         code = getattr(getattr(value, "__func__", value), "__code__", None)
@@ -57,7 +57,7 @@ class Next:
 
 
 def error(e):
-    """What is told of an exception."""
+    """Return the report of an exception."""
     kind = type(e)
     return {
         "type": type_name(kind), "module": kind.__module__, "mro": [type_name(k) for k in kind.__mro__],
@@ -66,7 +66,7 @@ def error(e):
 
 
 def method(value, name):
-    """Return a function that does one of DO with an object."""
+    """Return a function that performs one operation of DO on an object."""
     if kind(value) not in ("object", "callable"):
         raise AttributeError("a function of the tests can only be called")
     do = DO[name]
@@ -80,7 +80,7 @@ def _allowed(value, name):
 
 
 def _recorded(value):
-    """The names of a Mock that are the check's business."""
+    """Return the attributes of a Mock that are private to the check."""
     if not _is_mock(value):
         return ()
     if not _mock_names:

@@ -1,8 +1,8 @@
-"""How values are looked at whose methods are the snippet's: within a time, and without a trace.
+"""Inspect values whose methods belong to the snippet, with a time limit and without side effects.
 
-A repr can hang, end the process or use up its memory. So reprs that are not known to be harmless run in a copy of the
-process, which is killed when its time is up. Objects of installed packages are looked at in place, under an alarm: their
-native threads do not survive a fork. A part of the module harness, as assay_values is: see python.go.
+A repr can hang, end the process or exhaust its memory. So unknown reprs run in a forked copy of the process, which is
+killed at its time limit. Objects of installed packages are inspected in place under an alarm, because their native
+threads do not survive a fork. A part of the module harness, like assay_values: see python.go.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -17,12 +17,12 @@ from assay_values import (  # fmt: skip
 
 MAX_ROWS = 100  # of a data frame, and columns
 MAX_FIGURES = 20
-LOOK_TIME = 1.0  # seconds for all values of an execution that need a look of that kind
+LOOK_TIME = 1.0  # seconds for all values of an execution that need such an inspection
 LOOK_MEMORY = 256 << 20  # bytes that the copy may allocate
 
 
 def _of_library(kind):
-    """Whether a class is of an installed package."""
+    """Report whether a class belongs to an installed package."""
     name = type.__dict__["__dict__"].__get__(kind).get("__module__")
     module = sys.modules.get(name.partition(".")[0]) if type(name) is str else None
     file = module.__dict__.get("__file__") if type(module) is type(sys) else None
@@ -30,12 +30,12 @@ def _of_library(kind):
 
 
 def _library_leaf(value):
-    """As _plain_leaf, but also for objects of installed packages."""
+    """Like _plain_leaf, but also for objects of installed packages."""
     return repr(value) if _of_library(type(value)) else _plain_leaf(value)
 
 
 def _is_plain_error(e):
-    """Whether the text of an exception, its causes and its notes takes no method of the snippet's."""
+    """Report whether formatting an exception, its causes and its notes calls no method of the snippet."""
     seen, todo = set(), [e]
     while todo:
         x = todo.pop()
@@ -50,7 +50,7 @@ def _is_plain_error(e):
             return False
         if sys.version_info >= (3, 12) and isinstance(x, (AttributeError, NameError)) and type(getattr(x, "obj", None)) not in _SIMPLE:
             if _slot(type(x.obj), "__dir__") is not object.__dir__ or _slot(type(x.obj), "__getattribute__") is not object.__getattribute__:
-                return False  # the traceback looks for similar names
+                return False  # the traceback searches for similar names
         group = getattr(builtins, "BaseExceptionGroup", None)
         if group and isinstance(x, group):
             todo += x.exceptions
@@ -64,15 +64,15 @@ def _is_plain_error(e):
 
 
 class _Looker:
-    """Looks at the values of one execution. wall is how long the execution may take, in seconds; it begins now.
+    """Inspects the values of one execution. wall is the time limit of the execution in seconds, from now.
 
-    Looking takes at most half of what is left of it, so that no repr makes a program late that has ended.
+    Inspection takes at most half of the remaining time, so that no repr makes a finished program late.
     """
 
     def __init__(self, wall):
         self.wall, self.began = wall, _clock()
         self.left = None
-        self.later = []  # (value, limit, where its repr goes) of what is looked at last
+        self.later = []  # (value, limit, destination of the repr) of values to inspect last
 
     def repr(self, value, limit, out):
         try:
@@ -81,7 +81,7 @@ class _Looker:
             self.later.append((value, limit, out))
 
     def time(self):
-        """Seconds that are left for looking."""
+        """Return the remaining seconds for inspection."""
         now = _clock()
         if self.left is None:
             self.left = LOOK_TIME
@@ -91,15 +91,15 @@ class _Looker:
         return self.until - now
 
     def now(self, look):
-        """The JSON value of one look, or a text that says why there is none."""
+        """Return the JSON value of one look, or a text that explains its absence."""
         return _look([look], self.time)[0]
 
     def in_place(self, look):
-        """look() of something of an installed package; it raises _Late."""
+        """Return look() for an object of an installed package; raise _Late at the time limit."""
         return _in_place(look, self.time())
 
     def finish(self):
-        """Look at the values that are left over."""
+        """Inspect the remaining values."""
         apart = []
         for value, limit, out in self.later:
             try:
@@ -129,7 +129,7 @@ def _clock():
 
 
 def _in_place(look, seconds):
-    """look(), which an alarm ends by _Late. A timer of the snippet's own goes on later."""
+    """Return look(), which an alarm interrupts with _Late. It preserves the snippet's own timer."""
     import _signal
 
     armed = [True]
@@ -151,12 +151,12 @@ def _in_place(look, seconds):
 
 
 def _look(looks, left):
-    """What each of looks returns, as JSON, or _TIMED_OUT or _FAILED. left returns the seconds that there are for all."""
+    """Return the results of looks as JSON, or _TIMED_OUT or _FAILED. left returns the remaining seconds for all."""
     found = []
     while len(found) < len(looks) and left() > 0:
         try:
             found += _look_apart(looks[len(found) :], left)
-        except OSError:  # no process may be forked
+        except OSError:  # no process could be forked
             break
     for look in looks[len(found) :]:
         try:
@@ -169,13 +169,15 @@ def _look(looks, left):
 
 
 def _look_apart(looks, left):
-    """What the first of looks return in a copy of this process: all, or up to one that does not end or ends the copy."""
+    """Return the results of the first looks in a copy of this process, up to the first look that hangs or ends the
+    copy.
+    """
     import _signal
     import select
 
     reader, writer = os.pipe()
     handler = _signal.getsignal(_signal.SIGCHLD)
-    if handler is not None:  # one of the snippet's sees no death of ours
+    if handler is not None:  # the snippet's handler does not see the end of our child
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     found = []
     try:
@@ -220,13 +222,13 @@ def _fork():
         return os.fork()
     import warnings
 
-    with warnings.catch_warnings():  # it warns of threads
+    with warnings.catch_warnings():  # it warns about threads
         warnings.simplefilter("ignore")
         return os.fork()
 
 
 def _answer_looks(looks, writer):
-    """Be the copy that runs looks: silent, with little memory, and gone after that."""
+    """Run as the copy: silent, with little memory, and exit afterwards."""
     try:
         pid = os.getpid()
         os.setpgid(0, 0)
@@ -259,9 +261,9 @@ def _limit_memory():
 
 
 def _display(value, looker):
-    """A data frame as a table, and the figures that are open.
+    """Return a data frame as a table, and the open figures.
 
-    Figures are written to the working directory: artifacts, if the policy wants them.
+    Figures are written to the working directory: artifacts, if the policy includes them.
     """
     out = _table(value, looker)
     figures = _figures()
@@ -275,7 +277,7 @@ def _display(value, looker):
 
 
 def _table(value, looker):
-    """The head of a data frame, if value is one."""
+    """Return the head of a data frame, if value is one."""
     kind = type(value)
     if kind in _SIMPLE or _slot(kind, "to_records") is None:
         return []
@@ -297,7 +299,7 @@ def _rows(value):
 
 
 def _figures():
-    """The figures that are open, as PNG; then they are not any more."""
+    """Return the open figures as PNG and close them."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
         return []

@@ -1,6 +1,6 @@
-"""Find the names that a program reads and that nothing binds.
+"""Find names that a program reads and never binds.
 
-A part of assay_static.py, and above it where that runs as one text.
+A part of assay_static.py, placed above it in a combined text.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -10,7 +10,7 @@ import builtins
 
 MAX_NAME = 200  # characters
 
-# What every module has, besides builtins.
+# Names in every module, besides builtins.
 MODULE_NAMES = {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__loader__", "__builtins__", "__annotations__", "__path__"}
 DUNDERS_OF_CLASSES = {"__module__", "__qualname__", "__name__"}
 
@@ -20,15 +20,15 @@ class Scope:
         self.kind = kind  # module, function, class or comprehension
         self.parent = parent
         self.bound = set()
-        self.outer = {}  # names that global and nonlocal say are of another scope
-        self.uses = {}  # name → where it is first read
+        self.outer = {}  # names of other scopes, by global and nonlocal
+        self.uses = {}  # name → place of the first read
 
 
 class Names:
-    """Names that are read and that nothing binds, anywhere where the reader would look.
+    """Finds names that are read but never bound in any visible scope.
 
-    What is bound later, in one branch only, or deleted counts as bound: what is told is
-    wrong whatever happens. After "from x import *" nothing is known.
+    Names that are bound later, in one branch only, or deleted count as bound. So every finding is an error in any
+    case. After "from x import *" nothing is certain.
     """
 
     def __init__(self, given=()):
@@ -36,7 +36,7 @@ class Names:
         self.module.bound.update(given)
         self.scopes = [self.module]
         self.star = False
-        self.caught = 0  # within how many try blocks that catch NameError
+        self.caught = 0  # number of enclosing try blocks that catch NameError
 
     def undefined(self):
         if self.star:
@@ -92,7 +92,7 @@ class Names:
                     self.visit(v)
 
     def inside(self, kind, work):
-        """Do work in a new scope."""
+        """Run work in a new scope."""
         outer, self.scope = self.scope, Scope(kind, self.scope)
         caught, self.caught = self.caught, self.caught if kind == "comprehension" else 0
         self.scopes.append(self.scope)
@@ -139,7 +139,7 @@ class Names:
         self.typed(node, work)
 
     def typed(self, node, work):
-        """Do work where the parameters of types that a definition has are known."""
+        """Run work in a scope with a definition's type parameters."""
         parameters = getattr(node, "type_params", None)
         if not parameters:
             work()
@@ -198,7 +198,7 @@ class Names:
     def visit_Global(self, node):
         for name in node.names:
             self.scope.outer[name] = "global"
-            self.module.bound.add(name)  # whoever says so means to bind it
+            self.module.bound.add(name)  # a global statement implies a binding
 
     def visit_Nonlocal(self, node):
         for name in node.names:

@@ -1,4 +1,4 @@
-"""The standard streams of a session, and the collection of all that is written to them.
+"""The standard streams of a session, and the capture of their output.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -10,18 +10,19 @@ import os
 import sys
 import threading
 
-MOST = 22 << 20  # bytes of JSON of both streams in an answer, whose frame is at most 24 MiB
+MOST = 22 << 20  # bytes of JSON of both streams in a response, whose frame is at most 24 MiB
 STREAMS = (1, "stdout"), (2, "stderr")
 _getpid = os.getpid
 _environment = os.environ._data
-_IOBase = io.IOBase.__base__  # which is no abstract class, and so quick to look for
+_IOBase = io.IOBase.__base__  # not an abstract class, so that checks are fast
 
 
 class Raw(io.FileIO):
     """A standard stream of a session, unbuffered.
 
     In the session's own process, Captured collects each write, in order with the other stream. A forked process
-    writes to the descriptor. Nothing closes the stream: a wrapper that a snippet drops would close it for all later snippets.
+    writes to the descriptor. Nothing closes the stream: a wrapper that a snippet drops would close it for all later
+    snippets.
     """
 
     def __init__(self, captured, fd, name):
@@ -40,7 +41,7 @@ class Raw(io.FileIO):
 
 
 class Buffer(io.BufferedWriter):
-    """sys.stdout.buffer. It keeps nothing back, so that the order of the streams is known."""
+    """sys.stdout.buffer. It does not buffer, so that the order of the streams is known."""
 
     def write(self, data):
         n = super().write(data)
@@ -52,7 +53,7 @@ class Buffer(io.BufferedWriter):
 
 
 def encoding():
-    """The encoding and error handler of PYTHONIOENCODING, or those of a session."""
+    """Return the encoding and error handler in PYTHONIOENCODING, or a session's defaults."""
     given = _environment.get(b"PYTHONIOENCODING")  # os.environ would raise and catch an exception first
     if not given:
         return "utf-8", ""
@@ -61,20 +62,20 @@ def encoding():
 
 
 def text(buffer, name):
-    """A text stream that passes everything on to buffer at once."""
+    """Return a text stream that passes every write to buffer at once."""
     codec, errors = encoding()
     if name == "stderr" or not errors:
         errors = "backslashreplace"
     try:
         stream = io.TextIOWrapper(buffer, codec, errors, line_buffering=True, write_through=True)
-    except LookupError:  # of an unknown name
+    except LookupError:  # unknown name
         stream = io.TextIOWrapper(buffer, "utf-8", "backslashreplace", line_buffering=True, write_through=True)
     stream.mode = "w"
     return stream
 
 
 def usable(stream):
-    """Whether snippets can go on with a stream that an earlier one left in sys."""
+    """Report whether later snippets can use a stream that a snippet left in sys."""
     if stream is None:
         return False
     try:
@@ -83,36 +84,38 @@ def usable(stream):
         return False
 
 
-ready = {}  # by name: a stream that prepare made
+ready = {}  # streams from prepare, by name
 
 
 def prepare():
-    """Make the streams of the next Captured. A forked process has them at no cost; to make them touches 60 pages."""
+    """Create the streams of the next Captured. A forked process inherits them at no cost; their creation touches 60
+    pages.
+    """
     if encoding() == ("utf-8", ""):
         for fd, name in STREAMS:
             ready[name] = text(Buffer(Raw(None, fd, name)), name)
 
 
 class Captured:
-    """The output of one execution: of python's streams, and of the descriptors 1 and 2.
+    """The output of one execution: Python's streams, and the descriptors 1 and 2.
 
-    The descriptors are files in memory. Captured reads them whenever python writes, so
-    that the order of both is kept as well as it can be. Head and tail are kept.
+    The descriptors are files in memory. Captured reads them at each write of Python, to approximate the order of
+    both. It keeps head and tail.
     """
 
     def __init__(self):
         self.lock = threading.RLock()
-        self.files = {}  # by stream: a descriptor of its file that no snippet uses
+        self.files = {}  # by stream: a descriptor of its file that snippets do not use
         self.buffers = {}
         self.open()
         self.restore(True)
 
     def open(self):
-        """Make new files the descriptors 1 and 2, for this process to collect."""
+        """Redirect the descriptors 1 and 2 to new files for this process."""
         self.close()
         for fd, name in STREAMS:
             f = os.memfd_create(name)
-            # Opened once more to append: a truncated file begins at its beginning.
+            # Opened again in append mode, so that writes after a truncation start at the beginning.
             self.files[name] = os.open("/proc/self/fd/%d" % f, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
             os.close(f)
             os.dup2(self.files[name], fd, True)
@@ -128,7 +131,7 @@ class Captured:
         self.files = {}
 
     def restore(self, always=False):
-        """Replace streams in sys that are closed, detached or None. Python's other ways to redirect them stay."""
+        """Replace streams in sys that are closed, detached or None. Other redirections in Python stay."""
         for fd, name in STREAMS:
             for attribute in name, "__%s__" % name:
                 if always or not usable(getattr(sys, attribute, None)):
@@ -162,7 +165,7 @@ class Captured:
         return text(buffer, name)
 
     def begin(self, stdout, stderr, kill=(), exceed=None):
-        """Drop what was collected and what is in the files, and collect with these limits from now on."""
+        """Drop collected output and the files' content, and collect with these limits from now on."""
         for fd in self.files.values():
             try:
                 os.ftruncate(fd, 0)
@@ -173,13 +176,13 @@ class Captured:
 
     def clear(self, stdout=0, stderr=0, kill=(), exceed=None):
         self.limits = {"stdout": stdout, "stderr": stderr}
-        self.kill, self.exceed = set(kill), exceed  # exceed is called for each of kill that passes its limit
+        self.kill, self.exceed = set(kill), exceed  # exceed is called for each stream in kill that passes its limit
         self.total = {"stdout": 0, "stderr": 0}
         self.head, self.held = [], {"stdout": 0, "stderr": 0}
         self.tail, self.waiting = collections.deque(), {"stdout": 0, "stderr": 0}
 
     def collect(self):
-        """Take what was written to the descriptors since."""
+        """Collect new output from the descriptors' files."""
         for name, fd in self.files.items():
             try:
                 size = os.fstat(fd).st_size
@@ -250,13 +253,13 @@ class Captured:
             answer["output"], answer["tail"] = fit(head, tail)
             answer["bytes"] = dict(self.total)
             if self.seen["stdout"] or self.seen["stderr"]:
-                self.begin(0, 0)  # which gives the memory of the files back
+                self.begin(0, 0)  # frees the memory of the files
             else:
                 self.clear()
 
 
 def fit(head, tail):
-    """head and tail, shortened where they meet if both streams would take more than MOST bytes of JSON."""
+    """Return head and tail, shortened in the middle if both streams would exceed MOST bytes of JSON."""
     if 12 * sum(len(text) for _, text in head + tail) <= MOST:
         return head, tail
     sizes = {"stdout": 0, "stderr": 0}
@@ -272,7 +275,9 @@ def fit(head, tail):
 
 
 def shorten(chunks, name, room, end):
-    """The first chunks of a stream in so many bytes of JSON, with those of the other one; of a text its end or its beginning."""
+    """Return the chunks of both streams, with one stream cut to this many bytes of JSON, at the given end of its
+    text.
+    """
     out = []
     for chunk in chunks:
         text = chunk[1]

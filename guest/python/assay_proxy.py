@@ -1,14 +1,11 @@
-"""What a check has of the solution beside data: references, each of a kind that can do one thing.
+"""References to the solution's objects in a check, each of a kind with fixed operations.
 
-A kind is a class with the methods that it answers and no others, so what a check
-can ask an object is written down here, whatever the solution says of it. Function,
-Manager and Iterator are what any solution may return, and nobody asks one what it
-is like or what it equals. Object, Class and Record are for a check whose solution is
-to write a class; assay_check decides which of them there are.
+A kind is a class that has exactly its methods. So this file lists all possible operations, independent of the
+solution's claims. Any solution may return a Function, Manager or Iterator; these are never described or compared.
+Object, Class and Record are for checks of a class; assay_check selects among them.
 
-All that is done with one goes through its side, an assay_check.Check: value(frame)
-asks the solution and returns what it answers, call(ref, args, kwargs) calls an
-object, codec encodes values.
+All operations use the reference's side, an assay_check.Check. value(frame) sends a request to the solution and
+returns its response. call(ref, args, kwargs) calls an object. codec encodes values.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -17,7 +14,7 @@ import collections.abc
 
 
 class Reference:
-    """Something that the solution keeps. It is itself, and equals nothing else."""
+    """An object in the solution's process. It equals only itself."""
 
     __slots__ = ("_assay_side", "_assay_ref", "_assay_name")
 
@@ -51,7 +48,7 @@ class Reference:
 
 
 class Function(Reference):
-    """What can be called."""
+    """A callable."""
 
     __slots__ = ()
 
@@ -60,7 +57,7 @@ class Function(Reference):
 
 
 class Candidate(Function):
-    # The function under test: a check that names one of its attributes means it.
+    # The function under test: a check that reads one of its attributes means the solution's.
 
     __slots__ = ()
     __doc__ = property(lambda self: self._assay_described({"op": "get", "ref": self._assay_ref, "name": "__doc__"}))
@@ -73,7 +70,8 @@ class Candidate(Function):
         return _attribute(self, name)
 
     def _assay_described(self, request):
-        # A check may be about what describes a function, and never call it. The mark says that it is the solution's own word.
+        # A check may only test a function's description and never call it. Then the verdict is marked as
+        # self-reported.
         self._assay_side.calls += 1
         return self._assay_side.about(request)
 
@@ -82,7 +80,7 @@ class Candidate(Function):
 
 
 class Manager(Function):
-    """What a with statement takes. It ends no exception of the check's."""
+    """A context manager for a with statement. It never suppresses the check's exceptions."""
 
     __slots__ = ()
 
@@ -114,7 +112,7 @@ class Iterator(Reference):
 
 
 class Awaitable(Reference):
-    """A coroutine, or anything else to await. It begins when it is awaited."""
+    """A coroutine or other awaitable. It starts when it is awaited."""
 
     __slots__ = ("_assay_coroutine", "_assay_last")
 
@@ -139,7 +137,7 @@ class Awaitable(Reference):
         return self._assay_begun().close()
 
 
-collections.abc.Coroutine.register(Awaitable)  # so that asyncio.run takes one
+collections.abc.Coroutine.register(Awaitable)  # so that asyncio.run accepts it
 
 
 class AsyncIterator(Reference):
@@ -161,7 +159,7 @@ class AsyncIterator(Reference):
 
 
 class AsyncManager(Reference):
-    """What an async with statement takes. It ends no exception of the check's."""
+    """A context manager for an async with statement. It never suppresses the check's exceptions."""
 
     __slots__ = ()
 
@@ -174,7 +172,7 @@ class AsyncManager(Reference):
 
 
 class Record(Reference):
-    """An object of another class than the one under test: its fields, and never its methods."""
+    """An object of another class than the one under test: its fields, without methods."""
 
     __slots__ = ()
 
@@ -189,10 +187,10 @@ class Record(Reference):
 
 
 class Object(Reference):
-    """An instance of the class under test, which is asked for all that it can do.
+    """An instance of the class under test, with all of its operations.
 
-    How it compares with a plain value is not: an object that equals everything would
-    pass every test. It equals no value, and another instance if the two say so.
+    Comparison with plain values is excluded, because an object that equals everything would pass every test. It
+    equals no value, and another instance only if the two report so.
     """
 
     __slots__ = ()
@@ -212,7 +210,7 @@ class Object(Reference):
 
     def __eq__(self, other):
         if not isinstance(other, Object):
-            return NotImplemented  # the other may be something of the check's that compares
+            return NotImplemented  # the other may be an object of the check with its own comparison
         if self._assay_ref == other._assay_ref:
             return True
         return _ask(self, "eq", other) is True
@@ -248,7 +246,7 @@ class Object(Reference):
 
 
 class Class(Object):
-    """The class under test, or one that belongs to it."""
+    """The class under test, or a related class."""
 
     __slots__ = ()
     __copy__, __deepcopy__ = Reference.__copy__, Reference.__deepcopy__
@@ -260,7 +258,7 @@ class Class(Object):
 
 
 class Iterable(Object):
-    """An instance of the class under test, which is an iterator as well."""
+    """An instance of the class under test that is an iterator as well."""
 
     __slots__ = ()
 
@@ -269,7 +267,7 @@ class Iterable(Object):
 
 
 def _attribute(proxy, name):
-    # Libraries look for protocols of theirs; those that a check may mean are few.
+    # Libraries probe for their own protocols; only a few are plausible in a check.
     if name.startswith("_assay") or name[:2] == "__" and name not in ("__name__", "__qualname__", "__dict__", "__annotations__", "__contains__"):
         raise AttributeError("%r has no attribute %r" % (proxy, name))
     return proxy._assay_side.about({"op": "get", "ref": proxy._assay_ref, "name": name})
@@ -313,14 +311,14 @@ def _ask(proxy, name, *args):
 
 
 def _define():
-    """The operators of an Object."""
+    """Define the operators of Object."""
 
     def unary(name):
         return lambda self, *args: _ask(self, name, *args)
 
     def binary(name):
         def f(self, other):
-            # The other operand may be what the check expects.
+            # The other operand may be the check's expected value.
             return _ask(self, name, other) if isinstance(other, Object) else NotImplemented
 
         return f
@@ -333,7 +331,7 @@ def _define():
 
 _define()
 
-# What any solution may return, and what else one that is to write a class may.
+# Kinds that any solution may return, and kinds for a class under test.
 ANY = {
     "function": Function, "manager": Manager, "iterator": Iterator,
     "awaitable": Awaitable, "async iterator": AsyncIterator, "async manager": AsyncManager,

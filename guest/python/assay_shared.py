@@ -1,8 +1,7 @@
-"""The one side of a graded solution that shares a process with its check.
+"""The side of a graded solution that shares a process with its check.
 
-shared(fd) runs setup, solution and check in one module, as the test harnesses of
-some benchmarks do. The solution can do anything to the check, so nothing that this
-process reports can be trusted; the worker marks the result as forgeable.
+shared(fd) runs setup, solution and check in one module, like the test harnesses of some benchmarks. The solution can
+do anything to the check, so no report from this process can be trusted. The worker marks the result as forgeable.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -58,7 +57,7 @@ class Shared(Check):
                     raise ModuleNotFoundError("No module named %r" % first, name=first)
 
     def load(self, m, names):
-        """Run the solution. Return a frame that explains why that failed, or None."""
+        """Run the solution. Return a frame with the reason of a failure, or None."""
         side = self.solution = Solution(self.channel.fd)
         side.code, stage = m["code"], "load"
         rules = m.get("imports") and Rules(m["imports"], {"<setup>": sys.maxsize, CHECK: sys.maxsize})
@@ -87,7 +86,7 @@ class Shared(Check):
         return out
 
     def raised_by_solution(self, e):
-        """Report whether the solution's code ran when e was raised, and no code of the check that it had called."""
+        """Report whether e was raised in the solution's code, rather than in check code that it had called."""
         files = []
         tb = e.__traceback__
         while tb is not None:

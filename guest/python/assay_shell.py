@@ -1,10 +1,8 @@
-"""The shell of a session: scripts, each of which finds what the one before left.
+"""The shell of a session: each script continues with the state of the previous one.
 
-Every script is a process of its own, so that one that hangs can be killed. At its end it
-writes down its directory and its environment, and as a script what else there is: its
-variables that are not exported, functions, aliases and options. One that has no end of
-that kind (it was killed, replaced by exec, or has a trap of its own for EXIT) leaves
-what there was before.
+Every script is its own process, so that a hanging one can be killed. At its end it saves its directory and
+environment, and its other state as a script: unexported variables, functions, aliases and options. A script without
+such an end keeps the previous state: it was killed, replaced by exec, or has its own trap for EXIT.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -12,19 +10,19 @@ Standard library only, for Python 3.8 and later.
 import os
 
 MARK = "ASSAY_SCRIPT"  # a variable that all processes of a script inherit
-ROUNDS = 20  # how often processes are looked for that were started while others were killed
+ROUNDS = 20  # rounds of searching for processes that were started during the kills
 SIGKILL, SIGSTOP = 9, 19
-MAX_STATE = 8 << 20  # what is more is not kept
+MAX_STATE = 8 << 20  # larger state is not kept
 
-# Those that bash makes itself. The rest of BASH_ is its own, too.
+# Variables that bash sets itself. The rest of BASH_ is its own, too.
 OWN = (
     "BASH*|COMP_*|COPROC|DIRSTACK|EPOCH*|EUID|FUNCNAME|GROUPS|HISTCMD|HOSTNAME|HOSTTYPE|LINENO|MACHTYPE|OLDPWD|OPTARG|OPTIND|OSTYPE|"
     "ASSAY_SCRIPT|PIPESTATUS|PPID|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_|_assay_name"
 )
 
-# What bash reads first: the script itself begins at its own first line, as messages count them.
-# Options are looked at before any is changed, and set after everything else, by a function: one of
-# them may be to end at the first error, or to tell of each step.
+# The prologue that bash reads first; the script itself keeps its line numbers in messages. The state of options is
+# saved before they are changed, and restored last by a function, because an option may end the script at the first
+# error or trace each step.
 BEGIN = """unset BASH_ENV; exec %(begin)d<&-; trap '{ { echo "_assay_options() {"
 echo "unset -f _assay_options"; set +o; echo "}"; set +xveu
 for _assay_name in $(compgen -A variable); do case $_assay_name in %(own)s) ;; *) declare -p "$_assay_name";; esac; done
@@ -39,7 +37,7 @@ class Shell:
         self.state = b""
 
     def start(self, command):
-        """A process that runs a script, and the files that its end is written to, for end."""
+        """Return a process that runs a script, and the files for its final state, for end."""
         import subprocess
 
         fds = {name: os.memfd_create(name) for name in ("place", "state", "begin")}
@@ -62,11 +60,11 @@ class Shell:
         return p, files
 
     def kill(self, p):
-        """Kill a script and all that it started, whatever session or parent they have by now."""
+        """Kill a script and all processes that it started, in any session and with any parent."""
         mark = ("%s=%d" % (MARK, self.scripts)).encode()
         for _ in range(ROUNDS):
             found = _marked(mark, p.pid)
-            for number in SIGSTOP, SIGKILL:  # first, so that none starts another meanwhile
+            for number in SIGSTOP, SIGKILL:  # stop all first, so that none starts another
                 for pid in found:
                     try:
                         os.kill(pid, number)
@@ -76,7 +74,7 @@ class Shell:
                 break
 
     def end(self, files, whole=True):
-        """Take over what a script has left in its files, if it came to its end."""
+        """Take over a script's state from its files, if it reached its end."""
         if whole:
             self.keep(*(_read(fd) for fd in files))
         for fd in files:
@@ -95,7 +93,7 @@ class Shell:
 
 
 def _marked(mark, leader):
-    """The leader, the processes that have the mark, and all their descendants, as far as they live."""
+    """Return the leader, the processes with the mark, and all their living descendants."""
     own, found, children, dead = os.getpid(), [], {}, set()
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -110,7 +108,7 @@ def _marked(mark, leader):
             with open("/proc/%s/environ" % name, "rb") as f:
                 environment = f.read()
         except OSError:
-            pass  # of another program's user, or over
+            pass  # of another program's user, or gone
         children.setdefault(int(parent), []).append(pid)
         if state in "ZX":
             dead.add(pid)
@@ -122,6 +120,6 @@ def _marked(mark, leader):
 
 
 def _read(fd):
-    """What was written to a file in memory; None if that is too much."""
+    """Return the content of a file in memory, or None if it is too large."""
     size = os.fstat(fd).st_size
     return os.pread(fd, size, 0) if size <= MAX_STATE else None

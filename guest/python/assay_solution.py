@@ -1,8 +1,7 @@
 """The solution's side: it holds the code under test and answers calls.
 
-solution(fd) serves the worker on a descriptor. assay_wire is what it shares with
-the check's side, assay_check, which is in a sandbox of its own: what that runs,
-and what it expects, never comes here.
+solution(fd) serves the worker on a descriptor. The check's side, assay_check, runs in its own sandbox; its code and
+expectations never reach this process. assay_wire is their common protocol.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -22,7 +21,7 @@ from assay_imports import Rules
 from assay_wire import MAX_TRACE, Channel, Codec, Gone, TooLarge, article, cut, shared_classes, show, type_name
 
 SOLUTION = "<solution>"
-KEEP = 100_000  # objects that one solution may have handed out
+KEEP = 100_000  # objects that one solution may return by reference
 
 # The solution may replace these in their modules.
 _getpid, _signal_of, _set_signal, _SIGCHLD, _SIG_DFL = os.getpid, _signal.getsignal, _signal.signal, _signal.SIGCHLD, _signal.SIG_DFL
@@ -41,8 +40,8 @@ class Solution:
         self.loop, self.tasks = None, []  # of coroutines that the check awaits
         self.by_reference = self.asked_class = False
         self.code = ""
-        self.names = None  # of the module that the solution becomes, once there is one
-        self.process = _getpid()  # the only one that may answer
+        self.names = None  # of the solution's module, once it exists
+        self.process = _getpid()  # the only process that may answer
 
     def serve(self):
         while True:
@@ -61,7 +60,7 @@ class Solution:
             loaded = self.load(m)
             self.leave_child(loaded)
             self.channel.send(loaded)
-            if m.get("link"):  # the check asks from now on
+            if m.get("link"):  # the check uses the link from now on
                 self.channel = Channel(m["link"])
             return
         if op == "case":
@@ -90,7 +89,7 @@ class Solution:
             self.channel.send({"op": "raise", "exception": self.exception(e)})
 
     def prepare(self, setup):
-        """Run the setup of the tests. The solution is not here yet: what fails is not its doing."""
+        """Run the setup of the tests. The solution is not loaded yet, so failures are not its fault."""
         self.names = new_module("solution").__dict__
         try:
             if setup:
@@ -101,7 +100,7 @@ class Solution:
         return None
 
     def try_arguments(self, m):
-        """Decode the arguments of a case before the solution is here, and return the failure."""
+        """Decode the arguments of a case before the solution is loaded, and return the failure."""
         try:
             self.codec.decode([m["args"], *m["kwargs"].values()])
         except BaseException as e:
@@ -114,11 +113,11 @@ class Solution:
             return failed
         self.code = m["code"]
         self.by_reference, self.asked_class = m.get("by_reference", False), m.get("class", False)
-        self.codec.arrays = self.by_reference  # the worker compares what cases return, and knows none
+        self.codec.arrays = self.by_reference  # the worker compares the results of cases and does not support arrays
         names, stage = self.names, "load"
         rules = m.get("imports") and Rules(m["imports"], {"<setup>": sys.maxsize})
         try:
-            if rules:  # before anything of it runs
+            if rules:  # before the solution runs
                 broken = rules.broken(compile(without_mark(self.code), SOLUTION, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True))
                 if broken:
                     return {"op": "raise", "stage": "imports", "problem": broken}
@@ -135,9 +134,9 @@ class Solution:
         return {"op": "loaded"}
 
     def find(self, names, path):
-        """The function that path names, and the object that its first part names: f, Class.method, Class().method.
+        """Return the function at path, and the object at its first component: f, Class.method, Class().method.
 
-        What stands before () is called without arguments. A method of a class gets an instance that is made like that.
+        The class before () is called without arguments. A method of a class gets an instance from such a call.
         """
         first, *rest = path.split(".")
         made, first = first.endswith("()"), first.partition("(")[0]
@@ -161,7 +160,7 @@ class Solution:
     # Cases
 
     def case(self, m):
-        """Run one case in a process of its own, so that none spoils the next."""
+        """Run one case in its own process, so that it cannot affect the next."""
         n = m["id"]
         flush()
         # The child's end is only visible here while the solution neither ignores nor handles SIGCHLD.
@@ -172,7 +171,7 @@ class Solution:
             handler = None
         try:
             pid = os.fork()
-        except OSError:  # not allowed: the worker replaces what breaks
+        except OSError:  # not allowed: the worker replaces a broken process
             self.reply(self.one(m, n))
             return self.channel.send({"op": "ended", "id": n})
         if pid == 0:
@@ -209,7 +208,7 @@ class Solution:
         self.channel.send(ended)
 
     def late(self, n):
-        """What case n has left of its time, by the worker, who knows for how long it had no core."""
+        """Return the remaining time of case n from the worker, which excludes waits for cores."""
         self.channel.send({"op": "late", "id": n})
         m = self.channel.receive()
         return m["left"] if m else 0
@@ -229,7 +228,7 @@ class Solution:
         except BaseException as e:
             return {"op": "raise", "id": n, "problem": "the value cannot be passed on: %s" % type_name(type(e))}
 
-    # Calls of a check
+    # Calls from a check
 
     def answer(self, op, m):
         target = self.objects[m["ref"]] if "ref" in m else None
@@ -275,13 +274,13 @@ class Solution:
     # Coroutines
 
     def finish(self, value):
-        """What a function came to: a coroutine is run to its end here."""
+        """Return the result of a function; run a coroutine to its end first."""
         if type(value) is _Coroutine and self.loop is not None:
             return self.loop.run_until_complete(value)
         return _finish(value)
 
     def spawn(self, target, m):
-        """Begin a task, and return its number."""
+        """Start a task and return its number."""
         import asyncio
 
         if self.loop is None:
@@ -292,7 +291,7 @@ class Solution:
         return len(self.tasks) - 1
 
     def drive(self, _, m):
-        """Run the loop until one of some tasks has ended, or for some seconds. Return those that have."""
+        """Run the loop until some task has ended, or for some seconds. Return the ended tasks."""
         import asyncio
 
         tasks = {n: self.tasks[n] for n in m["tasks"]}
@@ -336,7 +335,7 @@ class Solution:
         return {"$ref": [ref, kind, type_name(value if kind == "class" else type(value))]}
 
     def kind(self, value):
-        """As what the check may have an object: see assay_proxy. None if not at all."""
+        """Return the kind of reference for an object: see assay_proxy. None: no reference."""
         kind, root = type(value), self.objects.get(1)
         if self.asked_class:
             if isinstance(value, type):
@@ -394,7 +393,7 @@ class Solution:
 
 
     def traceback(self, e, name):
-        """As python writes it, with the solution's own frames. The ends of a deep recursion are enough."""
+        """Return the traceback in Python's format with the solution's own frames. Deep recursion is cut to its ends."""
         lines, frames, tb = self.code.splitlines(), [], e.__traceback__
         while tb is not None:
             code, line = tb.tb_frame.f_code, tb.tb_lineno
@@ -417,7 +416,7 @@ DEEP = 20  # frames of each end of a traceback
 
 
 class _Callback:
-    """A callable of the check: it is called over there."""
+    """A callable of the check, which runs at its side."""
 
     def __init__(self, side, ref):
         self.__dict__.update(side=side, ref=ref)
@@ -427,14 +426,14 @@ class _Callback:
 
 
 class _CoroutineCallback(_Callback):
-    """A coroutine function of the check: it is run to its end over there."""
+    """A coroutine function of the check, which runs to its end at its side."""
 
     async def __call__(self, *args, **kwargs):
         return _ask(self.side, {"op": "call", "ref": self.ref}, args, kwargs)
 
 
 async def _perform(target, what, args):
-    """Do something asynchronous with an object."""
+    """Run an asynchronous operation on an object."""
     kind = type(target)
     if what == "await":
         return await target
@@ -448,7 +447,7 @@ async def _perform(target, what, args):
 
 
 def _ask(side, m, args, kwargs):
-    """Call something of the check."""
+    """Call an object of the check."""
     if _getpid() != side.process:
         raise RuntimeError("a function of the tests can only be called from the process that they called")
     calls = side.calls
@@ -471,7 +470,7 @@ def _ask(side, m, args, kwargs):
 
 
 class _Object:
-    """An object of the check: see assay_lent for what it answers."""
+    """An object of the check: see assay_lent for its operations."""
 
     def __init__(self, side, ref):
         object.__setattr__(self, "side", side)
@@ -523,7 +522,7 @@ _define()
 
 
 def _plain(kind, name):
-    """What a class, or one that it inherits from, has by that name, as it was written."""
+    """Return the raw attribute of this name from a class or its bases."""
     for k in kind.__mro__:
         if name in vars(k):
             return vars(k)[name]
@@ -540,7 +539,7 @@ _coroutine.close()
 
 
 def _finish(value):
-    """What a function came to: that of a coroutine function is awaited here."""
+    """Return the result of a function; await a coroutine first."""
     if type(value) is _Coroutine:
         import asyncio
 
@@ -563,7 +562,7 @@ def _copy(x, deep=False):
 
 
 def _signature(f):
-    """The parameters of a function: name, kind, whether there is a default, and its text or value."""
+    """Return the parameters of a function: name, kind, whether there is a default, and its text or value."""
     import inspect
 
     out = []
@@ -590,9 +589,9 @@ SPECIAL = {
 
 
 def _wait(pid, seconds):
-    """Return the status of a child, or None if it takes longer.
+    """Return the status of a child, or None after the time limit.
 
-    The status is 0 if a thread of the solution has taken it.
+    The status is 0 if a thread of the solution has reaped it.
     """
     deadline = time.monotonic() + seconds
     try:
@@ -630,7 +629,7 @@ def solution(fd):
 
 
 def warm_up():
-    """Answer a check that is not there, and leave no trace but what is quicker the second time."""
+    """Answer a dummy check to warm up, without other side effects."""
     worker, ours = _socket.socketpair()
     check, link = _socket.socketpair()
     load = {"op": "load", "code": SAMPLE, "setup": SAMPLE, "function": "f", "by_reference": True, "link": link.fileno()}

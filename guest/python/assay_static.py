@@ -1,13 +1,16 @@
-"""Say what can be seen of programs without running them: errors of syntax, imports, names that nothing binds, definitions.
+"""Analyse programs without running them: syntax errors, imports, undefined names, definitions.
 
-Run as a job, whose last line calls main: programs is a list of objects with the keys code,
-given (names that the program is given), allow and deny (its policy's rules for imports) and
-packages (whether it has some that this interpreter has not); rules is the source of the
-module that knows what the rules forbid, seconds how long all of it may take. What there is
-to say is printed as one JSON object (see judge).
+Run as a job, whose last line calls main(programs, rules, seconds). programs is a list of objects with these keys:
 
-What is parsed is hostile. A parser may crash, run for ever or eat memory, so a process
-of its own parses; when it dies, another one goes on behind the program that killed it.
+- code
+- given: predefined names
+- allow and deny: the policy's import rules
+- packages: whether the policy adds packages to this interpreter
+
+rules is the source of the module with the rules, seconds the time limit. The output is one JSON object (see judge).
+
+The programs are hostile. A parser may crash, hang or exhaust memory, so a separate process parses. When it dies,
+another one continues after the program that killed it.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -25,17 +28,17 @@ import warnings
 from assay_names import Names
 
 FILENAME = "<job>"  # as in the harness
-MAX_ITEMS = 200  # of each kind for a program
-MAX_TEXT = 200  # characters of a name, or of what else is told
-MEMORY = 160 << 20  # bytes more than at the start, for a program's tree
-SECONDS = 5  # of the processor, for one program
+MAX_ITEMS = 200  # of each kind in a program
+MAX_TEXT = 200  # characters of a name or other text
+MEMORY = 160 << 20  # bytes above the initial size, for a program's tree
+SECONDS = 5  # CPU time for one program
 OVER = "the time for all programs together was over"
 FRAME = struct.Struct("<I")
 
 
 def main(programs, rules="", seconds=25):
-    """Print what there is to say of each program."""
-    warnings.simplefilter("ignore")  # of the parser, about programs that are right
+    """Print the results for each program."""
+    warnings.simplefilter("ignore")  # from the parser, about correct programs
     until = time.monotonic() + seconds
     answers = []
     while len(answers) < len(programs):
@@ -44,7 +47,7 @@ def main(programs, rules="", seconds=25):
             break
         try:
             end = _some(programs, rules, answers, until)
-        except OSError:  # no process to be had: what a program does to its parser it does to us
+        except OSError:  # no process available: parse in this process
             answers.append(_encoded(judge, programs[len(answers)], rules))
             continue
         if end:
@@ -54,7 +57,7 @@ def main(programs, rules="", seconds=25):
 
 
 def _some(programs, rules, answers, until):
-    """Add answers as another process gives them. Returns what was wrong with the program that ended it, None: nothing."""
+    """Add answers from another process. Return the error of the program that ended it, or None."""
     source, sink = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -63,7 +66,7 @@ def _some(programs, rules, answers, until):
             os.close(source)
             _bound_memory()
             for p in programs[len(answers) :]:
-                # It kills, whatever the parser is at, and counts no time of others.
+                # The signal kills the parser in any state, and excludes other processes' time.
                 signal.setitimer(signal.ITIMER_PROF, SECONDS)
                 _send(sink, _encoded(judge, p, rules).encode())
             code = 0
@@ -86,7 +89,7 @@ def _some(programs, rules, answers, until):
 
 
 def _receive(source, answers, total, until):
-    """Add answers until there are no more. Returns None then, or why the rest was not waited for."""
+    """Add answers until all have arrived, and return None, or return why waiting was stopped."""
     data = b""
     while len(answers) < total:
         data, answer = _answer(data)
@@ -103,7 +106,7 @@ def _receive(source, answers, total, until):
 
 
 def _answer(data):
-    """The first whole answer in data, None if there is none, behind the rest."""
+    """Return the rest of data after its first complete answer, and the answer or None."""
     if len(data) < FRAME.size:
         return data, None
     (n,) = FRAME.unpack_from(data)
@@ -120,12 +123,12 @@ def _send(fd, data):
 
 
 def _bound_memory():
-    """Have a tree that is too large raise MemoryError, before the kernel kills."""
+    """Make a tree that is too large raise MemoryError, before the kernel kills the process."""
     import gc
     import resource
 
     gc.disable()  # trees have no cycles
-    sys.setrecursionlimit(20_000)  # of Names, which goes as deep as the code
+    sys.setrecursionlimit(20_000)  # for Names, which recurses as deep as the code
     try:
         with open("/proc/self/statm") as f:
             have = int(f.read().split()[0]) * resource.getpagesize()
@@ -149,7 +152,7 @@ _forbidding = {}
 
 
 def _rules(program, source):
-    """What says whether the program's policy forbids a module; None if it has no rules."""
+    """Return the policy's import rules, or None if there are none."""
     rules = {"allow": program.get("allow") or [], "deny": program.get("deny") or []}
     if not rules["allow"] and not rules["deny"]:
         return None
@@ -162,12 +165,12 @@ def _rules(program, source):
 
 
 def judge(program, rules=""):
-    """What there is to say of one program: error, where it has one, or imports, undefined, functions and classes."""
+    """Return the result for one program: error or, without one, imports, undefined, functions and classes."""
     code = program["code"]
-    if code[:1] == "\ufeff":  # which is no part of a file's text
+    if code[:1] == "\ufeff":  # not part of a file's text
         code = code[1:]
     try:
-        compile(code, FILENAME, "exec", dont_inherit=True)  # the tree alone knows no 'return' outside function
+        compile(code, FILENAME, "exec", dont_inherit=True)  # the tree alone does not detect 'return' outside function
         tree = compile(code, FILENAME, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     except SyntaxError as e:
         return {"error": _syntax_error(e)}
@@ -210,7 +213,7 @@ def _cut(text):
 
 
 class Seen:
-    """Imports and definitions."""
+    """Collects imports and definitions."""
 
     found = {}  # module → whether this interpreter has it
 
@@ -222,7 +225,7 @@ class Seen:
         self.truncated = False
 
     def statements(self, body):
-        """Definitions at the top, wherever they are made."""
+        """Collect definitions at the top level, including nested blocks."""
         for node in body:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 self.functions.append(self.function(node))
@@ -275,9 +278,9 @@ class Seen:
         return text
 
     def text(self, node):
-        """The source of an expression."""
+        """Return the source of an expression."""
         first, last = node.lineno - 1, node.end_lineno - 1
-        if last >= len(self.lines):  # a form feed that splitlines() takes for the end of a line
+        if last >= len(self.lines):  # a form feed, which splitlines() treats as the end of a line
             return "…"
         part = [line.encode("utf-8", "surrogatepass") for line in self.lines[first : last + 1]]
         part[-1] = part[-1][: node.end_col_offset]
@@ -285,7 +288,7 @@ class Seen:
         return _cut(b" ".join(p.strip() for p in part).decode("utf-8", "replace"))
 
     def imports_in(self, tree):
-        """Every import that can be seen, those by functions among them, in the order of their lines."""
+        """Collect every visible import, including calls of import functions, in line order."""
         todo = [tree]
         while todo:
             node = todo.pop()
@@ -313,15 +316,15 @@ class Seen:
         if self.rules and any(self.rules.forbid(n) for n in asked):
             out["forbidden"] = True
         found = self.has(module)
-        if found or not self.packages:  # else the packages may bring it
+        if found or not self.packages:  # otherwise the packages may contain it
             out["found"] = found
         self.imports.append(out)
 
     def has(self, module):
-        """Whether this interpreter finds the module that an import begins with."""
+        """Report whether this interpreter has the top-level module of an import."""
         top = module.partition(".")[0]
         if not top:
-            return False  # a program is part of no package
+            return False  # a program belongs to no package
         if top not in self.found:
             self.found[top] = _find(top)
         return self.found[top]
@@ -339,7 +342,7 @@ def _find(top):
 
 
 def _called(node):
-    """The module that a call imports by a name that can be read, or None."""
+    """Return the module that a call imports by a literal name, or None."""
     called = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
     if called not in ("__import__", "import_module") or not node.args or not isinstance(node.args[0], ast.Constant):
         return None

@@ -1,4 +1,4 @@
-"""What is seen of programs that are not run: python3 -m unittest, in this directory."""
+"""Tests of the static analysis: python3 -m unittest, in this directory."""
 
 import io
 import json
@@ -24,7 +24,7 @@ def undefined(code, **program):
 
 
 class SyntaxErrors(unittest.TestCase):
-    """Those of this python, as it tells them."""
+    """Syntax errors as this Python reports them."""
 
     def test_are_those_of_the_compiler(self):
         for code in ("def f(:\n", "x = = 1", "return 1", "break", "def f():\n  nonlocal x", "  x", "if 1:\n\tx\n        y", "(", "'", "f(a=1, a=2)", "é = (", "x\n\n\ny z"):
@@ -155,7 +155,7 @@ class Definitions(unittest.TestCase):
 
 
 class Hostile(unittest.TestCase):
-    """A program that ends its parser ends no other one's."""
+    """A program that kills its parser does not affect others."""
 
     def answers(self, programs, **kw):
         out, sys.stdout = sys.stdout, io.StringIO()

@@ -1,4 +1,4 @@
-"""The tests of a check: a function check(candidate), and what pytest and unittest would collect.
+"""Find the tests of a check: a function check(candidate), and the tests of pytest and unittest.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -7,7 +7,7 @@ import sys
 
 
 def functions(own, candidate):
-    """Yield a name and a callable for each test that is no unittest.TestCase.
+    """Yield a name and a callable for each test outside of unittest.TestCase.
 
     own holds the names that the check has defined.
     """
@@ -26,7 +26,7 @@ def functions(own, candidate):
 
 
 def _run(test, *args):
-    """Run a test to its end. A coroutine function ends when its coroutine does."""
+    """Run a test to its end, including its coroutine."""
     if getattr(test, "__code__", None) and test.__code__.co_flags & 0x80:  # CO_COROUTINE
         import asyncio
 
@@ -91,16 +91,15 @@ def suite(own):
 
 
 def run_suite(tests, side):
-    """Run a unittest.TestSuite with its fixtures, and have side report each test.
+    """Run a unittest.TestSuite with its fixtures, and report each test to side.
 
-    side is an assay_check.Check. A test that a failed or skipped fixture prevented has the verdict of
-    that fixture.
+    side is an assay_check.Check. A test prevented by a failed or skipped fixture gets the verdict of this fixture.
     """
     all_tests = list(_flat(tests))
     result = _result(side)
     try:
         tests.run(result)
-    except KeyboardInterrupt:  # unittest lets it pass; the tests that follow fail
+    except KeyboardInterrupt:  # unittest propagates it; the following tests fail
         pass
     for test in all_tests:
         if id(test) not in result.started:
@@ -153,7 +152,7 @@ def _result(side):
             self.found, self.parts, self.reason, self.ended = [], [], "", False
 
         def stopTest(self, test):
-            if not self.ended and not self.found:  # an exception that unittest lets pass
+            if not self.ended and not self.found:  # an exception that unittest propagates
                 self.found.append(sys.exc_info()[1] or AssertionError("the test did not come to its end"))
             for e in self.found:
                 if isinstance(e, side.ends):
@@ -210,7 +209,7 @@ def _result(side):
 
 
 def _append(e, text):
-    """Add text to the message of an exception."""
+    """Append text to the message of an exception."""
     try:
         e.args = ("%s (%s)" % (e, text) if str(e) else text,)
     except BaseException:

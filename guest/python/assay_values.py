@@ -1,8 +1,8 @@
-"""How values are shown: as text that is never too long, as JSON where that says all of them, and as
-tables and pictures; and what is cut, of all that a snippet says.
+"""Represent values: as text of limited length, as JSON if that is complete, and as tables and pictures. Cut the texts
+of a snippet.
 
-A part of the module harness: the worker has both as one file, see python.go. What is shown is the
-snippet's, and so are the methods that are called for it, which may do anything.
+A part of the module harness: the worker has both as one file, see python.go. The values and their methods belong to
+the snippet, so these methods may do anything.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -18,7 +18,7 @@ MAX_DEPTH = 40  # of containers in a repr or JSON
 
 
 def _value(value, looker):
-    """Type, repr and JSON of a value. The looker may fill in the repr later."""
+    """Return type, repr and JSON of a value. The looker may add the repr later."""
     out = {"type": _type(value), "repr": ""}
     looker.repr(value, MAX_VALUE, out)
     text = _guard(_json, value)
@@ -32,21 +32,23 @@ def _value(value, looker):
 
 
 class _Raw:
-    """Marks a value that is its own JSON."""
+    """Marks a value that is already JSON."""
 
     def __init__(self, value):
         self.value = value
 
 
 def _json(value):
-    """value as JSON text, None if that would not say all of it."""
+    """Return value as JSON text, or None if that would be incomplete."""
     if not _faithful(value, 0, [10000]):
         return None
     return _dumps(value)
 
 
 def _faithful(value, depth, budget, deepest=MAX_DEPTH, long=False):
-    """Whether JSON says all of value. budget is of values, and of characters too if texts may be long."""
+    """Report whether JSON represents value completely. budget counts values, and also characters if texts may be
+    long.
+    """
     budget[0] -= 1
     if depth > deepest or budget[0] < 0:
         return False
@@ -69,11 +71,13 @@ def _faithful(value, depth, budget, deepest=MAX_DEPTH, long=False):
     return False
 
 
-# Values that JSON cannot represent, in the tagged encoding: docs/grading.md has the tags.
+# Values without a JSON representation, in the tagged encoding: docs/grading.md has the tags.
 
 
 def _tagged(value, budget=10000, levels=90):
-    """value as JSON with tags. It raises if value has more parts or levels of JSON, or something without a tag."""
+    """Return value as JSON with tags. It raises if value exceeds the limits of parts or levels, or has parts without
+    a tag.
+    """
     return _Tagger(budget).any(value, levels)
 
 
@@ -138,7 +142,7 @@ class _Tagger:
         return {"$std": [module + "." + name, args]}
 
     def parts(self, value, module, name):
-        """What makes an object of a standard type."""
+        """Return the constructor arguments of an object of a standard type."""
         if module == "datetime":
             if name == "timedelta":
                 return value.days, value.seconds, value.microseconds
@@ -170,7 +174,7 @@ class _Tagger:
 
 
 def _encodable(text):
-    """Lone surrogates and NUL do not survive everywhere that JSON goes."""
+    """Report whether text is valid: lone surrogates and NUL do not survive in all consumers of JSON."""
     if "\0" in text:
         return False
     try:
@@ -181,7 +185,7 @@ def _encodable(text):
 
 
 def _variables(names, before, looker):
-    """The names that the snippet created or changed. The looker may fill in their reprs later."""
+    """Return the names that the snippet created or changed. The looker may add their reprs later."""
     out = {}
     for name, value in sorted(((k, v) for k, v in list(names.items()) if type(k) is str and k[:1] != "_"), key=_first):
         if issubclass(type(value), type(sys)):
@@ -200,7 +204,7 @@ def _first(pair):
 
 
 def _fingerprint(value):
-    """Tells a changed variable from the one that was given. It calls no method of the snippet's."""
+    """Return a value that changes with the variable. It calls no method of the snippet."""
     kind = type(value)
     return (id(value), _qualname(kind), _repr(value, 1 << 20, _identity) if kind is list or kind is dict else None)
 
@@ -210,11 +214,11 @@ def _type(value):
     return _cut(name, 256) if isinstance(name, str) else "?"
 
 
-_qualname = type.__dict__["__qualname__"].__get__  # not what a metaclass of the snippet's says
+_qualname = type.__dict__["__qualname__"].__get__  # bypasses the snippet's metaclass
 
 
 def _repr(value, limit, leaf=repr):
-    """repr(value) of about limit bytes; it raises nothing but _Unknown and _Late."""
+    """Return repr(value) of about limit bytes. It raises only _Unknown and _Late."""
     out = []
     try:
         whole = _write_repr(value, out, limit, 0, set(), leaf)
@@ -229,10 +233,10 @@ def _repr(value, limit, leaf=repr):
 
 
 def _write_repr(value, out, budget, depth, open_ids, leaf):
-    """Append repr(value) to out until budget is used up. leaf is repr for whatever is no container.
+    """Append repr(value) to out until budget is used up. leaf is repr for other types than containers.
 
-    Returns whether all of it fitted. Containers are walked here, so that a list
-    of a million items costs no more than what is shown of it.
+    It returns whether all of it fitted. Containers are traversed here, so that a list of a million items costs only
+    its visible part.
     """
     kind = type(value)
     pairs = {list: "[]", tuple: "()", set: "{}", frozenset: ("frozenset({", "})"), dict: "{}"}.get(kind)
@@ -281,18 +285,18 @@ def _write_repr(value, out, budget, depth, open_ids, leaf):
     return whole
 
 
-# Values whose methods are the snippet's: see assay_look.py
+# Values whose methods belong to the snippet: see assay_look.py
 
 
 class _Unknown(BaseException):
-    """A repr may be of any kind."""
+    """The repr may call methods of the snippet."""
 
 
 class _Late(BaseException):
-    """The time for a look is up."""
+    """The time limit of an inspection has passed."""
 
 
-# Types whose repr calls no other; of containers only empty ones are leaves.
+# Types whose repr calls no other repr; containers are leaves only if empty.
 _SIMPLE = frozenset(
     [type(None), bool, int, float, complex, str, bytes, bytearray, range, type, list, tuple, set, frozenset, dict]
     + [type(lambda: None), type(len), type(...), type(NotImplemented)]
@@ -303,7 +307,7 @@ _HARMLESS = object.__repr__, type.__repr__
 
 
 def _slot(kind, name):
-    """What a class or its bases define for name, without a call of its metaclass."""
+    """Return the definition of name in a class or its bases, without a call of its metaclass."""
     for base in type.__dict__["__mro__"].__get__(kind):
         found = type.__dict__["__dict__"].__get__(base).get(name)
         if found is not None:
@@ -312,7 +316,7 @@ def _slot(kind, name):
 
 
 def _plain_leaf(value):
-    """repr(value) where that calls nothing of the snippet's; else it raises _Unknown."""
+    """Return repr(value) if that calls no code of the snippet; otherwise raise _Unknown."""
     kind = type(value)
     if kind in _SIMPLE or _slot(kind, "__repr__") in _HARMLESS:
         return repr(value)
@@ -327,7 +331,7 @@ def _identity(value):
 
 
 def _guard(f, *args):
-    """f(*args), None if it raises: the snippet's own methods may do anything."""
+    """Return f(*args), or None if it raises, because the snippet's own methods may do anything."""
     try:
         return f(*args)
     except BaseException:
@@ -335,7 +339,7 @@ def _guard(f, *args):
 
 
 def _cut(text, limit):
-    """text as plain str of at most limit UTF-8 bytes."""
+    """Return text as plain str of at most limit UTF-8 bytes."""
     if type(text) is not str:
         text = str.__str__(text) if isinstance(text, str) else "?"
     data = text[: limit + 1].encode("utf-8", "backslashreplace")
@@ -355,8 +359,7 @@ def _cut_middle(text, limit):
 
 # JSON
 
-# The module json takes as long to import as the interpreter to start. What it is
-# built on is there at once, where the interpreter is CPython.
+# Importing json takes as long as starting the interpreter. Its C implementation is available at once in CPython.
 
 
 def _loads(text):

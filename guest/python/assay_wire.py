@@ -1,15 +1,12 @@
-"""The wire between the two ends of a graded solution: what both of them share.
+"""The protocol between the two ends of a graded solution: their common part.
 
-The ends are in sandboxes of their own: assay_solution holds the code under test
-and answers calls, assay_check runs check code in which the solution is a Proxy,
-whose every call goes to the other sandbox. Each has a stream to the worker, and
-they have one to each other. On all of them there are frames: four bytes of length,
-big-endian, and a JSON object with the key op. internal/grade/doc.go documents
-them, and the encoding of values.
+The ends are in separate sandboxes. assay_solution holds the code under test and answers calls. assay_check runs check
+code in which the solution is a Proxy that sends every call to the other sandbox. Each end has a stream to the worker,
+and there is one between them. All carry frames: four bytes of length, big-endian, and a JSON object with the key op.
+internal/grade/doc.go documents the frames and the encoding of values.
 
-What the solution's process says is never more than data, an exception, or a number
-that stands for something it keeps: who reads it decides what that is worth. Nothing
-that it sends can run code at the other end.
+The solution's process can only send data, an exception, or the number of one of its objects. The receiver decides
+their value. No message from it can run code at the other end.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -23,7 +20,7 @@ import sys
 
 MAX_FRAME = 8 << 20
 MAX_NODES = 400_000
-MAX_TOKENS = 4 * MAX_NODES  # what a value is made of in JSON: signs outside of strings
+MAX_TOKENS = 4 * MAX_NODES  # tokens of a value in JSON: punctuation outside of strings
 MAX_DEPTH = 150
 MAX_INT = 1 << 20  # bits
 MAX_TEXT = 2 << 10  # of a repr or a message
@@ -31,15 +28,15 @@ MAX_TRACE = 48 << 10  # of a traceback
 
 
 class TooLarge(Exception):
-    """A value that does not fit through."""
+    """A value that exceeds the limits."""
 
 
 class NotData(TypeError):
-    """What arrived holds something that is not data, and that nobody asked for."""
+    """A message contains an unexpected object that is not data."""
 
 
 class Gone(BaseException):
-    """The other end does not answer any more."""
+    """The other end does not respond any more."""
 
 
 # Frames
@@ -48,7 +45,7 @@ class Gone(BaseException):
 class Channel:
     def __init__(self, fd):
         self.fd = fd
-        self.rest = b""  # read, and of the next frames
+        self.rest = b""  # read bytes of the next frames
 
     def send(self, frame):
         data = _dumps(frame).encode("ascii")
@@ -60,7 +57,7 @@ class Channel:
             done += self.write(memoryview(data)[done:])
 
     def receive(self):
-        """The next frame, None at the end."""
+        """Return the next frame, or None at the end."""
         data = self.rest
         while len(data) < 4:
             part = self.read(16 << 10)
@@ -97,8 +94,8 @@ class Channel:
         return _write(self.fd, data)
 
 
-# A forked interpreter pays for each page that it writes to, and to look at an object
-# is to write to it: so these are made once, and found without looking far.
+# A forked interpreter pays for each page that it writes to, and every access to an object is a write. So these are
+# created once, with short look-ups.
 _read, _write = os.read, os.write
 _dumps, _loads = json.JSONEncoder(check_circular=False).encode, json.JSONDecoder().decode
 
@@ -107,7 +104,7 @@ _strings = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 def crowded(data):
-    """Whether a frame would make more objects than any value has. None is made to know."""
+    """Report whether a frame would create more objects than any value has. It creates none itself."""
     if len(data) <= MAX_TOKENS:
         return False
     found = at = 0
@@ -130,18 +127,17 @@ def _signs(data, start, end):
 
 
 class Codec:
-    """Encodes and decodes values; refer and resolve say what becomes of others.
+    """Encodes and decodes values; refer and resolve handle other objects.
 
-    inner decodes what is inside of an object: its fields, or the arguments that a
-    standard type is made of. leave names types whose values are no fields. Where
-    arrays is not set, an array of numpy is no data.
+    inner decodes the parts of an object: its fields, or the arguments of a standard type. leave names types whose
+    values cannot be fields. Unless arrays is set, a numpy array is not data.
     """
 
     arrays = True
 
     def __init__(self, refer, resolve, inner=None, shared=None, leave=()):
         self.refer, self.resolve, self.inner, self.leave = refer, resolve, inner or self, leave
-        self.shared = {} if shared is None else shared  # classes of the setup, by name: instances cross by value
+        self.shared = {} if shared is None else shared  # classes of the setup, by name: instances are sent by value
 
     def encode(self, value):
         self.begin()
@@ -228,7 +224,7 @@ class Codec:
         return self.refer(value)
 
     def _fields(self, value, kind, depth, inside):
-        """What an instance of a class of the setup consists of: the name of a member of an enum, or names and values."""
+        """Return the parts of an instance of a class of the setup: the name of an enum's member, or names and values."""
         if is_enum(kind):
             return value._name_ if type(value._name_) is str else []
         names = kind._fields if issubclass(kind, tuple) else field_names(value, kind)
@@ -240,7 +236,7 @@ class Codec:
         if not text.isascii():
             try:
                 text.encode()
-            except UnicodeEncodeError:  # lone surrogates do not survive everywhere that JSON goes
+            except UnicodeEncodeError:  # lone surrogates do not survive in all consumers of JSON
                 return {"$str": base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()}
         return text
 
@@ -274,7 +270,7 @@ class Codec:
         return {k: self._decode(v) for k, v in j.items()}
 
     def decode_all(self, values):
-        """Values by name."""
+        """Decode values by name."""
         return {k: self.decode(v) for k, v in values.items()}
 
     def _tagged(self, tag, v):
@@ -316,7 +312,7 @@ class Codec:
         return kind(*args)
 
     def _object(self, kind, fields):
-        """An instance of a class of the setup: ours, with fields that the other end names, and never methods."""
+        """Return an instance of a local class of the setup with fields from the other end, never methods."""
         if not is_record(kind):
             raise ValueError("a class that does not cross")
         if is_enum(kind):
@@ -330,18 +326,18 @@ class Codec:
         for k, x in fields:
             if type(k) is not str:
                 raise ValueError("not a field")
-            if callable(x) and not self._may_be_called(x):  # it would stand for a method that the class lacks
+            if callable(x) and not self._may_be_called(x):  # it would hide a method that the class lacks
                 raise NotData("a %s whose %s can be called" % (kind.__name__, cut(k, 100)))
             if self._check_field(kind, k):
                 set_field(value, kind, k, x)
         return value
 
     def _may_be_called(self, value):
-        """Whether a field may hold an object that can be called."""
+        """Report whether a field may hold this callable object."""
         return False
 
     def _check_field(self, kind, name):
-        """Whether a class lets its instances have such a field: it may hide a default of the class, and nothing else."""
+        """Check that a class allows such a field: it may hide only a default of the class."""
         for base in kind.__mro__:
             if name not in base.__dict__:
                 continue
@@ -349,7 +345,7 @@ class Codec:
             if type(usual) is _Slot:
                 return True
             if type(usual).__name__ == "cached_property" and type(usual).__module__ == "functools":
-                return False  # made anew when it is asked for
+                return False  # created for each access
             if name[:2] != "__" and type(usual) in PLAIN:
                 return True
             if self.shared.get(type(usual).__name__) is type(usual) and not callable(usual) and not hasattr(usual, "__get__"):
@@ -360,7 +356,7 @@ class Codec:
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
 
-# The standard types whose values cross, and the types of what they are made from.
+# The standard types whose values are sent, and the types of their arguments.
 STANDARD = {
     "fractions.Fraction": ("builtins.int", "builtins.str"),
     "decimal.Decimal": ("builtins.str",),
@@ -376,10 +372,10 @@ STANDARD = {
     "collections.defaultdict": ("builtins.dict", "builtins.str", "builtins.NoneType"),
 }
 
-# The default factories that a defaultdict may arrive with, by name.
+# The default factories of an incoming defaultdict, by name.
 FACTORIES = {f.__name__: f for f in (bool, int, float, str, bytes, list, tuple, set, dict)}
 
-# How many arguments a time has whose last one is its fold.
+# The number of arguments of a time if the last one is its fold.
 FOLDED = {"datetime": 9, "time": 6}
 
 _DATE = ("year", "month", "day")
@@ -388,7 +384,7 @@ _PARTS = {"date": _DATE, "time": _TIME, "datetime": _DATE + _TIME}
 
 
 def _time_parts(value, name):
-    """The arguments that make a date or time. The zone and the fold are left out where they are the default."""
+    """Return the constructor arguments of a date or time, without default zone and fold."""
     args = [getattr(value, part) for part in _PARTS[name]]
     if name != "date" and (value.tzinfo is not None or value.fold):
         args.append(value.tzinfo)
@@ -396,7 +392,7 @@ def _time_parts(value, name):
             args.append(value.fold)
     return args
 
-# What an array that crosses is made of, as numpy writes it: numbers, and text of one length.
+# Element types of arrays in numpy's notation: numbers, and text of one length.
 ELEMENTS = re.compile(r"[<>|](b1|[iu][1248]|f[248]|c8|c16|[SU][0-9]{1,5})")
 
 
@@ -405,7 +401,7 @@ def is_array(kind):
 
 
 def _array(elements, shape, data):
-    """An array of our own numpy, of plain elements: no code of the other end is in it."""
+    """Return an array of our own numpy with plain elements, so that it contains no code from the other end."""
     if type(elements) is not str or not ELEMENTS.fullmatch(elements) or not all(type(n) is int and 0 <= n for n in shape):
         raise ValueError("not an array")
     try:
@@ -416,7 +412,7 @@ def _array(elements, shape, data):
     data = base64.b64decode(data)
     if 0 in shape and not data:
         return numpy.zeros(shape, elements)
-    # What no array of numpy's own making holds would be neither true nor false, or break what reads it.
+    # numpy itself never creates such values: a bool other than true and false, or invalid characters.
     if elements[1] == "b" and data.strip(b"\0\1"):
         raise ValueError("not the bytes of truth values")
     if elements[1] == "U" and len(data) and numpy.frombuffer(data, elements[0].replace("|", "=") + "u4").max() > 0x10FFFF:
@@ -438,11 +434,11 @@ class _Slotted:
 
 
 _Slot = type(_Slotted.slot)
-_HEAP = 1 << 9  # of a type: it was made by a class statement
+_HEAP = 1 << 9  # flag of types made by a class statement
 
 
 def is_record(kind):
-    """Whether instances of a class are their fields, and nothing else: they cross by value."""
+    """Report whether instances of a class consist only of their fields, so that they are sent by value."""
     if is_enum(kind):
         return True
     return all(k.__flags__ & _HEAP or k is tuple and hasattr(kind, "_fields") for k in kind.__mro__[:-1])
@@ -464,7 +460,7 @@ def _has_field(value, kind, name):
     try:
         get_field(value, kind, name)
         return True
-    except AttributeError:  # a slot that is empty
+    except AttributeError:  # an empty slot
         return False
 
 
@@ -517,7 +513,7 @@ def cut(text, limit=MAX_TEXT):
 
 
 def show(value, limit=MAX_TEXT):
-    """A capped repr that never raises."""
+    """Return a repr of limited length. It never raises."""
     try:
         import harness
 

@@ -1,19 +1,16 @@
-"""What a zygote does for each slot, and what the process does that it forks for it.
+"""Fork a process for each slot of a zygote, and run it.
 
-The process enters the namespaces of a box that the launcher made, drops every
-privilege, waits for its job, and becomes it. The protocol is documented in
-internal/guest (doc.go).
+The process enters the namespaces of a box from the launcher, drops every privilege, waits for its job, and becomes
+it. internal/guest (doc.go) documents the protocol.
 
-To look something up is to write to it (its count of references), and each page
-that a child writes to for the first time is copied for it: half of what a short
-program costs. That is why much here is bound to names, why as little is made as
-can be, and why zygote.py loads this module last.
+Every access to an object is a write (to its reference count), and the first write of a child to a page copies it:
+half of a short program's cost. So this module binds many names, creates few objects, and zygote.py loads it last.
 
 Standard library only, for Python 3.8 and later with ctypes.
 """
 
-import _signal  # signal itself makes an enumeration of each number
-import _socket  # socket itself makes hundreds of constants
+import _signal  # signal itself creates an enumeration of each number
+import _socket  # socket itself creates hundreds of constants
 import atexit
 import ctypes
 import gc
@@ -27,16 +24,16 @@ import threading
 
 import harness
 
-# Numbers of the kernel, from its headers.
+# Constants of the kernel's headers.
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 ENTER = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 4, 22, 24
 SIG_SETMASK = 2
-# Missing from ctypes.CDLL(None) where the C library has no wrapper.
+# Missing from ctypes.CDLL(None) if the C library has no wrapper.
 SYS_CLOSE_RANGE = 436
 
-# Of the protocol: package internal/guest has the same names and numbers.
+# Protocol constants, with the same names and values as in package internal/guest.
 ZYGOTE_HELLO, ZYGOTE_ENDED = b"Z", b"e"
 BOX_READY, BOX_ENTER, BOX_WAITING, BOX_WARM_UP, BOX_RUN_FILE, BOX_FAILED = b"h", b"g", b"w", b"r", b"X", b"!"
 ZYGOTE = 3  # a zygote's connection to the worker
@@ -48,12 +45,11 @@ HEAD_SIZE = HEAD.size
 FILES = [struct.Struct("%di" % n) for n in range(17)]
 NAME, ENDED, PROGRAM = struct.Struct("<Q"), struct.Struct("<QI"), struct.Struct("HxxxxxxP")
 USER = 1000  # of a program in its box
-HIGH = 100  # above every descriptor that a program is given, as guest.SlotFD is
+HIGH = 100  # above every descriptor of a program, like guest.SlotFD
 
 SOL_SOCKET, SCM_RIGHTS = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
 
-# No call of libc here waits, so none need give python's lock away; _quick is for
-# those whose errors nobody asks for.
+# No call of libc here blocks, so none releases Python's lock. _quick is for calls whose errors are ignored.
 libc = ctypes.PyDLL(None, use_errno=True)
 _fflush = harness._fflush = ctypes.PyDLL(None).fflush
 setns, unshare, prctl, capset, syscall = libc.setns, libc.unshare, libc.prctl, libc.capset, libc.syscall
@@ -91,10 +87,10 @@ def fail(what):
 
 
 def serve(kind, hooks, settle):
-    """Fork a process for each slot that the worker asks for over descriptor 3, until it hangs up.
+    """Fork a process for each slot that the worker sends over descriptor 3, until it disconnects.
 
-    hooks is whether a preload needs to hear of forks. settle is called when there is
-    nothing left to do but to wait, and returns what runs the program.
+    hooks means that a preload must be notified of forks. settle is called when the zygote is idle, and returns the
+    function that runs the program.
     """
     worker = _socket.socket(fileno=ZYGOTE)
     conn = worker.fileno()
@@ -102,9 +98,8 @@ def serve(kind, hooks, settle):
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     names = {}  # process → the worker's name for it
-    # Deaths are read from a descriptor: a handler of the interpreter runs between
-    # instructions only, and so not while the next message is waited for, if the
-    # signal came just before that wait began. The launcher ignores it.
+    # Child deaths are read from a descriptor. A Python handler runs between instructions only, so it would be delayed
+    # if the signal came just before the blocking read. The launcher ignores the signal.
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     deaths_only(_signal.SIGCHLD)
     _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGCHLD])
@@ -114,8 +109,8 @@ def serve(kind, hooks, settle):
     events.register(deaths, select.POLLIN)
     worker.send(ZYGOTE_HELLO + kind.encode())
     seeds = reseeders()
-    # os.fork() has every module get over the loss of its threads. There are none,
-    # so the child does what is left of that itself: a third of the cost of a fork.
+    # os.fork() makes every module reset its thread state. There are no threads, so the child does the necessary part
+    # itself. This saves a third of a fork's cost.
     fork = os.fork if hooks else libc.fork
     program = settle()
     more = False
@@ -152,11 +147,11 @@ def serve(kind, hooks, settle):
 
 
 def reseeders():
-    """Functions that give the generators of random numbers new seeds."""
+    """Return functions that reseed the random number generators."""
     seeds = []
     if "random" in sys.modules:
         random = sys.modules["random"]
-        # Its own seed() touches many pages to find that it was given nothing.
+        # Its own seed() touches many pages to detect the missing argument.
         seeds.append(super(random.Random, random._inst).seed if hasattr(random, "_inst") else random.seed)
     if "numpy.random" in sys.modules:
         seeds.append(sys.modules["numpy.random"].seed)
@@ -164,7 +159,7 @@ def reseeders():
 
 
 def signalfd(number):
-    """A descriptor that can be read when the (blocked) signal is pending."""
+    """Return a descriptor that is readable when the (blocked) signal is pending."""
     mask = (ctypes.c_ulong * 16)()  # sigset_t
     mask[0] = 1 << (number - 1)
     fd = libc.signalfd(-1, mask, os.O_CLOEXEC)
@@ -173,20 +168,19 @@ def signalfd(number):
 
 
 def deaths_only(number):
-    """Have the signal SIGCHLD tell of deaths and not of stops: a job can stop and go on without end."""
+    """Limit the signal SIGCHLD to deaths, without stops: a job can stop and continue without end."""
     action = ctypes.create_string_buffer(160)  # struct sigaction: the default, no mask
     struct.pack_into("i", action, 136, 1)  # SA_NOCLDSTOP
     check(libc.sigaction(number, action, None), "sigaction")
 
 
 def reap(worker, names):
-    """Tell the worker how its processes ended. Returns whether there may be more to reap.
+    """Report the ends of processes to the worker. Return whether there may be more to reap.
 
-    Jobs have a say in whose end is told here, and how often. A process, or any thread
-    of it, that asks to be traced is waited for at each of its stops; and whoever lets
-    a child be its parent's makes it the zygote's. Those are nobody's.
+    Jobs can influence these events. A traced process or thread is reported at each stop, and a job can orphan
+    processes to the zygote. Such processes are unknown and ignored.
     """
-    for _ in range(64):  # and then a look at what the worker wants
+    for _ in range(64):  # then look for messages from the worker
         try:
             pid, status = waitpid(-1, 1)  # WNOHANG
         except ChildProcessError:
@@ -199,7 +193,7 @@ def reap(worker, names):
 
 
 def receive(conn, size=MAX_MESSAGE):
-    """One message and the descriptors that came with it."""
+    """Return one message and its descriptors."""
     message, control, _, _ = conn.recvmsg(size, 80)  # 16 descriptors
     files = ()
     for level, kind, data in control:
@@ -216,10 +210,10 @@ def refuse(slot, error):
 
 
 def child(slot, box, conn, worker, seeds, program):
-    """The process of one job, from its fork to its end. conn is the descriptor of worker."""
+    """Run the process of one job from its fork to its end. conn is the descriptor of worker."""
     try:
         sigprocmask(SIG_SETMASK, _no_signals, None)
-        dup2(slot, conn, False)  # the zygote's own is out of reach
+        dup2(slot, conn, False)  # replaces the zygote's own connection
         enter(box, slot, seeds)
         close(slot)
     except OSError as e:
@@ -231,7 +225,7 @@ def child(slot, box, conn, worker, seeds, program):
 
 
 def writable():
-    """The paths of the scratch: binds of its w0, w1, …, and what is written over directories of the image."""
+    """Yield the paths of the scratch: binds of its w0, w1, …, and overlays over directories of the image."""
     with open("/proc/self/mountinfo") as f:
         for line in f:
             fields = line.split()
@@ -273,9 +267,9 @@ def live(slot, program):
 
 
 def preload(source, program):
-    """Import what the worker names, and be forked: see preload.py, whose text source is.
+    """Import the worker's modules and be forked: see preload.py, whose text is source.
 
-    It returns in the processes that were forked, as wait does.
+    It returns in the forked processes, like wait.
     """
     module = type(sys)("_assay_preload")
     module.__file__ = "<_assay_preload>"
@@ -284,7 +278,7 @@ def preload(source, program):
 
 
 def enter(box, slot, seeds):
-    """Go behind the walls of a box, and leave every privilege outside."""
+    """Enter a box and drop every privilege."""
     check(setns(box, ENTER), "enter the box")
     setresgid(USER, USER, USER)
     setresuid(USER, USER, USER)
@@ -307,9 +301,9 @@ def drop_privileges():
 
 
 def wait(conn):
-    """The message about the next program, and the files that came with it; None if there is none."""
+    """Return the message for the next program and its files, or None if there is none."""
     message, files = receive(conn)
-    if message == BOX_WARM_UP:  # only where sessions are served
+    if message == BOX_WARM_UP:  # only in zygotes for services
         sys.modules["_assay_session"].warm_up()
         message, files = receive(conn)
     if not message:
@@ -322,7 +316,7 @@ def wait(conn):
 
 
 def become(message, files):
-    """Turn this process into the program that a message is about."""
+    """Turn this process into the program in a message."""
     _, paths, argc, envc, size, stack, open_files = _head(message)
     end = HEAD_SIZE + size
     strings = _split(message[end:], b"\0")
@@ -351,7 +345,7 @@ def become(message, files):
 
 
 def request():
-    """The request."""
+    """Return the request."""
     data = b""
     while True:
         part = read(REQUEST, 16 << 10 if len(data) < 64 << 10 else 1 << 20)
@@ -365,8 +359,8 @@ def request():
 
 
 def finish():
-    """Do the parts of the interpreter's end that a program can notice, C's flush among them."""
-    # To find that there is nothing to do, the two would touch 80 pages.
+    """Perform the steps of the interpreter's end that a program can notice, including C's flush."""
+    # Even without work, the two functions would touch 80 pages.
     if len(_threads) > 1 or _starting or _thread_exits:
         _quietly(threading._shutdown)
     if _exit_handlers():

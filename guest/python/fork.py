@@ -1,15 +1,12 @@
 """Copies of a live interpreter.
 
-A session's process forks into a box that was made for the copy, inside the box
-that it is in itself: see guest.Box, nested. The worker hands it the copy's slot
-and, over that, the namespaces of the box, which is made meanwhile. It holds the
-process when it forks, takes the copy there, and lets both go on: no code in here
-ever has a capability. What is left for this module is to bring along what was
-written to the files, and to cut every other tie.
+A session's process forks into a box for the copy, nested inside its own box: see guest.Box. The worker sends it the
+copy's slot and, over the slot, the namespaces of the box, which is created meanwhile. The worker stops the process at
+the fork, moves the copy into the box, and resumes both, so no code here ever has a capability. This module only
+copies the written files and cuts every other connection.
 
-Only the thread that executes is copied; other threads and processes stay where
-they are. Standard library only, for Python 3.8 and later; it is loaded by a
-zygote, of whose module child it borrows much.
+Only the executing thread is copied; other threads and processes stay. Standard library only, for Python 3.8 and
+later. A zygote loads it; it uses much of the zygote's module child.
 """
 
 import ctypes
@@ -19,7 +16,7 @@ import sys
 
 child = sys.modules["_assay_child"]
 python = ctypes.pythonapi
-c = ctypes.PyDLL(None, use_errno=True)  # whose calls keep python's lock: there is nobody to share it with
+c = ctypes.PyDLL(None, use_errno=True)  # its calls keep Python's lock: there are no other threads
 
 RESULT, STREAM = child.harness.RESULT, child.harness.STREAM
 NEW = 0, 1, 2, RESULT, STREAM  # descriptors that a copy gets anew
@@ -27,13 +24,13 @@ PR_GET_DUMPABLE = 3
 
 
 def copy(slot, prepare):
-    """Fork. Returns 0 in the copy, which has then begun its own attempt.
+    """Fork. Return 0 in the copy, which has then started its own attempt.
 
-    The namespaces that it goes to come over the slot, when their box is made. prepare
-    is called in the copy while the worker makes its attempt ready.
+    The namespaces of the copy arrive over the slot when their box is complete. prepare is called in the copy while
+    the worker prepares its attempt.
 
-    Otherwise it is a process in between, to be reaped: only a fork takes a
-    process into a pid namespace. How it fared the worker knows.
+    Otherwise return an intermediate process to reap, because only a fork enters a pid namespace. The worker has its
+    result.
     """
     left = leave(slot)
     box = child._socket.socket(fileno=os.dup(slot))
@@ -42,8 +39,8 @@ def copy(slot, prepare):
     if not spaces:
         left.close()
         raise RuntimeError("there is no box for the copy")
-    # Who is about to have capabilities must be out of reach from the beginning. Of
-    # a copy all stays so for ever: what it is a copy of owns the box that it is in.
+    # Clear PR_SET_DUMPABLE before the fork, because the child will briefly have capabilities. A copy stays undumpable
+    # for ever, because its parent owns the user namespace of its box.
     visible = c.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
     c.prctl(child.PR_SET_DUMPABLE, 0, 0, 0, 0)
     python.PyOS_BeforeFork()
@@ -73,14 +70,14 @@ def fail(slot, e):
     os._exit(1)
 
 
-# What must be known before the old files are out of sight
+# State to collect before the old files are out of sight
 
 
 class Left:
     directory = "/"
     trees = ()  # (path, descriptor) of each writable directory
-    files = ()  # (descriptor, path, flags, offset) of each open file in them, and of the image
-    ties = ()  # every other descriptor: pipes, sockets, files in memory, …
+    files = ()  # (descriptor, path, flags, offset) of each open file in them and in the image
+    ties = ()  # every other descriptor: pipes, sockets, files in memory and so on
 
     def close(self):
         for _, fd in self.trees:
@@ -110,11 +107,11 @@ def leave(slot):
     return left
 
 
-scratch = None  # the paths of child.writable(): no program can change them, and a copy has the same
+scratch = None  # the paths of child.writable(): programs cannot change them, and a copy has the same
 
 
 def open_file(fd):
-    """What it takes to open a file again; None for what is not one that has a name."""
+    """Return the data to reopen a file, or None for objects without a path."""
     try:
         path = os.readlink("/proc/self/fd/%d" % fd)
         s = os.fstat(fd)
@@ -128,11 +125,11 @@ def open_file(fd):
 
 
 def harmless(fd):
-    """Whether a descriptor is of a device that is the same for everybody, as /dev/null is."""
+    """Report whether a descriptor is a device that is the same in every sandbox, such as /dev/null."""
     try:
         s = os.fstat(fd)
     except OSError:
-        return True  # it is closed: that which listed the others
+        return True  # closed: it was used to list the others
     return stat.S_ISCHR(s.st_mode) and os.major(s.st_rdev) == 1
 
 
@@ -159,7 +156,7 @@ def arrive(slot, left):
 
 
 def reopen(fd, path, flags, offset):
-    """Have a descriptor mean the copy of its file. It reports whether it does."""
+    """Make a descriptor refer to the copy of its file. Return whether it does."""
     new = -1
     try:
         new = os.open(path, flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC))
@@ -175,7 +172,7 @@ def reopen(fd, path, flags, offset):
 
 
 def cut(ties):
-    """Have descriptors mean a connection whose other end is gone: who reads finds the end, who writes an error."""
+    """Make descriptors refer to a connection whose other end is closed: reads return the end, writes fail."""
     dead, other = child._socket.socketpair()
     other.close()
     for fd in ties:
@@ -184,8 +181,8 @@ def cut(ties):
 
 
 def copy_tree(source, target):
-    """Copy what is in the directory that source is open on to the path target."""
-    links = {}  # of files that have several names: inode → the first one's copy
+    """Copy the content of the directory at the descriptor source to the path target."""
+    links = {}  # for files with several names: inode → the first copy
     todo, times = [""], []
     while todo:
         here = todo.pop()
@@ -238,7 +235,7 @@ def copy_file(name, directory, to, s):
             while at < end:
                 n = os.sendfile(target, source, at, end - at)
                 if n == 0:
-                    return  # it was cut meanwhile
+                    return  # it was truncated meanwhile
                 at += n
     finally:
         os.close(source)
@@ -250,11 +247,13 @@ def copy_file(name, directory, to, s):
 
 
 def begin(slot):
-    """Take over the descriptors of the copy's attempt, but for its streams: a session captures those itself. All others stay open."""
+    """Take over the descriptors of the copy's attempt, except its streams, which a session captures itself. All
+    others stay open.
+    """
     conn = child._socket.socket(fileno=slot)
     message, files = child.receive(conn)
     if not message:
-        os._exit(0)  # there is no use for the copy any more
+        os._exit(0)  # the copy is not needed any more
     if message[:1] == child.BOX_RUN_FILE:
         *files, paper = files
         os.close(paper)

@@ -1,22 +1,19 @@
-"""Run one snippet as a script would run, and tell what came of it.
+"""Run one snippet like a script, and report its result.
 
-As a program: descriptor 3 holds the request, a JSON object with the keys code,
-variables and context (or serve, see _serve; or script, see _run_script), and descriptor 4 takes the result,
-one JSON object with, where there are any, the keys value, exception, variables,
-display (see _display) and order (pairs of a stream's descriptor and a number of
-bytes). The result is written when the snippet is done, before exit handlers run;
-a program that ends otherwise (os._exit, a signal) has none, and is judged by its
-exit code alone.
+As a program: descriptor 3 holds the request, a JSON object with the keys code, variables and context (or serve, see
+_serve; or script, see _run_script). Descriptor 4 takes the result, one JSON object with the optional keys value,
+exception, variables, display (see _display) and order (pairs of a stream's descriptor and a number of bytes). The
+result is written at the end of the snippet, before exit handlers run. A program that ends otherwise (os._exit, a
+signal) has no result; only its exit code counts.
 
-As a module: prepare() does what does not depend on the snippet, and returns the
-function run(request, result_fd) that does the rest and returns the exit code. A
-zygote prepares once and forks a process for each run.
+As a module: prepare() does the work that is independent of the snippet. It returns the function run(request,
+result_fd), which does the rest and returns the exit code. A zygote prepares once and forks a process for each run.
 
-Standard library only, for Python 3.8 and later. Nothing here is a wall: the
-snippet shares the process, so the reader of the result trusts none of it.
+Standard library only, for Python 3.8 and later. This is not a security boundary: the snippet shares the process, so
+the reader must not trust the result.
 """
 
-import _ast  # the module ast is this and much that we do not need
+import _ast  # the module ast adds much that we do not need
 import builtins
 import os
 import sys
@@ -41,26 +38,25 @@ def main():
     with os.fdopen(REQUEST, "rb") as f:
         data = f.read()
     request = _loads(data.decode())
-    os.set_inheritable(RESULT, False)  # what the snippet starts must not hold it open
+    os.set_inheritable(RESULT, False)  # programs started by the snippet must not hold it open
     sys.exit(prepare()(request, RESULT))
 
 
 def prepare():
-    """Make __main__ and the streams ready, and return run.
+    """Prepare __main__ and the streams, and return run.
 
-    run runs request["code"] as __main__, writes the result to result_fd and
-    returns the exit code, as the interpreter itself would choose it.
+    run runs request["code"] as __main__, writes the result to result_fd and returns the exit code that the
+    interpreter itself would choose.
 
-    Each page that a forked process writes to is copied for it, and to look at an
-    object is to write to it. So run keeps to its own variables, and to what an
-    ordinary snippet needs.
+    Each page that a forked process writes to is copied, and every access to an object is a write. So run uses only
+    its own variables and the needs of an ordinary snippet.
     """
     getpid = os.getpid
     module = _new_main()
     names = module.__dict__
     usual = set(names)
     if hasattr(sys.stdout, "reconfigure"):
-        # What was printed before a kill must not sit in a buffer.
+        # Output before a kill must not stay in a buffer.
         sys.stdout.reconfigure(line_buffering=True, errors=sys.stdout.errors if _encoded() else "backslashreplace")
     _keep_order()
     order, modules = _order, sys.modules
@@ -110,7 +106,7 @@ def prepare():
         elif value is not None and getpid() == pid:
             result["value"] = _guard(_value, value, looker)
         if script or getpid() != pid:
-            pass  # a script is judged by its streams and its exit code, and a child that the snippet forked by its parent
+            pass  # a script is judged by its streams and exit code; a child that the snippet forked, by its parent
         elif before is not None or names.keys() != usual:
             result["variables"] = _guard(_variables, names, before or {}, looker) or {}
         if (value is not None or "matplotlib.pyplot" in modules and not script) and getpid() == pid:
@@ -132,28 +128,28 @@ def prepare():
 
 
 def _new_main():
-    """A fresh __main__, without this harness in sight."""
+    """Return a new __main__ that does not expose this harness."""
     module = type(sys)("__main__")
     module.__builtins__ = builtins
     module.__file__ = FILENAME
     sys.modules["__main__"] = module
     sys.argv = [FILENAME]
-    # A script finds modules beside itself.
+    # A script finds modules in its own directory.
     if sys.path and sys.path[0].startswith(("/run/assay", "/proc/")):
         sys.path[0] = ""
     return module
 
 
 def _execute(code, names, lines, rules=None, filename=FILENAME, loop=None):
-    """Run code in names; the value of a last expression, else None.
+    """Run code in names. Return the value of a last expression, or None.
 
-    Code may await at its top level. Then the event loop that loop returns runs it, or a new one. Raises
-    _Violation, before anything runs, if code breaks the rules.
+    Code may await at its top level. Then the event loop from loop runs it, or a new one. It raises _Violation before
+    running anything if code breaks the rules.
     """
-    if code[:1] == "\ufeff":  # which is no part of a file's text
+    if code[:1] == "\ufeff":  # not part of a file's text
         code = code[1:]
     text = code.splitlines(True)
-    # It ends lines at a form feed, too, which python does not.
+    # It also splits lines at form feeds, unlike Python.
     lines.extend(text if len(text) == code.count("\n") + (code[-1:] not in ("\n", "")) else _lines(code))
     parts = None if rules else _parts(code, filename)
     if not parts:
@@ -176,13 +172,13 @@ CO_COROUTINE = 0x80  # flag of code that awaits
 
 
 def _lines(code):
-    """The lines of code as python counts them."""
+    """Return the lines of code as Python counts them."""
     lines = code.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return [line + "\n" for line in lines[:-1]] + lines[-1:]
 
 
 def _halves(tree, filename, code):
-    """The code of tree, and of its last expression if it has one."""
+    """Return the code of tree, and the code of its last expression if it has one."""
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
         last = _ast.Expression(tree.body.pop().value)
@@ -227,7 +223,7 @@ def _await(head, last, names, loop):
 
 
 def _run_on(loop, coroutine):
-    """Run a coroutine on a loop that goes on to be used. What interrupts it cancels it."""
+    """Run a coroutine on a loop that continues to be used. An interrupt cancels it."""
     task = loop.create_task(coroutine)
     try:
         return loop.run_until_complete(task)
@@ -239,7 +235,7 @@ def _run_on(loop, coroutine):
 
 
 def _nestable(run):
-    """asyncio.run as a script has it, also for code that a loop of ours runs: that loop waits."""
+    """Return asyncio.run as in a script, but also usable inside our own running loop, which waits."""
     import asyncio
 
     def nestable(main, **options):
@@ -264,10 +260,10 @@ def _nestable(run):
 
 
 def _run_script(code, names, path, args=()):
-    """Run code as "python3 path args" does, whose file it is the text of."""
+    """Run code like "python3 path args"; code is the text of the file."""
     import io
 
-    # Those of a snippet note who wrote when, and write each line at once: a script's output is one text in the end.
+    # The streams of a snippet record their order and flush each line; a script's output needs neither.
     for name, errors, by_line in (("stdout", "strict", False), ("stderr", "backslashreplace", True)):
         given = getattr(sys, name)
         encoding, errors = (given.encoding, given.errors) if _encoded() else ("utf-8", errors)
@@ -284,7 +280,7 @@ def _run_script(code, names, path, args=()):
     exec(compile(code, path, "exec", dont_inherit=True), names)
 
 
-# What no expression begins with, and a line that goes on with what was before.
+# Prefixes that no expression has, and continuation lines.
 _STATEMENTS = (
     "def ", "class ", "if ", "elif ", "else", "for ", "while ", "with ", "try:", "except", "finally",
     "import ", "from ", "return", "raise ", "assert ", "del ", "async ", "@", "match ", "case ", "pass", "global ",
@@ -293,18 +289,17 @@ _CONTINUED = " \t\r\n\f#)]}"
 
 
 def _parts(code, filename):
-    """What comes before a last expression, compiled, None if nothing does, and that expression, compiled.
+    """Return the code before a last expression, compiled, or None if there is none, and that expression, compiled.
 
-    None if code has no such expression, or if that takes a tree to know. Most
-    code that has one shows it: a line at the margin begins it, and what is before
-    that line is code by itself, as is what follows. A tree costs more than to
-    compile the two, because each of its nodes is an object.
+    Return None if code has no such expression, or if only a tree can show it. Usually the last unindented line starts
+    it, and the text before that line compiles by itself, as does the rest. A tree costs more than both compilations,
+    because each node is an object.
     """
     text = code.rstrip(" \t\r\n\f")
     at = len(text)
     while at > 0:
         at = text.rfind("\n", 0, at)
-        if text[at + 1 : at + 2] not in _CONTINUED:  # which the empty text is
+        if text[at + 1 : at + 2] not in _CONTINUED:  # which includes the empty text
             break
     at += 1
     tail = text[at:]
@@ -316,11 +311,11 @@ def _parts(code, filename):
         last = compile("\n" * text.count("\n", 0, at) + tail, filename, "eval", dont_inherit=True)
         return compile(text[:at], filename, "exec", dont_inherit=True) if at else None, last
     except Exception:
-        return None  # whatever it is, the tree will tell
+        return None  # in any case the tree will show
 
 
 def _serve(module, function, sources=()):
-    """Serve the worker on the stream, by a function of a module that is here or made of sources."""
+    """Serve the worker on the stream with a function of a module, which exists already or is created from sources."""
     if sources and "harness" not in sys.modules:
         lent = sys.modules["harness"] = type(sys)("harness")
         lent.__dict__.update(globals())
@@ -330,17 +325,17 @@ def _serve(module, function, sources=()):
 
 
 class _Violation(BaseException):
-    """The code breaks a rule that can be seen without running it."""
+    """The code visibly breaks a rule."""
 
 
 def _rules(asked):
-    """The rules for imports that a request has; what knows them is here, or lent."""
+    """Return the import rules in a request. Their module exists already or is created from its source."""
     known = sys.modules.get("assay_imports") or _lent("assay_imports", asked["source"])
     return known.Rules(asked)
 
 
 def _arrived(given, request):
-    """Variables as values, by the names that code has for them."""
+    """Return variables as values, by their names in the code."""
     if request.get("tagged"):
         wire = sys.modules.get("assay_wire") or _lent("assay_wire", request["wire"])
         given = wire.Codec(None, _unknown_tag).decode_all(given)
@@ -352,7 +347,7 @@ def _unknown_tag(tag, value):
 
 
 def _name(text):
-    """An identifier as Python writes it in a namespace."""
+    """Return an identifier in the form of Python's namespaces."""
     if text.isascii():
         return text
     import unicodedata
@@ -361,7 +356,7 @@ def _name(text):
 
 
 def _lent(name, source):
-    """A module made of source."""
+    """Create a module from source."""
     made = type(sys)(name)
     made.__file__ = "<%s>" % name
     exec(compile(source, made.__file__, "exec", dont_inherit=True), made.__dict__)
@@ -369,9 +364,9 @@ def _lent(name, source):
 
 
 def _remember_lines(filename=FILENAME):
-    """Enter a source into linecache, for tracebacks. Returns the list that its lines are to be put into."""
+    """Add a source to linecache for tracebacks. Return the list for its lines."""
     lines = []
-    # Without a modification time the entry is never looked up on disk.
+    # Without a modification time, linecache never checks the entry on disk.
     entry = (0, None, lines, filename)
     if "linecache" in sys.modules:
         sys.modules["linecache"].cache[filename] = entry
@@ -381,7 +376,7 @@ def _remember_lines(filename=FILENAME):
 
 
 class _Linecache:
-    """Puts an entry into linecache when that is imported: most snippets never do."""
+    """Adds an entry to linecache when that is imported, which most snippets never do."""
 
     def __init__(self, entry):
         self.entry = entry
@@ -404,7 +399,7 @@ class _Linecache:
 
 
 def _future_flags(tree):
-    """The compiler flags of the __future__ imports in tree."""
+    """Return the compiler flags of the __future__ imports in tree."""
     flags = 0
     for node in tree.body:
         if isinstance(node, _ast.ImportFrom) and node.module == "__future__":
@@ -417,7 +412,7 @@ def _future_flags(tree):
 
 
 def _exit_code(e):
-    """The exit code of a SystemExit, as the interpreter chooses it. A message goes to stderr."""
+    """Return the exit code of a SystemExit as the interpreter does. A message goes to stderr."""
     code = e.code
     if code is None:
         return 0
@@ -435,7 +430,7 @@ def _exit_code(e):
 
 
 def _exception(e, looker=None):
-    """Type, message, line, source and traceback of e, with the user's frames only.
+    """Return type, message, line, source and traceback of e, with the user's frames only.
 
     A looker runs the exception's own methods within its time.
     """
@@ -466,11 +461,11 @@ def _exception(e, looker=None):
     return out
 
 
-_ours = {__file__, "<assay_imports>"}  # files of ours that a traceback may pass
+_ours = {__file__, "<assay_imports>"}  # our own files that a traceback may include
 
 
 def _exception_unseen(e, problem):
-    """What _exception returns, without a call of the exception's own methods."""
+    """Return the result of _exception without calling the exception's own methods."""
     import traceback
 
     message = "<str() of the exception %s>" % problem
@@ -484,7 +479,7 @@ def _exception_unseen(e, problem):
 
 
 def _user_frames(tb):
-    """tb without our frames, and without those of the loop that runs the snippet."""
+    """Return tb without our frames and the frames of the loop that runs the snippet."""
     while tb is not None:
         file = tb.tb_frame.f_code.co_filename
         if file not in _ours and not (file.rpartition("/")[0].endswith("/asyncio") and _leads_to_source(tb)):
@@ -500,19 +495,19 @@ def _user_frames(tb):
 
 
 def _leads_to_source(tb):
-    """Whether one of the next frames is of a snippet."""
+    """Report whether one of the next frames belongs to a snippet."""
     while tb is not None and not _is_source(tb.tb_frame.f_code.co_filename):
         tb = tb.tb_next
     return tb is not None
 
 
 def _is_source(filename):
-    """Whether a file name is of a snippet."""
+    """Report whether a file name belongs to a snippet."""
     return filename == FILENAME or filename[:9] == "<snippet "
 
 
 def _line(e):
-    """The last line of a snippet that the exception passed, and the name of that snippet; 0 if none."""
+    """Return the last line of a snippet in the traceback, and this snippet's name; 0 if there is none."""
     if isinstance(e, SyntaxError) and type(e.filename) is str and _is_source(e.filename):
         return e.lineno or 0, e.filename
     line, source = 0, None
@@ -529,7 +524,7 @@ def _traceback(e):
 
     seen = set()
     stack = [e]
-    while stack:  # causes, contexts and the exceptions of groups too, each once
+    while stack:  # includes causes, contexts and the exceptions of groups, each once
         x = stack.pop()
         if x is None or id(x) in seen or len(seen) > 100:
             continue
@@ -537,14 +532,14 @@ def _traceback(e):
         x.__traceback__ = _user_frames(x.__traceback__)
         stack += [x.__cause__, x.__context__, *_members(x)]
     if isinstance(e, SyntaxError) and type(e.filename) is str and _is_source(e.filename) and e.__traceback__ is not None:
-        # Raised by the parser on behalf of the snippet: ast's own frame is noise.
+        # Raised by the parser for the snippet: ast's own frame is irrelevant.
         if not _is_source(e.__traceback__.tb_frame.f_code.co_filename):
             e.__traceback__ = None
     return "".join(traceback.format_exception(type(e), e, e.__traceback__))
 
 
 def _members(e):
-    """The exceptions of a group."""
+    """Return the exceptions of a group."""
     group = getattr(builtins, "BaseExceptionGroup", None)
     return e.exceptions if group and isinstance(e, group) else ()
 
@@ -557,10 +552,9 @@ _order = []
 
 
 def _keep_order():
-    """Have the standard streams note which of them wrote how much, in order.
+    """Make the standard streams record their writes in order.
 
-    What writes to the descriptors beside them makes the sums wrong, so the reader
-    sees that the order is not known.
+    Direct writes to the descriptors make the sums wrong, so the reader detects that the order is unknown.
     """
     import io
 
@@ -574,7 +568,7 @@ def _keep_order():
 
 
 def _encoded():
-    """Whether the program's environment chooses how its streams are encoded."""
+    """Report whether the program's environment sets the encoding of its streams."""
     return "PYTHONIOENCODING" in os.environ
 
 
@@ -597,7 +591,7 @@ def _noted(base, number, stream):
     return noted
 
 
-_fflush = None  # fflush of the C library, where ctypes is loaded
+_fflush = None  # fflush of the C library, if ctypes is loaded
 
 
 def _flush_c():
@@ -612,7 +606,7 @@ def _flush_c():
 
 
 def _finish():
-    """Do what the interpreter does at its end that a program can notice."""
+    """Perform the steps of the interpreter's end that a program can notice."""
     threading, atexit = sys.modules.get("threading"), sys.modules.get("atexit")
     for end in threading and threading._shutdown, atexit and atexit._run_exitfuncs, _flush, _flush_c:
         if end:
@@ -620,7 +614,7 @@ def _finish():
 
 
 def _end_child(failed, code):
-    """End a process that a snippet forked and that came to the end of the snippet. failed is the exception it raised."""
+    """End a process that a snippet forked and that reached the end of the snippet. failed is the exception it raised."""
     try:
         if failed is not None:
             code = 130 if isinstance(failed, KeyboardInterrupt) else 1
@@ -651,7 +645,7 @@ def _print_error(text):
 
 
 def _call_hook(failed, text, code):
-    """Call the snippet's sys.excepthook with the exception, as the interpreter does. Returns the exit code."""
+    """Call the snippet's sys.excepthook with the exception, like the interpreter. Return the exit code."""
     trace = failed.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == _call_hook.__code__.co_filename:
         trace = trace.tb_next
@@ -672,7 +666,7 @@ def _write(fd, result):
             data = data[os.write(fd, data) :]
         os.close(fd)
     except OSError:
-        pass  # closed by the snippet: then there is no result
+        pass  # the snippet closed it: then there is no result
 
 
 if __name__ == "__main__":

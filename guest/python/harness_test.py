@@ -1,6 +1,6 @@
 """Tests of harness.py: python3 -m unittest harness_test (from this directory).
 
-ASSAY_HARNESS is the file to test, as the worker has it; without it, the two that it is made of.
+ASSAY_HARNESS is the combined file from the worker; without it, the tests use the separate files.
 """
 
 import json
@@ -19,7 +19,7 @@ with open(os.path.join(HERE, "assay_imports.py")) as f:
 
 
 def run(code, variables=None, context=None, timeout=20, imports=None, script=None, stdin="", wall=None, env=None):
-    """Run a snippet as the worker does; returns (exit code, stdout, stderr, result)."""
+    """Run a snippet like the worker. Return (exit code, stdout, stderr, result)."""
     imports = imports and dict(imports, source=RULES)
     request = {"code": textwrap.dedent(code), "variables": variables or {}, "context": context, "imports": imports, "wall": wall}
     if script:
@@ -105,7 +105,7 @@ class Encoding(unittest.TestCase):
 
 
 class Excepthook(unittest.TestCase):
-    """A hook of the program's own is called for its uncaught exception, as by the interpreter."""
+    """The program's own hook is called for its uncaught exception, as by the interpreter."""
 
     def hook(self, body, code="1 / 0", script=None):
         return run("import sys\ndef hook(kind, value, trace):\n    %s\nsys.excepthook = hook\n%s\n" % (body, code), script=script)
@@ -141,7 +141,7 @@ class Excepthook(unittest.TestCase):
 
 
 class Script(unittest.TestCase):
-    """A script is what python3 makes of its file, and nothing is told of it but that."""
+    """A script behaves like its file under python3, and reports nothing else."""
 
     def test_as_python3_runs_it(self):
         import tempfile
@@ -185,7 +185,7 @@ class Value(unittest.TestCase):
         self.assertEqual(self.value("x = 20\nx + 1"), {"type": "int", "repr": "21", "json": 21})
 
     def test_the_short_way_and_the_tree_agree(self):
-        """Code is taken apart at its last line at the margin, and by its tree if that cannot tell."""
+        """Code is split at its last unindented line, or by its tree if necessary."""
         sys.path.insert(0, os.path.dirname(HARNESS))
         import harness
 
@@ -317,7 +317,7 @@ class Exceptions(unittest.TestCase):
         return result["exception"]
 
     def as_script(self, code):
-        """What the interpreter itself says, under the snippet's name."""
+        """Return the interpreter's own output, under the snippet's name."""
         p = subprocess.run([sys.executable, "-c", "import linecache, sys; c = sys.stdin.read(); linecache.cache['<job>'] = (len(c), None, c.splitlines(True), '<job>'); "
                             "import traceback\ntry: exec(compile(c, '<job>', 'exec'), {'__name__': '__main__'})\n"
                             "except BaseException as e:\n e.__traceback__ = e.__traceback__.tb_next\n traceback.print_exception(type(e), e, e.__traceback__)"],
@@ -429,7 +429,7 @@ class Exit(unittest.TestCase):
 
 
 class Imports(unittest.TestCase):
-    """Rules are for imports of the snippet's own, however it makes them."""
+    """Rules apply to all imports of the snippet's own, by any means."""
 
     def tried(self, rules, *calls):
         attempts = "".join("try: print(%s.__name__)\nexcept ImportError as e: print(e)\n" % c for c in calls)
@@ -454,12 +454,14 @@ class Imports(unittest.TestCase):
             "import_module('js' + 'on')": "json",
             "import_module('.decoder', 'json')": "json.decoder",
             "importlib.__import__('js' + 'on', fromlist=['decoder'])": "json",
-            "import_module('shut' + 'il')": "shutil",  # which imports what the snippet may not
+            "import_module('shut' + 'il')": "shutil",  # imports a module that the snippet may not
         }
         self.assertEqual(self.tried({"deny": ["os"]}, *want), want)
 
     def test_none(self):
-        """All are denied but those that are named: what these import, in C as well, is their own affair."""
+        """All modules are denied except the named ones. Their own imports, including imports in C, are not
+        restricted.
+        """
         for code, rules, want in (
             ("import json", {"deny": ["*"]}, "line 1: import of json"),
             ("import json\nfrom os import path", {"deny": ["*"], "allow": ["json"]}, "line 2: import of os"),
@@ -472,7 +474,7 @@ class Imports(unittest.TestCase):
             self.assertEqual((result.get("violation"), err), (want, ""), code)
             self.assertEqual(status, 1 if want else 0)
         _, _, err, result = run("def f():\n  __import__('o' + 's')\nf()", imports={"deny": ["os"]})
-        self.assertEqual(err.count("File"), 2, err)  # none of ours
+        self.assertEqual(err.count("File"), 2, err)  # no frame of the harness
         self.assertEqual(result["exception"]["line"], 2)
         status, out, _, _ = run("try: __import__('o' + 's')\nexcept ImportError as e: print(e)", imports={"deny": ["*"]})
         self.assertEqual(out, "import of os is forbidden by policy.imports\n")

@@ -1,20 +1,18 @@
-"""Import modules ahead of the programs that want them, and be forked for each.
+"""Import modules in advance, and be forked for the programs that need them.
 
-A process of a box, confined as a program is, becomes this. On descriptor 6 the worker
-names modules; it imports them, puts them out of sight, tells what they cost, and
-forks as often as it is told to. The processes that come of that never run: the worker holds
-them, at last this one, too, and has them forked for programs, each in its box: see frozen.go. What is here
-after the fork is what such a program begins with.
+A process in a box, confined like a program, becomes this. The worker sends names of modules on descriptor 6. It
+imports them, hides them, reports their costs, and forks at each request. The resulting processes never run: the
+worker stops them, and finally this one, too. It forks them for programs, each in its box: see frozen.go. The code
+after the fork is the start of such a program.
 
-So nothing of a program can get into another's: what they are forked from is as it was
-when its imports were done.
+So no data of a program can reach another one: the original has the state after its imports.
 
 Standard library only, for Python 3.8 and later.
 """
 
 import sys
 
-known = set(sys.modules)  # what every program finds
+known = set(sys.modules)  # visible to every program
 
 import gc  # noqa: E402
 import json  # noqa: E402
@@ -30,15 +28,15 @@ LINK = 6  # the connection to the worker; in a program, its slot
 STREAMS = 1, 2
 MAX_TEXT, MAX_NAMES = 400, 100
 packed = []  # see zygote.pack
-KEPT = ".cache", ".config"  # of the home directory: what is there is made again if it is missing
+KEPT = ".cache", ".config"  # in the home directory: missing ones are created again
 
 
 class Unusable(Exception):
-    """Programs that are forked from here would not be what they are without it."""
+    """Forked programs would differ from programs without the preload."""
 
 
 def serve(program):
-    """Import what the worker names. Returns what child.wait does, in the processes that are forked for programs."""
+    """Import the worker's modules. In the processes forked for programs, return the result of child.wait."""
     worker = child._socket.socket(fileno=LINK)
     asked = json.loads(worker.recv(child.MAX_MESSAGE))
     modules = asked["modules"]
@@ -54,10 +52,10 @@ def serve(program):
     packed.extend(child.pack())
     gc.freeze()
     for _ in range(asked["copies"]):
-        worker.recv(16)  # the word to fork
+        worker.recv(16)  # the request to fork
         if os.fork() == 0:
             return begin(worker, seeds)
-    os._exit(1)  # nobody holds it: the worker is gone
+    os._exit(1)  # the worker is gone, because it does not hold this process
 
 
 def tell(worker, what, shorter=None):
@@ -68,7 +66,7 @@ def tell(worker, what, shorter=None):
 
 
 def begin(slot, seeds):
-    """What a program begins with, in its box: the worker has put its slot in the place of the connection."""
+    """Start a program in its box: the worker has replaced the connection with its slot."""
     os.setsid()
     for seed in seeds:
         seed()
@@ -84,9 +82,9 @@ def begin(slot, seeds):
 
 
 def bring(modules, look):
-    """Import modules. Returns what each took, in milliseconds of CPU, and the generators that nobody gave a seed.
+    """Import modules. Return the milliseconds of CPU of each, and the generators without a seed.
 
-    look, if there is one, is called first: what it imports every program finds.
+    look, if any, is called first: its imports are visible to every program.
     """
     opened, there, unseeded = set(os.listdir("/proc/self/fd")), contents(), []
     streams = [os.dup(fd) for fd in STREAMS]
@@ -100,7 +98,7 @@ def bring(modules, look):
         began[id(self)] = random.Random.getstate(self)
 
     usual, random.Random.seed, bootstrap._find_and_load = random.Random.seed, seed, watch
-    began = {id(random._inst): random.getstate()}  # by generator, of those that no package gave a seed
+    began = {id(random._inst): random.getstate()}  # by generator without a package's own seed
     urandom, drawn = os.urandom, []
 
     def recorded(size):
@@ -135,7 +133,7 @@ def bring(modules, look):
         os.close(said)
     if not silent:
         raise Unusable("an import printed something")
-    for _ in range(100):  # one that was told to end may need its time
+    for _ in range(100):  # a stopping thread may need some time
         if len(os.listdir("/proc/self/task")) == 1:
             break
         time.sleep(0.01)
@@ -147,9 +145,9 @@ def bring(modules, look):
 
 
 def account(drawn):
-    """Raise Unusable if an import drew random bytes for something that reseeders() does not make anew.
+    """Raise Unusable if an import drew random bytes for a value that reseeders() does not renew.
 
-    Such a value, an identifier of the process for example, would be the same in all programs.
+    Such a value, for example an identifier of the process, would be equal in all programs.
     """
     explained = {authkey()} | {entropy.to_bytes(16, "big") for _, entropy in generators() if entropy >> 128 == 0}
     explained |= {data[::-1] for data in explained if data}
@@ -158,13 +156,13 @@ def account(drawn):
 
 
 def authkey():
-    """The key of this process for connections of multiprocessing; None without that module."""
+    """Return this process's multiprocessing key, or None without that module."""
     process = sys.modules.get("multiprocessing.process")
     return process and bytes(process.current_process()._config.get("authkey", b""))
 
 
 def generators():
-    """The bit generators of numpy with the entropy that each began with; 0 if that is unknown."""
+    """Return numpy's bit generators with their initial entropy, or 0 if unknown."""
     numpy = sys.modules.get("numpy.random")
     if numpy is None:
         return []
@@ -183,7 +181,7 @@ def load(name):
 
 
 def apart(name):
-    """The names of the modules that an import brings to an interpreter without the others."""
+    """Return the names of the modules that an import adds to an interpreter without the others."""
     reader, writer = os.pipe()
     process = os.fork()
     if process == 0:
@@ -202,7 +200,7 @@ def apart(name):
 
 
 def inside(modules):
-    """The names of the modules in each of modules: what is imported from it may be one of them."""
+    """Return the names in each of modules that are modules, and could be imported from it."""
     import pkgutil
 
     found = {}
@@ -213,7 +211,7 @@ def inside(modules):
     return found
 
 
-within = {}  # of each module that was loaded, the names that came with it
+within = {}  # of each loaded module, the names loaded with it
 original = bootstrap._find_and_load
 
 
@@ -225,15 +223,15 @@ def watch(name, import_):
 
 
 def leftovers(opened, there):
-    """Raise Unusable for what would be shared by all that is forked, or would be missing in it.
+    """Raise Unusable for state that all forks would share, or that would be missing in them.
 
-    opened are the descriptors and there the contents() of before.
+    opened are the descriptors, and there the contents(), from before.
     """
     for name in os.listdir("/proc/self/fd"):
         try:
             kind = os.fstat(int(name)).st_mode
         except OSError:
-            continue  # that which lists the others
+            continue  # used to list the others
         if name not in opened and not stat.S_ISCHR(kind):
             raise Unusable("an import left a file open")
     if any(child._signal.getitimer(which)[0] for which in range(3)) or timers():
@@ -243,9 +241,9 @@ def leftovers(opened, there):
 
 
 def contents():
-    """What tells whether a file or directory of the scratch was made, changed or removed, by its path.
+    """Return a value for each path in the scratch that changes when the file is created, changed or removed.
 
-    It may begin with what the image has there, so that what an import left is not all that there is.
+    The scratch may start with the image's content.
     """
     found, home = {}, os.path.normpath(os.environ.get("HOME") or "/")
     for place in child.writable():
@@ -256,7 +254,7 @@ def contents():
                 try:
                     s = os.lstat(path)
                 except OSError:
-                    continue  # what removed it is still running, for which there are other words
+                    continue  # its remover is still running; that is reported elsewhere
                 found[path] = s.st_mode if stat.S_ISDIR(s.st_mode) else (s.st_mode, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
     return found
 
@@ -270,10 +268,10 @@ def timers():
 
 
 def reseeders(unseeded):
-    """Functions that renew the random state which programs must not share.
+    """Return functions that renew random state, which programs must not share.
 
-    The module random renews its own generator after a fork. The system's generator and the seed of hashes need nothing.
-    Generators that a package gave a seed stay as they are.
+    The module random reseeds its own generator after a fork. The system's generator and the hash seed need nothing.
+    Generators with a package's own seed stay unchanged.
     """
     seeds = [r.seed for r in unseeded if r is not random._inst]
     process = sys.modules.get("multiprocessing.process")
@@ -285,20 +283,20 @@ def reseeders(unseeded):
         seeds.append(numpy.seed)
         usual = getattr(numpy.mtrand._rand, "_bit_generator", None)
         for bits, entropy in generators():
-            if bits is not usual and entropy >> 64:  # the system's entropy, and no package's choice
+            if bits is not usual and entropy >> 64:  # the system's entropy, not a package's choice
                 seeds.append(lambda bits=bits: setattr(bits, "state", type(bits)().state))
     return seeds
 
 
-# Out of sight: a program finds what a fresh interpreter has until it imports something, and then what that brings.
+# Hidden modules: a program has the modules of a fresh interpreter, until an import adds hidden ones.
 
 hidden = {}  # by name
-ours = {}  # the same, and for good
-brings = {}  # of a name, those that come with it
+ours = {}  # all of ours, permanently
+brings = {}  # of a name, its accompanying modules
 
 
 def hide():
-    """Take all modules but the known ones away."""
+    """Hide all modules except the known ones."""
     for name in [n for n in sys.modules if n not in known]:
         ours[name] = hidden[name] = sys.modules.pop(name)
         brings.setdefault(name, within.get(name, ()))
@@ -323,6 +321,6 @@ def find_and_load(name, import_):
 
 
 def found(name):
-    """Whether name means what was imported: a program may have put something else in its way."""
+    """Report whether name still refers to the hidden module: a program may have shadowed it."""
     spec, was = bootstrap._find_spec(name, None), getattr(hidden[name], "__spec__", None)
     return spec is not None and was is not None and spec.origin == was.origin

@@ -1,8 +1,8 @@
 """Programs that are forked from one preloaded interpreter share no random state.
 
-Two interpreters import each module. A value that differs between them and is the same in two forks of one of them is
-random state that programs would share. The variable ASSAY_FORKS=whole tests every module of the standard library and the
-packages of PACKAGES, which it installs; otherwise a sample of the standard library is tested.
+Two interpreters import each module. A value that differs between them, but is equal in two forks of one of them, is
+shared random state. ASSAY_FORKS=whole tests every module of the standard library and the packages of PACKAGES, which
+it installs. Otherwise a sample of the standard library is tested.
 """
 
 import json
@@ -20,7 +20,8 @@ ALWAYS = (
     "multiprocessing.connection multiprocessing.managers multiprocessing.pool multiprocessing.synchronize random secrets smtplib ssl tempfile "
     "urllib.request uuid wsgiref.handlers xmlrpc.client"
 ).split()
-NEVER = {"antigravity", "this", "idlelib", "turtledemo", "test", "__main__"}  # a browser, a print, windows
+# these start a browser, print, or open windows
+NEVER = {"antigravity", "this", "idlelib", "turtledemo", "test", "__main__"}
 PACKAGES = (
     "aiohttp attrs beautifulsoup4 boto3 cattrs certifi cffi click cryptography Django Faker fastapi Flask fsspec httpx hypothesis idna Jinja2 "
     "joblib jsonschema lxml Markdown matplotlib more-itertools mpmath networkx nltk numpy openpyxl orjson packaging pandas Pillow psutil pyarrow "
@@ -42,7 +43,7 @@ PROBES = {
 
 
 def values(modules):
-    """The values of modules, by their paths, that may be random."""
+    """Return the possibly random values of modules, by path."""
     found, seen = {}, set()
 
     def walk(path, value, depth):
@@ -60,7 +61,8 @@ def values(modules):
                 inner = dict(enumerate(value[:50]))
             if isinstance(inner, (dict, types.MappingProxyType)):
                 for name, more in list(inner.items())[:500]:
-                    if isinstance(name, (str, int)) and name not in ("__builtins__", "__doc__") and "hash" not in str(name).lower():  # of addresses
+                    # of addresses
+                    if isinstance(name, (str, int)) and name not in ("__builtins__", "__doc__") and "hash" not in str(name).lower():
                         walk("%s.%s" % (path, name), more, depth - 1)
 
     for name in modules:
@@ -71,7 +73,7 @@ def values(modules):
 
 
 def forked(run):
-    """What run returns in a fork."""
+    """Return the result of run in a fork."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         try:
@@ -88,7 +90,7 @@ def forked(run):
 
 
 def look(name):
-    """What two programs find that are forked from an interpreter which has imported a module."""
+    """Return the values in two programs forked from an interpreter that has imported a module."""
     child = types.ModuleType("_assay_child")
     child.harness, child.writable = types.SimpleNamespace(_flush=lambda: None), lambda: []
     child._signal = __import__("signal")
@@ -116,7 +118,7 @@ def look(name):
 
 
 def interpreter(names, path):
-    """What look() returns for each name in a new interpreter."""
+    """Return look() for each name in a new interpreter."""
     run = subprocess.run(
         [sys.executable, "-B", os.path.abspath(__file__), json.dumps(names)], env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path},
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
@@ -128,7 +130,7 @@ class Forks(unittest.TestCase):
     maxDiff = None
 
     def compare(self, names, path=""):
-        """Compare forks of two interpreters. Returns why modules are not preloaded."""
+        """Compare forks of two interpreters. Return why modules are not preloaded."""
         one, other, unusable = interpreter(names, path), interpreter(names, path), {}
         for name in names:
             a, b = one[name], other[name]
@@ -161,7 +163,7 @@ class Forks(unittest.TestCase):
             print(self.compare([NAMES.get(n, n) for n in PACKAGES], path), file=sys.stderr)
 
     def test_modules_that_remember(self):
-        """Modules that keep something random of their own are not preloaded, or programs get something new."""
+        """Modules with random state of their own are not preloaded, or their state is renewed."""
         texts = {
             "session": "import uuid\nSESSION = uuid.uuid4().hex",
             "token": "import secrets\nTOKEN = secrets.token_bytes(16)",

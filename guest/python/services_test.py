@@ -1,11 +1,11 @@
-"""What of the services needs no worker: python3 -m unittest, in this directory."""
+"""Tests of the services that need no worker: python3 -m unittest, in this directory."""
 
 import os
 import subprocess
 import sys
 import unittest
 
-# In an interpreter of its own: it is about what stays behind in one.
+# In a separate interpreter, because it tests remaining state.
 WARMED_TWICE = """
 import linecache, os, signal, sys
 import {0} as service

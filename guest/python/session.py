@@ -1,13 +1,10 @@
 """A live interpreter: it executes snippets one after another and keeps its state.
 
-serve(fd) reads frames (four bytes of length, most significant first, and a JSON
-object with the key op) and answers them; internal/session/live is the other end and
-documents them. One thread reads; the main thread executes, so that a snippet
-can be interrupted as by Control-C, and so that host functions can be answered
-while it waits for them.
+serve(fd) reads frames (four bytes of length, most significant first, and a JSON object with the key op) and responds
+to them. internal/session/live is the other end and documents them. One thread reads; the main thread executes. So a
+snippet can be interrupted like with Control-C, and host functions can be answered while it waits.
 
-Nothing here is a wall: snippets share the process, so whoever reads the answers
-trusts none of them.
+This is not a security boundary: snippets share the process, so the reader must not trust the responses.
 
 Standard library only, for Python 3.8 and later.
 """
@@ -39,7 +36,7 @@ MAX_FILE = 16 << 20
 MAX_ARGS = 4 << 20
 MAX_SOURCES = 4 << 20  # characters of snippets whose lines tracebacks can show
 SIGINT = int(signal.SIGINT)
-encode = json.JSONEncoder(check_circular=False).encode  # json.dumps would make an encoder each time
+encode = json.JSONEncoder(check_circular=False).encode  # json.dumps would create an encoder each time
 MAX_DEEP = 200  # of a variable that is read, in lists and dicts
 
 
@@ -48,7 +45,7 @@ class CallError(Exception):
 
 
 class Session:
-    failed = ""  # the traceback of the last execute that an exception ended
+    failed = ""  # the traceback of the last execution that an exception ended
 
     def __init__(self, fd):
         self.fd = fd
@@ -56,14 +53,14 @@ class Session:
         self.connect()
         self.called = 0
         self.sources, self.loop = Sources(), None
-        self.functions, self.first = {}, ()  # of the host; those that the session was made with
+        self.functions, self.first = {}, ()  # host functions: current ones; initial ones
         self.capture()
         self.shell = Shell()
         self.main = threading.get_ident()
         self.fresh()
 
     def event_loop(self):
-        """The loop for code that awaits. Its tasks live on between executions, and run while one awaits."""
+        """Return the loop for code that awaits. Its tasks survive executions, and run while code awaits."""
         if self.loop is None or self.loop.is_closed():
             import asyncio
 
@@ -71,17 +68,17 @@ class Session:
         return self.loop
 
     def connect(self):
-        """Begin on a stream that has no frames of another process."""
-        self.loop = None  # which would share its descriptors
+        """Start on a stream without frames of another process."""
+        self.loop = None  # it would share descriptors
         self.pid = os.getpid()
         self.stream = _socket.socket(fileno=os.dup(self.fd))
         self.stream.setblocking(True)
         self.writing = threading.Lock()
         self.todo = collections.deque()
         self.ready = threading.Semaphore(0)
-        self.running = None  # id of what is being executed
-        self.guard = threading.Lock()  # of running, and of what interrupts it
-        self.calls = {}  # host calls under way: number → [lock, answer]
+        self.running = None  # id of the current execution
+        self.guard = threading.Lock()  # of running, and of interrupts
+        self.calls = {}  # open host calls: number → [lock, answer]
 
     def capture(self):
         """Collect the output of this process. Streams that a snippet holds stay usable."""
@@ -111,12 +108,12 @@ class Session:
                 if m is None:
                     return
                 self.handle(m)
-                m = None  # what is large goes now, not in the way of the next
+                m = None  # frees large objects now, not during the next request
             except KeyboardInterrupt:
-                pass  # it came too late for what it was meant for
+                pass  # too late: its execution has ended
 
     def disconnect(self):
-        """Close the stream in a process that a snippet forked. The worker sees the end of the session by its end."""
+        """Close the stream in a process that a snippet forked. The worker detects the end of the session by its end."""
         if not self.copying:
             self.stream.close()
             harness._guard(os.close, self.fd)
@@ -136,7 +133,7 @@ class Session:
             head = self.exactly(4, files)
             body = head and self.exactly(int.from_bytes(head, "big"), files)
             if not body:
-                os._exit(0)  # the worker has no more to say
+                os._exit(0)  # the worker has closed the stream
             m = json.loads(body)
             op = m["op"]
             if op == "fork":
@@ -160,7 +157,7 @@ class Session:
             body = m = call = None  # as above
 
     def exactly(self, n, files):
-        """The next n bytes; descriptors that come with them are added to files."""
+        """Return the next n bytes, and add descriptors that come with them to files."""
         data = bytearray(n)
         room = memoryview(data)
         while room:
@@ -185,7 +182,7 @@ class Session:
             while data:
                 data = data[os.write(self.fd, data) :]
 
-    # What can be asked
+    # Requests
 
     def handle(self, m):
         answer = {"op": "done", "id": m["id"]}
@@ -227,7 +224,7 @@ class Session:
         answer["source"] = self.module.__file__ = self.sources.name
         if self.serving:
             find_classes(self.sources)
-        self.names.pop("__warningregistry__", None)  # a warning of another snippet is another warning
+        self.names.pop("__warningregistry__", None)  # warnings of different snippets are independent
         looker = harness._Looker(m.get("wall"))
         _signal.signal(SIGINT, self.on_interrupt)  # a snippet may have changed it
         began = time.perf_counter()
@@ -268,7 +265,7 @@ class Session:
         self.captured.end(answer)
 
     def settle(self):
-        """Note that nothing can be interrupted any more."""
+        """Record that interrupts are not possible any more."""
         if os.getpid() == self.pid:  # a forked process may have copied the lock while it was held
             with self.guard:
                 self.running = None
@@ -320,7 +317,7 @@ class Session:
         looker.finish()
         if "json" in answer["value"] or "tagged" in answer["value"]:
             return
-        # What is larger goes beside the frame: a frame has few values.
+        # Larger values follow the frame, because a frame has a limit of values.
         budget = [MAX_FILE]
         text = b""
         if harness._faithful(value, 0, budget, MAX_DEEP, True):
@@ -341,12 +338,14 @@ class Session:
         looker.finish()
 
     def visible(self):
-        """The names that are neither host functions nor helpers."""
+        """Return the names other than host functions and helpers."""
         given = {**HELPERS, **self.functions}
         return {k: v for k, v in list(self.names.items()) if k not in given or given[k] is not v}
 
     def do_reset(self, m, answer):
-        """Make the namespace and the shell what they were at first. Files stay, and so does what runs."""
+        """Reset the namespace and the shell to their initial state. Files stay, and so do running threads and
+        processes.
+        """
         dropped = [k for k in self.visible() if k[:1] != "_"]
         self.functions = {k: v for k, v in self.functions.items() if k in self.first}
         self.shell = Shell()
@@ -357,14 +356,14 @@ class Session:
         }  # fmt: skip
 
     def do_inject(self, m, answer):
-        names = m["names"] or ()  # no names are null
+        names = m["names"] or ()  # null means no names
         if m.get("first"):
             self.first = names
         for name in names:
             self.functions[name] = self.names[name] = self.host_function(name)
 
     def do_fork(self, m, answer):
-        """Become two. The copy answers nothing here: it has a stream of its own."""
+        """Fork. The copy does not respond here: it has its own stream."""
         fork = sys.modules.get("_assay_fork")
         files = m["files"]
         try:
@@ -386,7 +385,9 @@ class Session:
         answer.clear()
 
     def do_put(self, m, answer):
-        """Write a file. Pipes, sockets, devices and directories are errors: opening or writing them may not end."""
+        """Write a file. Pipes, sockets, devices and directories are errors, because opening or writing them may
+        block.
+        """
         path = m["path"]
         directory = os.path.dirname(path)
         if directory:
@@ -400,7 +401,7 @@ class Session:
             f.write(m["load"] or b"")
 
     def do_file(self, m, answer):
-        """A range of a file, and how long all of it is. What tells no length is read to its end."""
+        """Return a range of a file, and its whole length. A file without a known length is read to its end."""
         offset, length = m.get("offset", 0), m.get("length", MAX_FILE)
         fd = os.open(m["path"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         info = os.fstat(fd)
@@ -432,7 +433,7 @@ class Session:
             size = len(json.dumps([args, kwargs], allow_nan=False))
         except (TypeError, ValueError, RecursionError) as e:
             raise TypeError("%s: the arguments cannot be sent: %s" % (name, e)) from None
-        if size > MAX_ARGS:  # a frame of that size is not read
+        if size > MAX_ARGS:  # a frame of this size is rejected
             raise CallError("%s: the arguments are %d bytes of JSON; a call may have %d" % (name, size, MAX_ARGS))
         lock = _thread.allocate_lock()
         lock.acquire()
@@ -452,7 +453,9 @@ class Session:
 
 
 def print_thread_error(failed):
-    """Print a thread's uncaught exception, with the lines of its snippet. The interpreter's own hook reads lines from files only."""
+    """Print a thread's uncaught exception, with the lines of its snippet. The interpreter's own hook reads lines from
+    files only.
+    """
     if failed.exc_type is SystemExit:
         return
     import traceback
@@ -464,7 +467,7 @@ def print_thread_error(failed):
 
 
 def drop_modules():
-    """Forget what was imported of files that the session can write; their names."""
+    """Unload the modules from files that the session can write. Return their names."""
     found = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -475,17 +478,17 @@ def drop_modules():
             continue  # our own
         if any(isinstance(p, str) and os.access(p or ".", os.W_OK) for p in places):
             found.append(name)
-    for name in found:  # now: a package without a file asks its parent where it is
+    for name in found:  # now: a package without a file gets its location from its parent
         del sys.modules[name]
     importlib.invalidate_caches()
     return sorted(harness._cut(name, 200) for name in found)[: harness.MAX_VARIABLES]
 
 
-# What a snippet finds besides its own names.
+# Names that a snippet finds besides its own.
 
 
 def format_exc(limit=None, chain=True):
-    """The traceback of the exception that is being handled, or else of the one that ended an execution last."""
+    """Return the traceback of the exception being handled or, by default, of the last one that ended an execution."""
     import traceback
 
     if sys.exc_info()[0] is None:
@@ -494,7 +497,7 @@ def format_exc(limit=None, chain=True):
 
 
 def safe_json_dumps(value, **kwargs):
-    """value as JSON. What JSON has no form for is a string, in it or as a whole: nothing raises."""
+    """Return value as JSON. Parts without a JSON form become strings; it never raises."""
     kwargs.setdefault("default", str)
     try:
         return json.dumps(value, **kwargs)
@@ -516,7 +519,7 @@ def regular(info):
 
 
 def untagged(value):
-    """A value of JSON with tags."""
+    """Decode a JSON value with tags."""
     import assay_wire
 
     return assay_wire.Codec(None, harness._unknown_tag).decode(value)
@@ -530,14 +533,14 @@ harness._ours.update((__file__, harness.__file__, assay_imports.__file__, Captur
 
 
 class Sources:
-    """The texts of the last snippets under names of their own, for tracebacks and inspect. Older ones have none any more."""
+    """The texts of recent snippets under unique names, for tracebacks and inspect. Older texts are dropped."""
 
     def __init__(self):
         self.number, self.name, self.size = 0, harness.FILENAME, 0
-        self.entries = collections.OrderedDict()  # the lines and the size of each, by its name
+        self.entries = collections.OrderedDict()  # the lines and the size of each, by name
 
     def begin(self, code):
-        """Take up the next snippet. Returns the list that its lines are to be put into."""
+        """Register the next snippet. Return the list for its lines."""
         linecache = sys.modules["linecache"]
         if self.entries and self.name not in linecache.cache:  # a snippet emptied it
             for name, (lines, _) in self.entries.items():
@@ -554,7 +557,7 @@ class Sources:
         return lines
 
     def find(self, kind):
-        """The name of the last snippet that defines a class, None if there is none."""
+        """Return the name of the last snippet that defines a class, or None."""
         import re
 
         defines = re.compile(r"\s*class\s+%s\b" % re.escape(kind.__name__)).match
@@ -562,7 +565,7 @@ class Sources:
 
 
 def find_classes(sources):
-    """Have inspect, once it is imported, find the source of classes that snippets define. Python only looks in the last snippet."""
+    """Make inspect, once imported, find the source of classes in snippets. Python only searches the last snippet."""
     inspect = sys.modules.get("inspect")
     if inspect is None or hasattr(inspect.getfile, "__wrapped__"):
         return
@@ -579,14 +582,14 @@ def find_classes(sources):
 
 
 def plain(value):
-    """A value of the harness, as JSON."""
+    """Return a value of the harness as JSON."""
     if value is not None and "json" in value:
         value["json"] = value["json"].value
     return value
 
 
 def display(value, looker):
-    """Figures that are open, and a data frame that is the value."""
+    """Return the open figures, and the value if it is a data frame."""
     out = harness._table(value, looker)
     for data in harness._figures():
         if len(data) <= MAX_PICTURE:
@@ -595,7 +598,7 @@ def display(value, looker):
 
 
 def warm_up():
-    """Do what a session does, and leave no trace of it but what is quicker the second time."""
+    """Run typical operations of a session to warm up, without other side effects."""
     handler = signal.getsignal(signal.SIGINT)
     streams = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
     main = sys.modules["__main__"]

@@ -1,6 +1,6 @@
 """Tests of session.py: python3 -m unittest session_test (from this directory).
 
-Each test starts an interpreter that serves a session on a socket, as a worker does.
+Each test starts an interpreter that serves a session on a socket, like a worker.
 """
 
 import base64
@@ -21,7 +21,7 @@ LIMIT = 1 << 20  # bytes of a stream
 
 
 class Live:
-    """A session in a directory of its own."""
+    """A session in its own directory."""
 
     def __init__(self, **env):
         self.directory = tempfile.mkdtemp(prefix="session-test-")
@@ -68,7 +68,7 @@ class Live:
         self.conn.sendall(len(data).to_bytes(4, "big") + data + (load or b""))
 
     def ask(self, op, load=None, interrupt=None, **m):
-        """Send a request and return its answer. interrupt is the time in seconds after which the session is interrupted."""
+        """Send a request and return its response. interrupt is the delay in seconds before an interrupt."""
         self.number += 1
         self.send(load, op=op, id=self.number, **m)
         if interrupt is not None:
@@ -92,7 +92,7 @@ class Live:
         return answer
 
     def value(self, code, **m):
-        """The value of code, which must not raise."""
+        """Return the value of code, which must not raise."""
         answer = self.run(code, **m)
         if "exception" in answer or "value" not in answer:
             raise AssertionError(answer)
@@ -101,10 +101,10 @@ class Live:
 
 
 class Shell(unittest.TestCase):
-    """A script that is interrupted leaves no process, and scripts before it keep theirs."""
+    """An interrupted script leaves no process, and processes of earlier scripts stay."""
 
     def sleeping(self, kill=()):
-        """The first digits of the sleeps of this test that live."""
+        """Return the first digits of this test's running sleeps."""
         found = set()
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -140,7 +140,7 @@ class Shell(unittest.TestCase):
 
 
 class Forks(unittest.TestCase):
-    """A process that a snippet forks never answers for its session."""
+    """A process that a snippet forks never responds for its session."""
 
     def test_child_does_not_answer(self):
         for ending, code in {
@@ -264,7 +264,7 @@ class Forks(unittest.TestCase):
 
 
 class Streams(unittest.TestCase):
-    """The standard streams are text files, as those of a program are."""
+    """The standard streams are text files, like a program's."""
 
     def test_each_snippet_leaves_usable_streams(self):
         cases = {
@@ -405,7 +405,8 @@ class Exits(unittest.TestCase):
                 with self.subTest(code):
                     plain = subprocess.run([sys.executable, "-c", "raise SystemExit(%s)" % code], capture_output=True, text=True)
                     answer = s.run("raise SystemExit(%s)" % code)
-                    stderr = plain.stderr.partition("Exception ignored on threading shutdown")[0]  # python 3.13 repeats its error
+                    # Python 3.13 repeats its error
+                    stderr = plain.stderr.partition("Exception ignored on threading shutdown")[0]
                     self.assertEqual((answer["code"], answer["stderr"]), (plain.returncode, stderr))
             self.assertEqual(s.value("1"), 1)
 
@@ -535,7 +536,7 @@ class Sources(unittest.TestCase):
 
 
 class Looking(unittest.TestCase):
-    """A look at a value costs neither the session nor the output of the execution."""
+    """Inspecting a value harms neither the session nor the output of the execution."""
 
     def test_reprs_that_do_harm(self):
         bodies = {
@@ -589,7 +590,7 @@ class Looking(unittest.TestCase):
             self.assertLess(time.time() - began, 0.6)
 
     def test_no_trace(self):
-        """No handler, process or call of the snippet's shows a look."""
+        """An inspection is not visible to the snippet's handlers, processes or calls."""
         with Live() as s:
             s.run("""
                 import os, signal

@@ -1,23 +1,19 @@
 """An interpreter that is ready to be forked.
 
-Started by the launcher of a cell as: zygote.py KIND ROOT MODULE..., with a
-connection to the worker as its descriptor 3; it imports the modules and the
-harness, makes all of it cheap to fork, and then forks one process for each slot
-that it is asked for: see child.py.
+The launcher of a cell starts it as zygote.py KIND ROOT MODULE..., with a connection to the worker as descriptor 3. It
+imports the modules and the harness, makes all of it cheap to fork, and forks one process for each requested slot: see
+child.py.
 
-The zygote itself never runs user code: all that it imports is of the operator's
-image, which is its root. ROOT is + where programs find another one, that image with
-packages on top. The zygote never looks there; a process that it forked does, when it
-is the program already. It holds CAP_SYS_ADMIN and CAP_SYS_PTRACE in the user
-namespace of its cell, which is what entering a namespace takes, and nothing outside
-of it.
+The zygote itself never runs user code: it only imports from the operator's image, which is its root. ROOT is + if
+programs have a different root, this image with packages on top. The zygote never reads that root; a forked process
+does, when it is the program already. The zygote holds CAP_SYS_ADMIN and CAP_SYS_PTRACE in the user namespace of its
+cell, as entering a namespace requires, and no capabilities outside of it.
 
-Started as zygote.py alone, it forks nothing: its descriptor 3 is the slot of
-the one job that it waits for, and it holds no privileges to begin with.
+Started as zygote.py without arguments, it forks nothing: its descriptor 3 is the slot of a single job, and it has no
+privileges from the start.
 
-Standard library only, for Python 3.8 and later with ctypes. Without them it
-exits with a sentence that says so, and the worker starts a fresh interpreter
-for each job instead.
+Standard library only, for Python 3.8 and later with ctypes. Without them it exits with a message, and the worker
+starts a fresh interpreter for each job instead.
 """
 
 import sys
@@ -34,23 +30,22 @@ import marshal
 import os
 import types
 
-# What snippets import most. Each costs every fork a little, and its own import
-# is saved by every job that wants it. Not hashlib: it brings OpenSSL along, and
-# with it a tenth to the price of a fork.
+# The most frequent imports of snippets. Each costs every fork a little, and saves the import in each job that needs
+# it. hashlib is excluded: it loads OpenSSL, which makes a fork a tenth more expensive.
 MODULES = (
     "ast base64 bisect collections contextlib copy dataclasses datetime decimal enum fractions functools "
     "heapq inspect io itertools json linecache math operator random re statistics string textwrap time traceback "
     "types typing"
 ).split()
 
-# Numbers of the kernel, from its headers.
+# Constants of the kernel's headers.
 PROT_READ, PROT_WRITE, PROT_EXEC, MAP_PRIVATE, MAP_ANONYMOUS = 1, 2, 4, 0x02, 0x20
 MADV_HUGEPAGE, MADV_COLLAPSE, MREMAP_MAYMOVE, MREMAP_FIXED = 14, 25, 1, 2
 HUGE = 2 << 20
 THREAD_STACK = 8 << 20
 
-# Our own modules in the order of their imports, and their files. Those that grade and serve sessions are what some jobs
-# are nothing else than, under names that no user's import asks for.
+# Our own modules in import order, and their files. The modules for grading and sessions, which some jobs consist of,
+# have names that no user code imports.
 OURS = {"harness": "harness", "_assay_child": "child"}
 SERVICES = {
     "assay_imports": "assay_imports",
@@ -71,13 +66,15 @@ SERVICES = {
     "_assay_session": "session",
     "_assay_fork": "fork",
 }
-WARMED = "_assay_session", "assay_solution", "assay_check"  # whose warm_up runs what most of their jobs do
+WARMED = "_assay_session", "assay_solution", "assay_check"  # their warm_up runs the typical operations of their jobs
 
 
 def limit_threads():
-    """Give threads the usual stack. The C library takes the default from this process's own limit, which is 64 GiB."""
+    """Give threads the usual stack size. The C library takes the default from this process's own limit, which is 64
+    GiB.
+    """
     c = ctypes.PyDLL(None)
-    if not hasattr(c, "pthread_setattr_default_np"):  # of the GNU library
+    if not hasattr(c, "pthread_setattr_default_np"):  # in the GNU library
         return
     attributes = ctypes.create_string_buffer(128)  # pthread_attr_t
     if c.pthread_getattr_default_np(attributes) == 0:
@@ -87,15 +84,15 @@ def limit_threads():
 
 def main(kind, root, modules):
     services = kind == "s"
-    code = compiled(services)  # first: what that leaves is room for what follows
+    code = compiled(services)  # first, because it leaves holes for later allocations
     for name in MODULES + modules:
         try:
             importlib.import_module(name)
         except ImportError as e:
             print("cannot preload %s: %s" % (name, e), file=sys.stderr)
     move_text()
-    # What a child uses is side by side, in fresh memory: a page that it writes to is
-    # copied for it, and a compiler leaves what it makes where there was room.
+    # A child's objects are adjacent in fresh memory. Pages that it writes to are copied, and the compiler scatters
+    # its objects over free holes.
     gc.collect()
     give_back()
     filled = fill()
@@ -108,7 +105,7 @@ def main(kind, root, modules):
     child.pack = pack
 
     def settle():
-        # What is alive now stays so: the collector shall not touch, and so copy, it.
+        # Current objects are permanent: the collector must not touch, and so copy, them.
         gc.collect()
         give_back()
         gc.disable()
@@ -123,7 +120,7 @@ def main(kind, root, modules):
 
 
 def packaged(program):
-    """program, with the packages that are in its root and not in this one."""
+    """Return program with the packages of its own root."""
     import site
 
     added = site.getsitepackages() + [site.getusersitepackages()]
@@ -131,7 +128,7 @@ def packaged(program):
     looked = []
 
     def look():
-        if looked:  # before it was forked
+        if looked:  # before the fork
             return
         looked.append(True)
         first = sys.path[0]
@@ -149,7 +146,7 @@ def packaged(program):
 
 
 def compiled(services):
-    """The code of our modules: name, path, and the code as bytes."""
+    """Return the code of our modules: name, path, and the code as bytes."""
     here = os.path.dirname(os.path.abspath(__file__))
     code = []
     for name, file in {**OURS, **(SERVICES if services else {})}.items():
@@ -167,14 +164,14 @@ def load(code):
 
 
 def gather(module, names):
-    """Make the functions of those names anew, one beside the other."""
+    """Recreate the functions with these names in adjacent memory."""
     for name in names.split():
         f = getattr(module, name)
         setattr(module, name, types.FunctionType(f.__code__.replace(), f.__globals__, name, f.__defaults__))
 
 
 def alone():
-    """Wait for one job and become it: in a sandbox of its own."""
+    """Wait for one job and become it, in its own sandbox."""
     load(compiled(True))
     child = sys.modules["_assay_child"]
     slot = child._socket.socket(fileno=child.ZYGOTE)
@@ -186,10 +183,9 @@ def alone():
 
 
 def move_text():
-    """Move the interpreter's text to huge pages, where the system has some.
+    """Move the interpreter's text to huge pages, if the system has some.
 
-    A forked process inherits them whole. Pages of a file it finds one fault after
-    the other, about 60, and has to give back one by one.
+    A forked process inherits them as a whole. Pages of a file would need about 60 single faults, and single releases.
     """
     size = HUGE
     inside = ctypes.cast(ctypes.pythonapi.PyEval_EvalCode, ctypes.c_void_p).value
@@ -207,7 +203,7 @@ def move_text():
     length = end - begin
     if length <= 0:
         return
-    calls = ctypes.PyDLL(None)  # of its own: the types below are for these calls only
+    calls = ctypes.PyDLL(None)  # a separate object: the types below are for these calls only
     span = [ctypes.c_void_p, ctypes.c_size_t]
     calls.mmap.argtypes = span + [ctypes.c_int] * 3 + [ctypes.c_long]
     calls.madvise.argtypes = calls.mprotect.argtypes = span + [ctypes.c_int]
@@ -231,10 +227,10 @@ def move_text():
 
 
 def warm_up(services):
-    """Run jobs, so that the first of everything happens here and not in each child.
+    """Run jobs, so that first-time costs arise here and not in each child.
 
-    Once is not enough: the interpreter rewrites a function when it has run often.
-    Returns the module that is running: one that nobody holds is emptied.
+    Once is not enough, because the interpreter specializes a function after several runs. Return the running module,
+    because a module without references is emptied.
     """
     prepare, scan = sys.modules["harness"].prepare, sys.modules["_assay_child"]._scan
     main = sys.modules["__main__"]
@@ -256,17 +252,17 @@ def warm_up(services):
 
 
 def give_back():
-    """Return what was freed to the system: compiling modules leaves holes of many pages.
+    """Return freed memory to the system: compiling modules leaves holes of many pages.
 
-    Each page that is mapped here is mapped for every child, and unmapped again.
+    Each page mapped here is mapped and unmapped for every child.
     """
-    trim = getattr(ctypes.PyDLL(None), "malloc_trim", None)  # of the GNU library
+    trim = getattr(ctypes.PyDLL(None), "malloc_trim", None)  # in the GNU library
     if trim:
         trim(ctypes.c_size_t(0))
 
 
 def pack():
-    """What makes the forks of an interpreter with many objects cheap. What is returned is to be held meanwhile."""
+    """Make forks of an interpreter with many objects cheap. The caller holds the returned objects meanwhile."""
     gc.collect()
     give_back()
     filled = fill()
@@ -275,13 +271,13 @@ def pack():
 
 
 def collapse():
-    """Have what was made so far be on huge pages, where the system (since Linux 6.1) has some.
+    """Move all current objects to huge pages, if the system (since Linux 6.1) has some.
 
-    A fork copies an entry for each page, and its end undoes that: for 80 MB it takes as long
-    as all else that a short program does. A huge page is one entry. Of one that a child writes
-    to it gets small pages, of which only that one is copied.
+    A fork copies an entry for each page, and its end removes it. For 80 MB this takes as long as the rest of a short
+    program. A huge page is one entry. When a child writes to one, it gets small pages, of which only the written one
+    is copied.
     """
-    advise = ctypes.PyDLL(None).madvise  # of its own: the types are for this call only
+    advise = ctypes.PyDLL(None).madvise  # a separate object: the types are for this call only
     advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     with open("/proc/self/maps") as f:
         lines = f.readlines()
@@ -294,17 +290,17 @@ def collapse():
 
 
 def fill():
-    """Leave no gaps. What is returned is what is in them, to be held as long as there shall be none."""
+    """Fill all gaps. The caller holds the returned objects for as long as there should be no gaps."""
     filled = fill_pools()
     fill_heap()
     return filled
 
 
 def fill_pools():
-    """Objects that take up the gaps between those that are there.
+    """Fill the gaps between existing objects.
 
-    What a child makes goes to fresh memory then, side by side, and not into gaps
-    on pages all over the place, each of which would have to be copied for it.
+    New objects of a child then go to fresh, adjacent memory. Otherwise they would go to gaps on many pages, each of
+    which would be copied.
     """
     filled = []
     head = sys.getsizeof(b"")
@@ -321,9 +317,9 @@ def fill_pools():
 
 
 def fill_heap():
-    """The same for what is too large for a pool: every hole of the C library's heap."""
+    """Fill the holes of the C library's heap, for objects that are too large for pools."""
     calls = ctypes.PyDLL(None)
-    if not hasattr(calls, "mallinfo2"):  # the GNU library's, since 2.33
+    if not hasattr(calls, "mallinfo2"):  # in the GNU library since 2.33
         return
     calls.mallinfo2.restype = HeapInfo
     calls.sbrk.restype = calls.malloc.restype = ctypes.c_void_p

@@ -1,8 +1,53 @@
+CREATE FUNCTION public.assay_first_id(day date) RETURNS uuid
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT (lpad(to_hex((extract(epoch FROM day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+$$;
+
+CREATE FUNCTION public.assay_live_bounds() RETURNS uuid[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN ARRAY(SELECT b[1]::uuid FROM regexp_matches(pg_get_viewdef('live_jobs'::regclass), '''([0-9a-f-]{36})''', 'g') WITH ORDINALITY AS m (b, n) ORDER BY n);
+END $$;
+
+CREATE FUNCTION public.assay_live_bounds(bounds uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    parent text;
+    key    text;
+    days   text;
+BEGIN
+    FOREACH parent IN ARRAY ARRAY['jobs', 'specs', 'attempts', 'results'] LOOP
+        key := CASE parent WHEN 'attempts' THEN 'job_id' ELSE 'id' END;
+        days := format('%I >= %L::uuid', key, bounds[1]);
+        FOR i IN 1 .. (cardinality(bounds) - 1) / 2 LOOP
+            days := days || format(' OR %1$I >= %2$L::uuid AND %1$I < %3$L::uuid', key, bounds[2 * i], bounds[2 * i + 1]);
+        END LOOP;
+        EXECUTE format('CREATE OR REPLACE VIEW %I AS SELECT * FROM %I WHERE %s', 'live_' || parent, parent, days);
+    END LOOP;
+END $_$;
+
+CREATE FUNCTION public.assay_live_days() RETURNS bigint
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    bounds uuid[] := assay_live_bounds();
+    days   bigint;
+BEGIN
+    SELECT count(*) INTO days FROM (
+        SELECT (lpad(to_hex((extract(epoch FROM to_date(right(c.relname, 8), 'YYYYMMDD')::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid AS first
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'jobs'::regclass AND c.relname ~ '^jobs_[0-9]{8}$') d
+    WHERE d.first >= bounds[1] OR EXISTS (SELECT FROM generate_series(2, cardinality(bounds), 2) AS n WHERE d.first >= bounds[n] AND d.first < bounds[n + 1]);
+    RETURN days;
+END $_$;
+
 CREATE FUNCTION public.assay_live_since() RETURNS uuid
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    RETURN substring(pg_get_viewdef('live_jobs'::regclass) FROM '''([0-9a-f-]{36})''')::uuid;
+    RETURN (SELECT b FROM unnest(assay_live_bounds()) AS u (b) ORDER BY b LIMIT 1);
 END $$;
 
 CREATE FUNCTION public.assay_live_since(since uuid) RETURNS void
@@ -24,27 +69,41 @@ DECLARE
     part text := parent || to_char(day, '_YYYYMMDD');
     rest text := parent || '_default';
     key  text := CASE parent WHEN 'attempts' THEN 'job_id' ELSE 'id' END;
-    lo   uuid := (lpad(to_hex((extract(epoch FROM day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
-    hi   uuid := (lpad(to_hex((extract(epoch FROM (day + 1)::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
-    n    bigint;
+    lo   uuid := assay_first_id(day);
+    hi   uuid := assay_first_id(day + 1);
+    is_to   uuid := assay_partition_end(part); -- where the partition ends
+    goes_to uuid;                              -- where it will
+    moves   boolean;
 BEGIN
-    IF to_regclass(part) IS NOT NULL THEN
+    IF is_to >= hi OR is_to IS NULL AND to_regclass(part) IS NOT NULL THEN
         RETURN false;
+    END IF;
+    IF is_to IS NOT NULL THEN
+        EXECUTE format('LOCK TABLE ONLY %I IN ACCESS EXCLUSIVE MODE', parent);
     END IF;
     EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', rest);
-    EXECUTE format('SELECT count(*) FROM (SELECT FROM %I WHERE %I >= $1 AND %2$I < $2 LIMIT 10001) r', rest, key) INTO n USING lo, hi;
-    IF n > 10000 THEN
-        RETURN false;
+    EXECUTE format('SELECT EXISTS (SELECT FROM %2$I WHERE %1$I >= $1 AND %1$I < $2), (SELECT %1$I FROM %2$I WHERE %1$I >= $1 AND %1$I < $2 ORDER BY %1$I OFFSET 20000 LIMIT 1)', key, rest)
+        INTO moves, goes_to USING coalesce(is_to, lo), hi;
+    goes_to := coalesce(goes_to, hi);
+    IF is_to IS NULL THEN
+        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE)', part, parent);
+        PERFORM assay_tune(parent, part);
+    ELSE
+        EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', parent, part);
     END IF;
-    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE)', part, parent);
-    PERFORM assay_tune(parent, part);
-    IF n > 0 THEN
+    IF moves THEN
         EXECUTE format('WITH moved AS (DELETE FROM %I WHERE %I >= $1 AND %2$I < $2 RETURNING *) INSERT INTO %I SELECT * FROM moved',
-            rest, key, part) USING lo, hi;
+            rest, key, part) USING coalesce(is_to, lo), goes_to;
     END IF;
-    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, lo, hi);
+    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, lo, goes_to);
     RETURN true;
 END $_$;
+
+CREATE FUNCTION public.assay_partition_end(part text) RETURNS uuid
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([0-9a-f-]{36})''\)'))[1]::uuid FROM pg_class c WHERE c.oid = to_regclass(part)
+$$;
 
 CREATE FUNCTION public.assay_partitions(first date, days integer) RETURNS integer
     LANGUAGE plpgsql

@@ -86,7 +86,7 @@ func (g *gauges) run(ctx context.Context) {
 // instruments are what the gauges are reported by.
 type instruments struct {
 	jobs, slots, workers, resting, cordoned, backlog, term, tenants metric.Int64ObservableGauge
-	callbacks, undated, days                                        metric.Int64ObservableGauge
+	callbacks, undated, days, liveDays                              metric.Int64ObservableGauge
 	oldest, dispatched, transaction                                 metric.Float64ObservableGauge
 }
 
@@ -116,6 +116,7 @@ func (g *gauges) register() (unregister func(), err error) {
 		callbacks:   gauge("assay_callbacks_open", "Callbacks that are not delivered yet, 10,000 at most."),
 		undated:     gauge("assay_database_undated_jobs", "Jobs whose id is of no day that has a partition, 10,000 at most: the clock of a dispatcher is wrong."),
 		days:        gauge("assay_database_partitions", "Partitions of jobs: one a day, and one of no day."),
+		liveDays:    gauge("assay_database_live_days", "Partitions of jobs that the statements of the queue look at: from yesterday on, and earlier days with a job that is not over."),
 		oldest:      ageGauge("assay_oldest_queued_seconds", "How long the oldest queued job of a class has waited."),
 		dispatched:  ageGauge("assay_oldest_dispatched_seconds", "How long ago the oldest job that no worker has claimed was handed to the queue."),
 		transaction: ageGauge("assay_database_oldest_transaction_seconds", "How long the oldest transaction has kept the database from cleaning up."),
@@ -126,7 +127,7 @@ func (g *gauges) register() (unregister func(), err error) {
 	r, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.observe(o, &i)
 		return nil
-	}, i.jobs, i.slots, i.workers, i.backlog, i.resting, i.cordoned, i.term, i.tenants, i.callbacks, i.undated, i.days, i.oldest, i.dispatched, i.transaction)
+	}, i.jobs, i.slots, i.workers, i.backlog, i.resting, i.cordoned, i.term, i.tenants, i.callbacks, i.undated, i.days, i.liveDays, i.oldest, i.dispatched, i.transaction)
 	if err != nil {
 		return nil, err
 	}
@@ -142,6 +143,7 @@ func (g *gauges) observe(o metric.Observer, i *instruments) {
 		o.ObserveInt64(i.callbacks, last.stats.Callbacks)
 		o.ObserveInt64(i.undated, last.stats.Undated)
 		o.ObserveInt64(i.days, last.stats.Days)
+		o.ObserveInt64(i.liveDays, last.stats.LiveDays)
 		o.ObserveFloat64(i.dispatched, last.stats.OldestDispatched.Seconds())
 		o.ObserveFloat64(i.transaction, last.stats.OldestTransaction.Seconds())
 	}

@@ -99,7 +99,7 @@ type Scheduler interface {
 
 	// Waiting counts the jobs of a tenant that are not over: all of its batches', and
 	// those on their own that are queued; and its batches that are not over. Open batches are
-	// included in both.
+	// included in both. The empty tenant stands for all; of each tenant's class it counts 10,000 single jobs at most.
 	Waiting(ctx context.Context, tenant string) (jobs, batches int64, err error)
 	// Pools lists the classes that have queued jobs.
 	Pools(ctx context.Context) ([]string, error)

@@ -263,6 +263,7 @@ type Stats struct {
 	Callbacks         int64         // not delivered yet, counted to StatsCap
 	Undated           int64         // jobs whose id is of no day that has a partition, counted to StatsCap
 	Days              int64         // partitions of jobs
+	LiveDays          int64         // those that the statements of the queue look at
 	OldestTransaction time.Duration // how long one has kept the database from cleaning up; of other roles only where ours may see it
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"testing"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -66,5 +67,52 @@ func TestRetryInSlices(t *testing.T) {
 	}
 	if ds, err := s.Schedule(ctx, []string{"p"}, 100); err != nil || len(ds) != 9 {
 		t.Errorf("%d jobs are scheduled, %v", len(ds), err)
+	}
+}
+
+// TestBatchesAreListedInTheOrderOfTheirCommits: a batch that takes long to write is before one that was written meanwhile, so a client that
+// reads the list from the newest on misses none.
+func TestBatchesAreListedInTheOrderOfTheirCommits(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, Config{})
+	ctx := t.Context()
+	newJob := func() store.NewJob { return store.NewJob{ID: job.NewID(), Tenant: "t", Pool: "p", Spec: []byte(`{}`)} }
+	slow, quick, jobs := job.NewID(), job.NewID(), []store.NewJob{newJob(), newJob()}
+	if _, err := s.SubmitBatch(ctx, store.NewBatch{ID: job.NewID(), Tenant: "t"}, []store.NewJob{newJob()}); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.db.Pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if _, err := tx.Exec(ctx, `INSERT INTO jobs (id, tenant_id, pool) VALUES ($1, 1, 'p')`, string(jobs[1].ID)); err != nil { // the slow one waits for it
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.SubmitBatch(ctx, store.NewBatch{ID: slow, Tenant: "t"}, jobs)
+		done <- err
+	}()
+	for waits := false; !waits; {
+		if err := s.db.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			OR NOT granted AND locktype = 'transactionid' AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.SubmitBatch(ctx, store.NewBatch{ID: quick, Tenant: "t"}, []store.NewJob{newJob()}); err != nil {
+		t.Fatal(err)
+	}
+	if first, err := s.Batches(ctx, "t", "", 1); err != nil || first[0].ID != quick {
+		t.Fatalf("the newest is %+v, %v", first, err)
+	}
+	if err := tx.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.Batches(ctx, "t", "", 2); err != nil || all[0].ID != slow || all[1].ID != quick {
+		t.Errorf("listed %+v, %v; want the one that was committed last first", all, err)
 	}
 }

@@ -54,4 +54,11 @@
 //     plan outlives the emptiness.)
 //
 // TestPlans holds them to it.
+//
+// # Days
+//
+// A statement about history confines each of its partitioned tables to some days, by
+// constants (pg.Days): the server locks every partition that a plan has, and the
+// locks of all sessions are in one table of a fixed size. TestStatementsLockFewDays holds
+// them to it. Statements of the queue have the live views for that (internal/schema).
 package postgres

@@ -29,6 +29,7 @@ type Config struct {
 	OpenBatchTTL   time.Duration   // an open batch without an append for so long is dropped, default 1h
 	KeyTTL         time.Duration   // how long idempotency keys are remembered, default 24h
 	TakeBackAfter  time.Duration   // dispatched for so long without a claim: back to the queue, default 5m
+	QueueLife      time.Duration   // a job that waited for so long since it was submitted ends, default 720h, negative: none does
 	AgeEvery       time.Duration   // waiting for so long is worth a point of priority, at least 1ms, default 1m
 	Tracer         pgx.QueryTracer // optional
 	ApplicationTag string          // application_name, default "assay"
@@ -51,6 +52,8 @@ func (c Config) withDefaults() Config {
 	c.OpenBatchTTL = cmp.Or(c.OpenBatchTTL, time.Hour)
 	c.KeyTTL = cmp.Or(c.KeyTTL, 24*time.Hour)
 	c.TakeBackAfter = cmp.Or(c.TakeBackAfter, 5*time.Minute)
+	c.QueueLife = cmp.Or(c.QueueLife, 30*24*time.Hour)
+	c.QueueLife = max(c.QueueLife, 0)
 	c.AgeEvery = cmp.Or(c.AgeEvery, time.Minute)
 	c.AgeEvery = max(c.AgeEvery, time.Millisecond)
 	c.ApplicationTag = cmp.Or(c.ApplicationTag, "assay")
@@ -83,9 +86,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return &Store{
 		db:        db,
 		Reader:    r,
-		Submitter: submit.New(db, r, submit.Config{OpenBatchTTL: cfg.OpenBatchTTL, KeyTTL: cfg.KeyTTL, DropTime: cfg.cancelTime, RetrySlice: cfg.retrySlice}),
+		Submitter: submit.New(db, r, submit.Config{OpenBatchTTL: cfg.OpenBatchTTL, KeyTTL: cfg.KeyTTL, QueueLife: cfg.QueueLife, DropTime: cfg.cancelTime, RetrySlice: cfg.retrySlice}),
 		Transitions: lifecycle.New(db, r, lifecycle.Config{InfraBudget: cfg.InfraBudget, PoisonAfter: cfg.PoisonAfter, PoisonWait: cfg.PoisonWait,
-			RetryDelay: cfg.RetryDelay, TakeBackAfter: cfg.TakeBackAfter, AgeEvery: cfg.AgeEvery, CancelTime: cfg.cancelTime}),
+			RetryDelay: cfg.RetryDelay, TakeBackAfter: cfg.TakeBackAfter, AgeEvery: cfg.AgeEvery, QueueLife: cfg.QueueLife, CancelTime: cfg.cancelTime}),
 		Registry: registry.New(db),
 		Tables:   schema.New(db),
 	}, nil

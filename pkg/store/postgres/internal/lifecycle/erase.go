@@ -20,27 +20,29 @@ SELECT c.ended_at IS NOT NULL FROM batch_counts c JOIN batches b ON b.id = c.bat
 WHERE c.batch_id = $1 AND ($2::integer = 0 OR b.tenant_id = $2) FOR UPDATE OF c`
 
 // endedJobs are the next jobs of a batch by their records; one that has had several attempts may have left something of each.
-func endedJobs(batch job.ID) string {
+func endedJobs(days pg.Days) string {
 	return `
 SELECT r.id, r.attempts IS NOT NULL OR strpos(r.body, '"object":"') > 0 FROM results r
-WHERE r.batch_id = $1 AND r.seq > 0 AND ` + pg.SinceDay("r.id", batch) + ` ORDER BY r.seq LIMIT $2`
+WHERE r.batch_id = $1 AND r.seq > 0 AND ` + days.In("r.id") + ` ORDER BY r.seq LIMIT $2`
 }
 
-// erase removes the jobs $1 that are over, of the batch $2, which may be none, and counts them out of it.
-var erase = `
+// erase removes the jobs $1 of one day that are over, of the batch $2, which may be none, and counts them out of it.
+func erase(day pg.Days) string {
+	return `
 WITH gone AS (
-	DELETE FROM jobs j USING unnest($1::uuid[]) AS i (id) WHERE j.id = i.id AND j.batch_id = $2 AND j.outcome IS NOT NULL
+	DELETE FROM jobs j WHERE j.id = ANY ($1::uuid[]) AND j.batch_id = $2 AND j.outcome IS NOT NULL AND ` + day.In("j.id") + `
 	RETURNING j.id, j.outcome),
-specified AS (DELETE FROM specs s USING gone g WHERE s.id = g.id),
-tried AS (DELETE FROM attempts a USING gone g WHERE a.job_id = g.id),
+specified AS (DELETE FROM specs s WHERE s.id = ANY (ARRAY(SELECT id FROM gone)) AND ` + day.In("s.id") + `),
+tried AS (DELETE FROM attempts a WHERE a.job_id = ANY (ARRAY(SELECT id FROM gone)) AND ` + day.In("a.job_id") + `),
 blamed AS (DELETE FROM blames b USING gone g WHERE b.job_id = g.id),
-recorded AS (DELETE FROM results r USING gone g WHERE r.id = g.id RETURNING r.seq),
+recorded AS (DELETE FROM results r WHERE r.id = ANY (ARRAY(SELECT id FROM gone)) AND ` + day.In("r.id") + ` RETURNING r.seq),
 tally AS (SELECT count(*) AS n, ` + format.PerOutcome(`count(*) FILTER (WHERE outcome = '%[1]s') AS %[1]s`) + ` FROM gone),
 counted AS (
 	UPDATE batch_counts c SET total = c.total - t.n, recorded = c.recorded - t.n, erased = c.erased + t.n,
 		erased_numbers = c.erased_numbers + (SELECT coalesce(sum(seq), 0) FROM recorded), ` + format.PerOutcome(`%[1]s = c.%[1]s - t.%[1]s`) + `
 	FROM tally t WHERE c.batch_id = $2)
 SELECT n FROM tally`
+}
 
 // EraseJob implements store.Eraser.
 func (s *Transitions) EraseJob(ctx context.Context, a *store.Action, tenant string, id job.ID) error {
@@ -67,7 +69,7 @@ func (s *Transitions) EraseJob(ctx context.Context, a *store.Action, tenant stri
 			}
 		}
 		var n int64
-		err = tx.QueryRow(ctx, erase, pg.UUIDs([]job.ID{id}), batch).Scan(&n)
+		err = tx.QueryRow(ctx, erase(pg.DayOf(id)), pg.UUIDs([]job.ID{id}), batch).Scan(&n)
 		return n > 0, err
 	})
 }
@@ -103,8 +105,12 @@ func (s *Transitions) inEnded(ctx context.Context, op, tenant string, batch job.
 
 // EndedJobs implements store.Eraser.
 func (s *Transitions) EndedJobs(ctx context.Context, tenant string, batch job.ID, n int) (out []store.Ended, err error) {
+	days, err := s.daysOf(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
 	err = s.inEnded(ctx, "ended jobs", tenant, batch, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, endedJobs(batch), pg.UUID(batch), n)
+		rows, err := tx.Query(ctx, endedJobs(days), pg.UUID(batch), n)
 		if err != nil {
 			return err
 		}
@@ -119,12 +125,28 @@ func (s *Transitions) EndedJobs(ctx context.Context, tenant string, batch job.ID
 	return out, err
 }
 
-// EraseJobs implements store.Eraser.
+// EraseJobs implements store.Eraser. Each day is a transaction of its own, so that none locks the partitions of many.
 func (s *Transitions) EraseJobs(ctx context.Context, tenant string, batch job.ID, jobs []job.ID) error {
-	return s.inEnded(ctx, "erase jobs", tenant, batch, func(ctx context.Context, tx pgx.Tx) error {
-		var n int64
-		return tx.QueryRow(ctx, erase, pg.UUIDs(jobs), pg.UUID(batch)).Scan(&n)
+	days, of := pg.ByDay(jobs, func(id job.ID) job.ID { return id })
+	for _, day := range days {
+		err := s.inEnded(ctx, "erase jobs", tenant, batch, func(ctx context.Context, tx pgx.Tx) error {
+			var n int64
+			return tx.QueryRow(ctx, erase(day), pg.UUIDs(of[day]), pg.UUID(batch)).Scan(&n)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// daysOf returns the days that a batch has jobs of.
+func (s *Transitions) daysOf(ctx context.Context, batch job.ID) (days pg.Days, err error) {
+	err = s.db.Do(ctx, "days of a batch", func(ctx context.Context) error {
+		days, err = s.read.DaysOf(ctx, batch)
+		return err
 	})
+	return days, err
 }
 
 // EraseBatch implements store.Eraser. Its callback and its lease go with it.

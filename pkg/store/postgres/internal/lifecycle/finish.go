@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -52,13 +53,15 @@ WITH moved AS (
 		i.body, i.outcome AS attempt_outcome, '' AS message, j.started_at)` + recordTail
 
 // finished reads back what an earlier call, whose commit its caller did not see,
-// made of these leases. They may be of a day that is not live any more.
-const finished = `
+// made of these leases of one day. The day may not be live any more.
+func finished(day pg.Days) string {
+	return `
 SELECT i.id, i.lease, i.worker, r.id IS NOT NULL
 FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS i (id, lease, worker)
-LEFT JOIN results r ON r.id = i.id AND r.lease = i.lease AND r.worker = i.worker AND r.reason = ''
+LEFT JOIN LATERAL (SELECT r.id FROM results r WHERE r.id = i.id AND r.lease = i.lease AND r.worker = i.worker AND r.reason = '' AND ` + day.In("r.id") + ` OFFSET 0) r ON true
 WHERE r.id IS NOT NULL
-	OR EXISTS (SELECT FROM attempts a WHERE a.job_id = i.id AND a.lease = i.lease AND a.worker = i.worker AND a.outcome IS NOT NULL)`
+	OR EXISTS (SELECT FROM attempts a WHERE a.job_id = i.id AND a.lease = i.lease AND a.worker = i.worker AND a.outcome IS NOT NULL AND ` + day.In("a.job_id") + ` OFFSET 0)`
+}
 
 // Finish implements store.Recorder.
 func (s *Transitions) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishStatus, error) {
@@ -81,7 +84,7 @@ func (s *Transitions) Finish(ctx context.Context, fs []store.Finish) ([]store.Fi
 		if len(status) == len(fs) {
 			return nil
 		}
-		return s.readBack(ctx, in, status)
+		return s.readBack(ctx, fs, status)
 	})
 	if err != nil {
 		return nil, err
@@ -156,20 +159,31 @@ func (s *Transitions) recordFor(ctx context.Context, fs []store.Finish, in *fini
 	return moved, nil
 }
 
-func (s *Transitions) readBack(ctx context.Context, in *finishColumns, status map[store.Held]store.FinishStatus) error {
-	rows, err := s.db.Pool.Query(ctx, finished, in.ids, in.leases, in.workers)
-	if err != nil {
-		return err
+func (s *Transitions) readBack(ctx context.Context, fs []store.Finish, status map[store.Held]store.FinishStatus) error {
+	open := slices.DeleteFunc(slices.Clone(fs), func(f store.Finish) bool { return status[store.Held{LeaseRef: f.LeaseRef, Worker: f.Worker}] != "" })
+	days, of := pg.ByDay(open, func(f store.Finish) job.ID { return f.Job })
+	for _, day := range days {
+		var leases []store.Held
+		for _, f := range of[day] {
+			leases = append(leases, store.Held{LeaseRef: f.LeaseRef, Worker: f.Worker})
+		}
+		ids, numbers, workers, _ := heldArrays(leases)
+		rows, err := s.db.Pool.Query(ctx, finished(day), ids, numbers, workers)
+		if err != nil {
+			return err
+		}
+		var id pgtype.UUID
+		var lease job.Lease
+		var worker string
+		var isRecord bool
+		if _, err := pgx.ForEachRow(rows, []any{&id, &lease, &worker, &isRecord}, func() error {
+			status[store.Held{LeaseRef: store.LeaseRef{Job: pg.JobID(id), Lease: lease}, Worker: worker}] = statusOf(isRecord)
+			return nil
+		}); err != nil {
+			return err
+		}
 	}
-	var id pgtype.UUID
-	var lease job.Lease
-	var worker string
-	var isRecord bool
-	_, err = pgx.ForEachRow(rows, []any{&id, &lease, &worker, &isRecord}, func() error {
-		status[store.Held{LeaseRef: store.LeaseRef{Job: pg.JobID(id), Lease: lease}, Worker: worker}] = statusOf(isRecord)
-		return nil
-	})
-	return err
+	return nil
 }
 
 func statusOf(isRecord bool) store.FinishStatus {

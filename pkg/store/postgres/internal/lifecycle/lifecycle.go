@@ -13,6 +13,7 @@ import (
 type Config struct {
 	InfraBudget, PoisonAfter                        int
 	PoisonWait, RetryDelay, TakeBackAfter, AgeEvery time.Duration
+	QueueLife                                       time.Duration
 
 	CancelTime time.Duration // how long a call cancels what waits before it leaves the rest to the next, default 1s
 }

@@ -43,7 +43,7 @@ WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 func (s *Transitions) Sweep(ctx context.Context, st *store.ReapStats) error {
 	var errs []error
 	for _, step := range []func(context.Context, *store.ReapStats) error{
-		s.acquit, s.reapLeases, s.condemn, s.reapExpired, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled,
+		s.acquit, s.reapLeases, s.condemn, s.reapExpired, s.reapOutlived, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled,
 	} {
 		errs = append(errs, step(ctx, st))
 	}

@@ -41,10 +41,10 @@ func (s *Transitions) Requeue(ctx context.Context, a *store.Action, q store.Requ
 		reason = job.ReasonDrained
 	}
 	err = s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		ids := pg.UUIDs(q.Jobs)
-		if err := missing(ctx, tx, ids); err != nil {
+		if err := missing(ctx, tx, q.Jobs); err != nil {
 			return false, err
 		}
+		ids := pg.UUIDs(q.Jobs)
 		rows, err := tx.Query(ctx, takeFrom, s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter, s.cfg.PoisonWait.Milliseconds(),
 			string(reason), pg.CleanText("requeued by an operator: "+a.Reason), ids, q.Worker)
 		if err != nil {
@@ -73,11 +73,18 @@ func (s *Transitions) Requeue(ctx context.Context, a *store.Action, q store.Requ
 }
 
 // missing is job.ErrNotFound if one of the jobs does not exist.
-func missing(ctx context.Context, tx pgx.Tx, ids []pgtype.UUID) error {
-	var id *pgtype.UUID
-	err := tx.QueryRow(ctx, `SELECT (SELECT i.id FROM unnest($1::uuid[]) AS i (id) WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = i.id) LIMIT 1)`, ids).Scan(&id)
-	if err == nil && id != nil {
-		err = fmt.Errorf("%w: job %s", job.ErrNotFound, pg.JobID(*id))
+func missing(ctx context.Context, tx pgx.Tx, jobs []job.ID) error {
+	days, of := pg.ByDay(jobs, func(id job.ID) job.ID { return id })
+	for _, day := range days {
+		var id *pgtype.UUID
+		err := tx.QueryRow(ctx, `SELECT (SELECT i.id FROM unnest($1::uuid[]) AS i (id) WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = i.id AND `+day.In("j.id")+` OFFSET 0) LIMIT 1)`,
+			pg.UUIDs(of[day])).Scan(&id)
+		if err != nil {
+			return err
+		}
+		if id != nil {
+			return fmt.Errorf("%w: job %s", job.ErrNotFound, pg.JobID(*id))
+		}
 	}
-	return err
+	return nil
 }

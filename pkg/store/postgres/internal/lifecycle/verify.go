@@ -19,12 +19,12 @@ import (
 
 // verify counts the rows of one batch beside its counters, in one statement and so at one
 // moment. A batch is gone through as a whole: it takes as long as it is large.
-func verify(batch job.ID) string {
+func verify(days pg.Days) string {
 	return read.QueuedPools + `,
 rows AS MATERIALIZED (
 	SELECT count(*) AS n, coalesce(max(seq), 0) AS last, coalesce(sum(seq), 0)::bigint AS sum,
 		ARRAY[` + format.PerOutcome(`count(*) FILTER (WHERE outcome = '%s')`) + `] AS outcomes
-	FROM results WHERE batch_id = $1 AND seq > 0 AND ` + pg.SinceDay("id", batch) + `)
+	FROM results WHERE batch_id = $1 AND seq > 0 AND ` + days.In("id") + `)
 SELECT c.total, c.recorded, c.ended_at IS NOT NULL, ARRAY[` + format.PerOutcome(`c.%s`) + `], r.n, r.last, r.sum, c.erased, c.erased_numbers, r.outcomes,
 	(SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND tenant_id = b.tenant_id AND batch_id = b.id)
 	+ (SELECT count(*) FROM live_jobs WHERE state = 'running' AND tenant_id = b.tenant_id AND batch_id = b.id)
@@ -38,11 +38,11 @@ type rower interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-func verifyOne(ctx context.Context, q rower, batch job.ID) (v store.Verified, err error) {
+func verifyOne(ctx context.Context, q rower, days pg.Days, batch job.ID) (v store.Verified, err error) {
 	var counters, rows []int64
 	var last, sum, erased, erasedNumbers int64
 	v.Batch = batch
-	err = q.QueryRow(ctx, verify(batch), pg.UUID(batch)).Scan(&v.Total, &v.Recorded, &v.Ended, &counters, &v.Results, &last, &sum, &erased, &erasedNumbers, &rows, &v.Live)
+	err = q.QueryRow(ctx, verify(days), pg.UUID(batch)).Scan(&v.Total, &v.Recorded, &v.Ended, &counters, &v.Results, &last, &sum, &erased, &erasedNumbers, &rows, &v.Live)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return v, fmt.Errorf("%w: batch %s", job.ErrNotFound, batch)
 	}
@@ -92,7 +92,11 @@ func (s *Transitions) Verify(ctx context.Context, q store.VerifyQuery) (vs []sto
 	}
 	for _, b := range batches {
 		err := s.db.Do(ctx, "verify a batch", func(ctx context.Context) error {
-			v, err := verifyOne(ctx, s.db.Pool, b)
+			days, err := s.read.DaysOf(ctx, b)
+			if err != nil {
+				return err
+			}
+			v, err := verifyOne(ctx, s.db.Pool, days, b)
 			if err == nil {
 				vs = append(vs, v)
 			}
@@ -118,6 +122,10 @@ var setCounters = func() string {
 // Repair implements store.Steering. Who records results of the batch waits for the row of
 // its counters meanwhile: what is counted then is all that is committed.
 func (s *Transitions) Repair(ctx context.Context, a *store.Action, batch job.ID) error {
+	days, err := s.daysOf(ctx, batch)
+	if err != nil {
+		return err
+	}
 	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
 		var id pgtype.UUID
 		err := tx.QueryRow(ctx, `SELECT batch_id FROM batch_counts WHERE batch_id = $1 FOR NO KEY UPDATE`, pg.UUID(batch)).Scan(&id)
@@ -127,7 +135,7 @@ func (s *Transitions) Repair(ctx context.Context, a *store.Action, batch job.ID)
 		if err != nil {
 			return false, err
 		}
-		v, err := verifyOne(ctx, tx, batch)
+		v, err := verifyOne(ctx, tx, days, batch)
 		if err != nil || len(v.Problems) == 0 {
 			return false, err
 		}

@@ -1,29 +1,66 @@
 package pg
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// OnDay is SQL for a column that has the id to be of the id's day. It makes a statement
-// for each day of which something is read, in whose plan there is one partition.
-func OnDay(column string, id job.ID) string {
-	made := id.Time()
-	if made.IsZero() || made.Year() > 9999 { // no row has it
-		return "true"
+const day = 24 * time.Hour
+
+// Days are the ids of one or several whole days: those of First and greater ones, less than Below.
+type Days struct{ First, Below job.ID }
+
+// DayOf returns the day of an id. Of a text that is no id, it is a day without ids.
+func DayOf(id job.ID) Days { return DaysBetween(id, id) }
+
+// DaysBetween returns the days from that of the first id to that of the last.
+func DaysBetween(first, last job.ID) Days {
+	if first.Time().IsZero() || last.Time().IsZero() {
+		return Days{NilID, NilID}
 	}
-	day := made.UTC().Truncate(24 * time.Hour)
-	return fmt.Sprintf("%[1]s >= '%[2]s' AND %[1]s < '%[3]s'", column, job.FirstIDAt(day), job.FirstIDAt(day.AddDate(0, 0, 1)))
+	d := Days{First: dayStart(first.Time()), Below: dayStart(last.Time().Add(day))}
+	if d.Below <= last { // ids have 48 bits of milliseconds, and these are on the last of their days
+		d.Below = LastID
+	}
+	return d
 }
 
-// SinceDay is SQL for a column that has ids of the day before the id's, or later: those
-// of a batch's jobs, whichever dispatcher's clock made them.
-func SinceDay(column string, batch job.ID) string {
-	made := batch.Time()
-	if made.IsZero() {
-		return "true"
+func dayStart(t time.Time) job.ID { return job.FirstIDAt(t.UTC().Truncate(day)) }
+
+// In returns SQL that confines a column of ids to the days. The bounds are constants: the server leaves the
+// partitions of other days out when it plans the statement, and neither locks nor opens them. With bounds
+// that are arguments, it locks every partition that the table has, and those of a few such statements at once are
+// more than its lock table holds. As a part of a join, these bounds look like a good way to the rows: a
+// table that is joined by id stands in a LATERAL of its own with OFFSET 0 (see TestPlans).
+func (d Days) In(column string) string {
+	if d.First >= d.Below {
+		return "false"
 	}
-	return fmt.Sprintf("%s >= '%s'", column, job.FirstIDAt(made.UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)))
+	return fmt.Sprintf("%[1]s >= '%[2]s' AND %[1]s < '%[3]s'", column, d.First, d.Below)
+}
+
+// Count returns how many days they are.
+func (d Days) Count() int {
+	return int(d.Below.Time().Sub(d.First.Time()).Round(day) / day)
+}
+
+// OnDay returns SQL that confines a column of ids to the day of one.
+func OnDay(column string, id job.ID) string { return DayOf(id).In(column) }
+
+// ByDay groups ids by their days, the oldest first. Within a day they keep their order.
+func ByDay[T any](items []T, id func(T) job.ID) (days []Days, of map[Days][]T) {
+	of = map[Days][]T{}
+	for _, item := range items {
+		d := DayOf(id(item))
+		if of[d] == nil {
+			days = append(days, d)
+		}
+		of[d] = append(of[d], item)
+	}
+	slices.SortFunc(days, func(a, b Days) int { return cmp.Compare(a.First, b.First) })
+	return days, of
 }

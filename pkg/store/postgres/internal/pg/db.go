@@ -30,7 +30,9 @@ type DB struct {
 	share   *share   // of its connections, for what can wait
 	tenants sync.Map // name → int32; ids never change
 	calls   *calls
-	unmeter func()
+	// calendar is the list of partitions, as it was a moment ago.
+	calendar calendar
+	unmeter  func()
 }
 
 // Open connects. It fails with job.ErrInvalid if the DSN cannot be read or leads to a

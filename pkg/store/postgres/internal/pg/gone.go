@@ -18,7 +18,7 @@ func (db *DB) Gone(ctx context.Context, id job.ID, err error) error {
 	var was bool
 	seen := db.Do(ctx, "look for forgotten history", func(ctx context.Context) error {
 		return db.Pool.QueryRow(ctx, `SELECT coalesce((SELECT since > $1 FROM history WHERE one), false)
-			AND NOT EXISTS (SELECT FROM jobs WHERE id = $2)`, id.Time(), UUID(id)).Scan(&was)
+			AND NOT EXISTS (SELECT FROM jobs WHERE id = $2 AND `+OnDay("id", id)+`)`, id.Time(), UUID(id)).Scan(&was)
 	})
 	if seen != nil || !was {
 		return err

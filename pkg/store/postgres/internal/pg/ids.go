@@ -39,3 +39,28 @@ func BatchID(u pgtype.UUID) job.ID {
 
 // JobID is the id as the rest of the program has it.
 func JobID(u pgtype.UUID) job.ID { return job.ID(u.String()) }
+
+// IDBefore returns the greatest id that is less than one: those that are greater than it are from the one on. There is none before NilID, which is returned as it is.
+func IDBefore(id job.ID) job.ID {
+	u := UUID(id)
+	if u.Bytes == [16]byte{} {
+		return NilID
+	}
+	for i := len(u.Bytes) - 1; i >= 0; i-- {
+		if u.Bytes[i]--; u.Bytes[i] != 0xff {
+			break
+		}
+	}
+	return JobID(u)
+}
+
+// IDAfter returns the next id that there could be.
+func IDAfter(id job.ID) job.ID {
+	u := UUID(id)
+	for i := len(u.Bytes) - 1; i >= 0; i-- {
+		if u.Bytes[i]++; u.Bytes[i] != 0 {
+			break
+		}
+	}
+	return JobID(u)
+}

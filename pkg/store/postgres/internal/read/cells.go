@@ -2,7 +2,10 @@ package read
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -16,18 +19,27 @@ import (
 // mapLook is how many jobs, whoever's, besides four times as many as are asked for a part of a map is looked for in.
 const mapLook = 20_000
 
-// cellsTo is where a look from behind $1 up to $2 ends, if it does not come to $2.
-const cellsTo = `SELECT j.id FROM jobs j WHERE j.id > $1 AND j.id < $2 ORDER BY j.id OFFSET $3 LIMIT 1`
+// mapPatience is after how long a part of a map goes on in no further window of days.
+const mapPatience = 200 * time.Millisecond
 
-const cells = `
+// cellsTo is where a look from behind $1 up to $2 ends, if it does not come to $2.
+func cellsTo(days pg.Days) string {
+	return `SELECT j.id FROM jobs j WHERE j.id > $1 AND j.id < $2 AND ` + days.In("j.id") + ` ORDER BY j.id OFFSET $3 LIMIT 1`
+}
+
+func cells(days pg.Days) string {
+	return `
 SELECT j.id, coalesce(j.outcome, j.state), CASE WHEN j.started_at IS NULL OR j.state IN ('queued', 'dispatched') THEN 0
 	ELSE (extract(epoch FROM coalesce(j.ended_at, now()) - j.started_at) * 1000)::bigint END
-FROM jobs j WHERE j.id > $1 AND j.id < $2 AND j.batch_id = $3 ORDER BY j.id LIMIT $4`
+FROM jobs j WHERE j.id > $1 AND j.id < $2 AND j.batch_id = $3 AND ` + days.In("j.id") + ` ORDER BY j.id LIMIT $4`
+}
 
 // named are the jobs of a batch as a comparison sees them.
-const named = `
+func named(days pg.Days) string {
+	return `
 SELECT j.id, coalesce(j.outcome, j.state), left(j.identity, 600)
-FROM jobs j WHERE j.id >= $1 AND j.id < $2 AND j.batch_id = $3 ORDER BY j.id LIMIT $4`
+FROM jobs j WHERE j.id >= $1 AND j.id < $2 AND j.batch_id = $3 AND ` + days.In("j.id") + ` ORDER BY j.id LIMIT $4`
+}
 
 // ends are what the states and the outcomes say of a job.
 var ends = func() map[string]store.Cell {
@@ -54,27 +66,24 @@ func (s *Reader) BatchMap(ctx context.Context, tenant string, batch, after job.I
 		if err != nil {
 			return err
 		}
-		begin := pg.UUID(after)
-		if after < b.first {
-			begin = before(pg.UUID(b.first))
-		}
-		end, more, err := s.cellsTo(ctx, begin, b.below, 4*n+mapLook)
-		if err != nil {
-			return err
-		}
-		rows, err := s.db.Pool.Query(ctx, cells, begin, pg.UUID(end), pg.UUID(batch), n)
+		windows, err := s.db.Windows(ctx, b.first, b.below)
 		if err != nil {
 			return err
 		}
 		*m = store.BatchMap{Cells: make([]store.Cell, 0, min(int64(n), b.total))}
-		if err := scanCells(rows, m); err != nil {
-			return err
-		}
-		switch {
-		case len(m.Cells) == n:
-			m.Next = m.Cells[n-1].ID
-		case more:
-			m.Next = pg.JobID(before(pg.UUID(end))) // of nobody's, perhaps
+		began := time.Now()
+		for i, w := range slices.Backward(windows) {
+			first, below := max(after, pg.IDBefore(max(b.first, w.First))), min(b.below, w.Below)
+			if after >= below {
+				continue
+			}
+			if err := s.mapWindow(ctx, w, m, batch, first, below, n); err != nil || m.Next != "" {
+				return err
+			}
+			if i > 0 && time.Since(began) > mapPatience {
+				m.Next = pg.IDBefore(below)
+				return nil
+			}
 		}
 		return nil
 	})
@@ -84,10 +93,32 @@ func (s *Reader) BatchMap(ctx context.Context, tenant string, batch, after job.I
 	return m, nil
 }
 
-func (s *Reader) cellsTo(ctx context.Context, begin pgtype.UUID, below job.ID, look int) (end job.ID, more bool, err error) {
+// mapWindow adds the jobs of a batch that are in one window, behind an id. It sets Next if the map goes on behind them there.
+func (s *Reader) mapWindow(ctx context.Context, days pg.Days, m *store.BatchMap, batch, after, below job.ID, n int) error {
+	end, more, err := s.cellsTo(ctx, days, after, below, 4*n+mapLook)
+	if err != nil {
+		return err
+	}
+	rows, err := s.db.Pool.Query(ctx, cells(days), pg.UUID(after), pg.UUID(end), pg.UUID(batch), n-len(m.Cells))
+	if err != nil {
+		return err
+	}
+	if err := scanCells(rows, m); err != nil {
+		return err
+	}
+	switch {
+	case len(m.Cells) == n:
+		m.Next = m.Cells[n-1].ID
+	case more:
+		m.Next = pg.IDBefore(end) // it may be the id of no job
+	}
+	return nil
+}
+
+func (s *Reader) cellsTo(ctx context.Context, days pg.Days, after, below job.ID, look int) (end job.ID, more bool, err error) {
 	var id pgtype.UUID
-	err = s.db.Pool.QueryRow(ctx, cellsTo, begin, pg.UUID(below), look).Scan(&id)
-	if err == pgx.ErrNoRows {
+	err = s.db.Pool.QueryRow(ctx, cellsTo(days), pg.UUID(after), pg.UUID(below), look).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
 		return below, false, nil
 	}
 	return pg.JobID(id), true, err
@@ -106,19 +137,6 @@ func scanCells(rows pgx.Rows, m *store.BatchMap) error {
 	return err
 }
 
-// before is the id before: those that are greater than it are from id on.
-func before(id pgtype.UUID) pgtype.UUID {
-	if id.Bytes == [16]byte{} {
-		return id
-	}
-	for i := len(id.Bytes) - 1; i >= 0; i-- {
-		if id.Bytes[i]--; id.Bytes[i] != 0xff {
-			break
-		}
-	}
-	return id
-}
-
 // side is the jobs of one of two batches, in their order.
 type side struct {
 	ids   []job.ID
@@ -133,20 +151,28 @@ func (s *Reader) sideOf(ctx context.Context, tenant int32, batch job.ID) (*side,
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.db.Pool.Query(ctx, named, pg.UUID(b.first), pg.UUID(b.below), pg.UUID(batch), store.MaxCompare)
+	windows, err := s.db.Windows(ctx, b.first, b.below)
 	if err != nil {
 		return nil, err
 	}
 	d := &side{cut: b.total > store.MaxCompare}
-	var id pgtype.UUID
-	var end, identity string
-	_, err = pgx.ForEachRow(rows, []any{&id, &end, &identity}, func() error {
-		d.ids = append(d.ids, pg.JobID(id))
-		d.ends = append(d.ends, ends[end].Outcome)
-		d.names = append(d.names, format.Name(identity))
-		return nil
-	})
-	return d, err
+	for _, w := range slices.Backward(windows) {
+		rows, err := s.db.Pool.Query(ctx, named(w), pg.UUID(b.first), pg.UUID(b.below), pg.UUID(batch), store.MaxCompare-len(d.ids))
+		if err != nil {
+			return nil, err
+		}
+		var id pgtype.UUID
+		var end, identity string
+		if _, err := pgx.ForEachRow(rows, []any{&id, &end, &identity}, func() error {
+			d.ids = append(d.ids, pg.JobID(id))
+			d.ends = append(d.ends, ends[end].Outcome)
+			d.names = append(d.names, format.Name(identity))
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
 }
 
 // CompareBatches implements store.Browser.

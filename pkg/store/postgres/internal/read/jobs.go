@@ -28,6 +28,8 @@ const (
 	leastPart  = 100
 	// jobsPatience is after how long no further part of a look is begun.
 	jobsPatience = 20 * time.Millisecond
+	// emptyPatience is after how long a look goes into no further window of days. Those that have few jobs cost their plans.
+	emptyPatience = 500 * time.Millisecond
 )
 
 // How much more than a look at a job alone it costs to read its labels, or its record and its spec as well.
@@ -36,26 +38,37 @@ const (
 	readsBodies = 10
 )
 
-// jobsSlack is how far apart the clocks are by which a batch and its jobs have their ids.
-const jobsSlack = 2 * time.Minute
-
 // maxMessage is how much of a message a list has, in characters.
 const maxMessage = 200
 
-// jobsTo is where a look from $1 down to $2 ends, if it does not come to $2.
-func jobsTo(table string) string {
-	return `SELECT j.id FROM ` + table + ` j WHERE j.id < $1 AND j.id >= $2 ORDER BY j.id DESC OFFSET $3 LIMIT 1`
+// jobTables are the tables that a list of jobs is read from, and the ids that it may have.
+type jobTables struct {
+	jobs, specs, results string
+	days                 pg.Days
+}
+
+// recordedJobs are the jobs of some days, in whatever state.
+func recordedJobs(days pg.Days) jobTables { return jobTables{"jobs", "specs", "results", days} }
+
+// unfinishedJobs are those among the jobs of some days that the queue works on.
+func unfinishedJobs(days pg.Days) jobTables {
+	return jobTables{"live_jobs", "live_specs", "live_results", days}
 }
 
 // underwayJobs are the jobs of a state of which there are never more than the windows and the fleet's slots, in an
 // index that has no others.
-func underwayJobs(state job.State) string {
-	return `(SELECT * FROM live_jobs WHERE state = '` + string(state) + `' ORDER BY tenant_id, batch_id OFFSET 0)`
+func underwayJobs(state job.State) jobTables {
+	return jobTables{`(SELECT * FROM live_jobs WHERE state = '` + string(state) + `' ORDER BY tenant_id, batch_id OFFSET 0)`, "live_specs", "live_results", pg.Days{First: pg.NilID, Below: pg.LastID}}
+}
+
+// jobsTo is where a look from $1 down to $2 ends, if it does not come to $2.
+func jobsTo(t jobTables) string {
+	return `SELECT j.id FROM ` + t.jobs + ` j WHERE j.id < $1 AND j.id >= $2 AND ` + t.days.In("j.id") + ` ORDER BY j.id DESC OFFSET $3 LIMIT 1`
 }
 
 // listJobs is a page of a look, and what the specs and the records say about its jobs. Jobs of batches that are open are
 // none yet. The state and the outcome are compared in a way that no index answers, so that the plan is always along the ids.
-func listJobs(table string) string {
+func listJobs(t jobTables) string {
 	const started = `CASE WHEN j.state IN ('queued', 'dispatched') THEN NULL ELSE j.started_at END`
 	return `
 SELECT j.id, j.batch_id, t.name, j.identity, j.state, j.outcome, j.worker, j.created_at, j.began, j.ended_at,
@@ -64,24 +77,24 @@ SELECT j.id, j.batch_id, t.name, j.identity, j.state, j.outcome, j.worker, j.cre
 FROM (
 	SELECT j.id, j.batch_id, j.tenant_id, j.identity, j.state, j.outcome, CASE WHEN j.state IN ('queued', 'dispatched') THEN '' ELSE coalesce(j.worker, '') END AS worker,
 		j.created_at, ` + started + ` AS began, j.ended_at, j.priority, j.earlier
-	FROM ` + table + ` j LEFT JOIN batches b ON b.id = j.batch_id
-	WHERE j.id < $1 AND j.id >= $2 AND ($3::integer = 0 OR j.tenant_id = $3) AND ($4 = '' OR j.state || '' = $4) AND ($8 = '' OR j.outcome || '' = $8)
+	FROM ` + t.jobs + ` j LEFT JOIN batches b ON b.id = j.batch_id
+	WHERE j.id < $1 AND j.id >= $2 AND ` + t.days.In("j.id") + ` AND ($3::integer = 0 OR j.tenant_id = $3) AND ($4 = '' OR j.state || '' = $4) AND ($8 = '' OR j.outcome || '' = $8)
 		AND ($5::uuid IS NULL OR j.batch_id = $5) AND (b.id IS NULL OR b.sealed_at IS NOT NULL)
 		AND (NOT $9::boolean OR j.outcome || '' <> 'succeeded')
 		AND ($17 = '' OR j.outcome || '' = $17 AND $17 <> 'failed' OR j.outcome || '' = 'failed' AND EXISTS (
-			SELECT FROM results r WHERE r.id = j.id AND r.id < $1 AND r.id >= $2 AND ` + format.Failure + ` = $17))
+			SELECT FROM ` + t.results + ` r WHERE r.id = j.id AND ` + t.days.In("r.id") + ` AND ` + format.Failure + ` = $17 OFFSET 0))
 		AND ($10 = '' OR CASE WHEN j.state IN ('queued', 'dispatched') THEN '' ELSE j.worker END = $10)
 		AND ($11::bigint = 0 OR coalesce(j.ended_at, now()) - ` + started + ` >= $11::bigint * interval '1 microsecond')
 		AND ($12::bigint = 0 OR coalesce(j.ended_at, now()) - ` + started + ` <= $12::bigint * interval '1 microsecond')
 		AND ($6::jsonb IS NULL OR coalesce(b.labels::jsonb, '{}') || coalesce(('{' || rtrim(j.identity, ',') || '}')::jsonb -> 'labels', '{}') @> $6::jsonb)
 		AND ($13 = '' OR ('{' || rtrim(j.identity, ',') || '}')::jsonb ->> 'name' = $13)
 		AND ($14 = '' OR starts_with(('{' || rtrim(j.identity, ',') || '}')::jsonb ->> 'name', $14))
-		AND ($15 = '' OR EXISTS (SELECT FROM specs s WHERE s.id = j.id AND s.id < $1 AND s.id >= $2 AND ` + format.Image + ` = $15))
+		AND ($15 = '' OR EXISTS (SELECT FROM ` + t.specs + ` s WHERE s.id = j.id AND ` + t.days.In("s.id") + ` AND ` + format.Image + ` = $15 OFFSET 0))
 		AND (cardinality($16::text[]) = 0 OR EXISTS (
-			SELECT FROM (SELECT lower(` + format.Said + `) AS said FROM results r WHERE r.id = j.id AND r.id < $1 AND r.id >= $2 OFFSET 0) told, unnest($16::text[]) AS w (words) WHERE strpos(told.said, lower(w.words)) > 0))
+			SELECT FROM (SELECT lower(` + format.Said + `) AS said FROM ` + t.results + ` r WHERE r.id = j.id AND ` + t.days.In("r.id") + ` OFFSET 0) told, unnest($16::text[]) AS w (words) WHERE strpos(told.said, lower(w.words)) > 0))
 	ORDER BY j.id DESC LIMIT $7) j
-JOIN tenants t ON t.id = j.tenant_id LEFT JOIN specs s ON s.id = j.id AND s.id < $1 AND s.id >= $2
-	LEFT JOIN results r ON r.id = j.id AND r.id < $1 AND r.id >= $2 AND j.outcome IS NOT NULL
+JOIN tenants t ON t.id = j.tenant_id LEFT JOIN LATERAL (SELECT * FROM ` + t.specs + ` s WHERE s.id = j.id AND ` + t.days.In("s.id") + ` OFFSET 0) s ON true
+	LEFT JOIN LATERAL (SELECT * FROM ` + t.results + ` r WHERE r.id = j.id AND j.outcome IS NOT NULL AND ` + t.days.In("r.id") + ` OFFSET 0) r ON true
 ORDER BY j.id DESC`
 }
 
@@ -100,9 +113,9 @@ func (s *Reader) BrowseJobs(ctx context.Context, tenant string, q store.JobQuery
 		case job.Running, job.Dispatched:
 			page, _, err = s.listJobs(ctx, listJobs(underwayJobs(q.State)), t, q, from, to, 0)
 		case job.Queued:
-			page, err = s.lookFor(ctx, "live_jobs", t, q, from, to) // there are none elsewhere
+			page, err = s.lookFor(ctx, unfinishedJobs, s.db.LiveWindows, t, q, from, to)
 		default:
-			page, err = s.lookFor(ctx, "jobs", t, q, from, to)
+			page, err = s.lookFor(ctx, recordedJobs, s.db.Windows, t, q, from, to)
 		}
 		return err
 	})
@@ -112,26 +125,58 @@ func (s *Reader) BrowseJobs(ctx context.Context, tenant string, q store.JobQuery
 	return page, err
 }
 
-// lookFor looks for a page in parts, each twice as large as the one before: most pages are full soon. It ends where the page
-// is full, so many jobs were looked at, or that took so long that somebody who looks at the page would notice.
-func (s *Reader) lookFor(ctx context.Context, table string, tenant int32, q store.JobQuery, from, to job.ID) (page store.JobPage, err error) {
-	began, left, bytes := time.Now(), max(s.jobsLook/costOf(q.JobFilter), 1), 0
-	for part := max(left/firstParts, min(left, leastPart)); ; part = min(2*part, left) {
-		end, more, err := s.jobsTo(ctx, table, from, to, part)
-		if err != nil {
+// lookFor looks for a page in parts, each twice as large as the one before: most pages are full soon. It goes from one window of days to
+// the window before, and ends where the page is full, so many jobs were looked at, or that took so long that a client would notice.
+func (s *Reader) lookFor(ctx context.Context, tables func(pg.Days) jobTables, windows func(ctx context.Context, first, below job.ID) ([]pg.Days, error),
+	tenant int32, q store.JobQuery, from, to job.ID) (page store.JobPage, err error) {
+	days, err := windows(ctx, to, from)
+	if err != nil {
+		return page, err
+	}
+	l := look{began: time.Now(), left: max(s.jobsLook/costOf(q.JobFilter), 1)}
+	l.part = max(l.left/firstParts, min(l.left, leastPart))
+	for i, w := range days {
+		more, err := s.lookInto(ctx, tables(w), &l, &page, tenant, q, min(from, w.Below), max(to, w.First))
+		if err != nil || more {
 			return page, err
+		}
+		if last := i == len(days)-1; !last && time.Since(l.began) > emptyPatience {
+			page.Next = w.First
+			return page, nil
+		}
+	}
+	return page, nil
+}
+
+// look is how far a look for a page has come.
+type look struct {
+	began      time.Time
+	left, part int64 // jobs
+	bytes      int
+}
+
+// lookInto looks for a page in one window. It reports whether the page ends there, and where the next one begins.
+func (s *Reader) lookInto(ctx context.Context, t jobTables, l *look, page *store.JobPage, tenant int32, q store.JobQuery, from, to job.ID) (ends bool, err error) {
+	for ; ; l.part = min(2*l.part, l.left) {
+		end, more, err := s.jobsTo(ctx, t, from, to, l.part)
+		if err != nil {
+			return false, err
 		}
 		rest := q
 		rest.Limit -= len(page.Jobs)
-		got, n, err := s.listJobs(ctx, listJobs(table), tenant, rest, from, end, bytes)
-		page.Jobs, page.Next, bytes = append(page.Jobs, got.Jobs...), got.Next, n
-		if err != nil || page.Next != "" || !more {
-			return page, err
+		got, n, err := s.listJobs(ctx, listJobs(t), tenant, rest, from, end, l.bytes)
+		page.Jobs, page.Next, l.bytes = append(page.Jobs, got.Jobs...), got.Next, n
+		if err != nil || page.Next != "" {
+			return page.Next != "", err
 		}
-		page.Next, from, left = end, end, left-part
-		if left <= 0 || time.Since(began) > jobsPatience {
-			return page, nil
+		if !more {
+			return false, nil
 		}
+		page.Next, from, l.left = end, end, l.left-l.part
+		if l.left <= 0 || time.Since(l.began) > jobsPatience {
+			return true, nil
+		}
+		page.Next = ""
 	}
 }
 
@@ -147,9 +192,9 @@ func costOf(f store.JobFilter) int64 {
 }
 
 // jobsTo returns where a look at so many jobs ends, and whether there are more behind it.
-func (s *Reader) jobsTo(ctx context.Context, table string, from, to job.ID, look int64) (end job.ID, more bool, err error) {
+func (s *Reader) jobsTo(ctx context.Context, t jobTables, from, to job.ID, look int64) (end job.ID, more bool, err error) {
 	var id pgtype.UUID
-	err = s.db.Pool.QueryRow(ctx, jobsTo(table), pg.UUID(from), pg.UUID(to), max(look, 1)-1).Scan(&id)
+	err = s.db.Pool.QueryRow(ctx, jobsTo(t), pg.UUID(from), pg.UUID(to), max(look, 1)-1).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return to, false, nil
 	}
@@ -173,52 +218,6 @@ func (s *Reader) jobsSpan(ctx context.Context, tenant int32, q store.JobQuery) (
 	}
 	b, err := s.spanOf(ctx, tenant, q.Batch)
 	return min(from, b.below), max(to, b.first), err
-}
-
-// span is between which ids the jobs of a batch are.
-type span struct {
-	first, below job.ID
-	total        int64
-}
-
-// spanOf returns that of a batch. It was noted as the jobs came, unless a dispatcher of an earlier release took in some
-// of them: their ids were drawn while the batch was uploaded.
-func (s *Reader) spanOf(ctx context.Context, tenant int32, batch job.ID) (b span, err error) {
-	var created, sealed time.Time
-	var noted bool
-	var first, last pgtype.UUID
-	err = s.db.Pool.QueryRow(ctx, `SELECT created_at, sealed_at, appended, spanned = appended, first_job, last_job FROM batches
-		WHERE id = $1 AND sealed_at IS NOT NULL AND (tenant_id = $2 OR $2::integer = 0)`, pg.UUID(batch), tenant).
-		Scan(&created, &sealed, &b.total, &noted, &first, &last)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return b, fmt.Errorf("%w: batch %s", job.ErrNotFound, batch)
-	}
-	switch {
-	case err != nil:
-		return b, err
-	case noted && !last.Valid:
-		b.first, b.below = pg.NilID, pg.NilID // it has no jobs
-	case noted:
-		b.first, b.below = pg.JobID(first), after(last)
-	default:
-		made := batch.Time() // by the clock of its dispatcher, as the ids of its jobs; the others are the server's
-		end := made.Add(sealed.Sub(created))
-		if end.Before(sealed) {
-			end = sealed
-		}
-		b.first, b.below = job.FirstIDAt(made.Add(-jobsSlack)), job.FirstIDAt(end.Add(jobsSlack))
-	}
-	return b, nil
-}
-
-// after is the next id that there could be.
-func after(id pgtype.UUID) job.ID {
-	for i := len(id.Bytes) - 1; i >= 0; i-- {
-		if id.Bytes[i]++; id.Bytes[i] != 0 {
-			break
-		}
-	}
-	return pg.JobID(id)
 }
 
 // listJobs reads up to limit jobs, fewer where they have store.PageBytes with those bytes that there are already. Next is set

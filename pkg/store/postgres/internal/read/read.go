@@ -40,12 +40,12 @@ func (s *Reader) Result(ctx context.Context, tenant string, id job.ID) (raw json
 
 // results is one page. It ends after limit rows, or where those before have so many
 // bytes: the length of a body that is kept out of line is known without it being read.
-func results(batch job.ID) string {
+func results(days pg.Days) string {
 	return `
 SELECT ` + format.ResultColumns + ` FROM (
 	SELECT r.*, sum(octet_length(r.body)) OVER (ORDER BY r.seq ROWS UNBOUNDED PRECEDING) - octet_length(r.body) AS before
 	FROM results r
-	WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND ($3::integer = 0 OR r.tenant_id = $3) AND ` + pg.SinceDay("r.id", batch) + `
+	WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND ($3::integer = 0 OR r.tenant_id = $3) AND ` + days.In("r.id") + `
 	ORDER BY r.seq LIMIT $4) r
 WHERE r.before < $5::bigint ORDER BY r.seq`
 }
@@ -58,7 +58,11 @@ func (s *Reader) Results(ctx context.Context, tenant string, batch job.ID, after
 		if err != nil {
 			return err
 		}
-		rows, err := s.db.Pool.Query(ctx, results(batch), pg.UUID(batch), int64(max(after, 0)), t, limit, store.PageBytes)
+		days, err := s.DaysOf(ctx, batch)
+		if err != nil {
+			return err
+		}
+		rows, err := s.db.Pool.Query(ctx, results(days), pg.UUID(batch), int64(max(after, 0)), t, limit, store.PageBytes)
 		if err != nil {
 			return err
 		}
@@ -139,20 +143,20 @@ func withoutResult(j *job.Job, err error) (*job.Job, error) {
 const resultsLook = 5000
 
 // lookedAt is the last number of the next $4 records, and how many there are.
-func lookedAt(batch job.ID) string {
+func lookedAt(days pg.Days) string {
 	return `
 SELECT coalesce(max(l.seq), 0), count(*) FROM (SELECT r.seq FROM results r
-	WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND ($3::integer = 0 OR r.tenant_id = $3) AND ` + pg.SinceDay("r.id", batch) + `
+	WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND ($3::integer = 0 OR r.tenant_id = $3) AND ` + days.In("r.id") + `
 	ORDER BY r.seq LIMIT $4) l`
 }
 
 // resultsOf is results for those of up to $6 that have the outcome $7.
-func resultsOf(batch job.ID) string {
+func resultsOf(days pg.Days) string {
 	return `
 SELECT ` + format.ResultColumns + ` FROM (
 	SELECT r.*, sum(octet_length(r.body)) OVER (ORDER BY r.seq ROWS UNBOUNDED PRECEDING) - octet_length(r.body) AS before
 	FROM results r
-	WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND r.seq <= $6 AND ($3::integer = 0 OR r.tenant_id = $3) AND r.outcome || '' = $7 AND ` + pg.SinceDay("r.id", batch) + `
+	WHERE r.batch_id = $1 AND r.seq > $2 AND r.seq > 0 AND r.seq <= $6 AND ($3::integer = 0 OR r.tenant_id = $3) AND r.outcome || '' = $7 AND ` + days.In("r.id") + `
 	ORDER BY r.seq LIMIT $4) r
 WHERE r.before < $5::bigint ORDER BY r.seq`
 }
@@ -165,12 +169,16 @@ func (s *Reader) ResultsOf(ctx context.Context, tenant string, batch job.ID, o j
 		if err != nil {
 			return err
 		}
-		var last store.Cursor
-		var looked int64
-		if err := s.db.Pool.QueryRow(ctx, lookedAt(batch), pg.UUID(batch), int64(next), t, resultsLook).Scan(&last, &looked); err != nil || looked == 0 {
+		days, err := s.DaysOf(ctx, batch)
+		if err != nil {
 			return err
 		}
-		rows, err := s.db.Pool.Query(ctx, resultsOf(batch), pg.UUID(batch), int64(next), t, limit, store.PageBytes, int64(last), string(o))
+		var last store.Cursor
+		var looked int64
+		if err := s.db.Pool.QueryRow(ctx, lookedAt(days), pg.UUID(batch), int64(next), t, resultsLook).Scan(&last, &looked); err != nil || looked == 0 {
+			return err
+		}
+		rows, err := s.db.Pool.Query(ctx, resultsOf(days), pg.UUID(batch), int64(next), t, limit, store.PageBytes, int64(last), string(o))
 		if err != nil {
 			return err
 		}

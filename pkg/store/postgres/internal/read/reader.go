@@ -2,7 +2,9 @@ package read
 
 import (
 	"cmp"
+	"sync"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
@@ -10,6 +12,9 @@ import (
 type Reader struct {
 	db       *pg.DB
 	jobsLook int64 // jobs in which a page of a list is looked for
+
+	spansMu sync.Mutex
+	spans   map[job.ID]pg.Days // of sealed batches
 }
 
 // New is over a database that is open. A page of a list is looked for in so many jobs;

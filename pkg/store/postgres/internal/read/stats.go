@@ -54,6 +54,7 @@ SELECT coalesce(1000 * extract(epoch FROM now() - (SELECT min(dispatched_at) FRO
 	(SELECT count(*) FROM (SELECT FROM callbacks WHERE delivered_at IS NULL AND given_up_at IS NULL LIMIT %[1]d) c),
 	(SELECT count(*) FROM (SELECT FROM jobs_default LIMIT %[1]d) d),
 	(SELECT count(*) FROM pg_inherits WHERE inhparent = 'jobs'::regclass),
+	assay_live_days(),
 	coalesce(1000 * extract(epoch FROM now() - (
 		SELECT min(xact_start) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND datname = current_database())), 0)::bigint`, store.StatsCap)
 
@@ -77,6 +78,9 @@ func (s *Reader) Waiting(ctx context.Context, tenant string) (jobs, batches int6
 		t, err := s.db.KnownTenant(ctx, tenant)
 		if err != nil {
 			return err
+		}
+		if t == 0 {
+			return s.db.Pool.QueryRow(ctx, waitingOfAll).Scan(&jobs, &batches)
 		}
 		return s.db.Pool.QueryRow(ctx, waiting, t).Scan(&jobs, &batches)
 	})
@@ -116,7 +120,7 @@ func (s *Reader) Stats(ctx context.Context) (st store.Stats, err error) {
 		}
 		st.Queued = max(st.Queued, inBatches)
 		var dispatchedMS, transactionMS int64
-		if err := res.QueryRow().Scan(&dispatchedMS, &st.Callbacks, &st.Undated, &st.Days, &transactionMS); err != nil {
+		if err := res.QueryRow().Scan(&dispatchedMS, &st.Callbacks, &st.Undated, &st.Days, &st.LiveDays, &transactionMS); err != nil {
 			return err
 		}
 		st.OldestDispatched = time.Duration(dispatchedMS) * time.Millisecond

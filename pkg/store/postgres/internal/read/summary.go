@@ -31,22 +31,22 @@ const (
 
 // sample are some of the records of a batch, $2 of those with numbers up to $3, evenly spread over them, but not at even
 // distances: what comes at even ones as well would be all there is, or nothing. What was deleted left gaps.
-func sample(batch job.ID) string {
+func sample(days pg.Days) string {
 	return `
 SELECT r.id, r.outcome, r.failure, r.reason, coalesce(extract(epoch FROM j.ended_at - j.started_at) * 1000, -1)::float8, r.said
 FROM generate_series(0, $2::bigint - 1) AS i (n), LATERAL (
 		SELECT r.id, r.outcome, ` + format.Failure + ` AS failure, r.reason, CASE WHEN r.outcome = 'succeeded' THEN '' ELSE ` + format.Said + ` END AS said FROM results r
 		WHERE r.batch_id = $1 AND r.seq = 1 + i.n * $3::bigint / $2::bigint + abs(hashint8(i.n)::bigint) % greatest($3::bigint / $2::bigint, 1)
-			AND r.seq > 0 AND ` + pg.SinceDay("r.id", batch) + ` LIMIT 1) r, LATERAL (
-		SELECT j.started_at, j.ended_at FROM jobs j WHERE j.id = r.id AND ` + pg.SinceDay("j.id", batch) + ` LIMIT 1) j`
+			AND r.seq > 0 AND ` + days.In("r.id") + ` LIMIT 1) r, LATERAL (
+		SELECT j.started_at, j.ended_at FROM jobs j WHERE j.id = r.id AND ` + days.In("j.id") + ` LIMIT 1) j`
 }
 
 // lately is how many of the last $2 records of a batch are of the last minute, the last number, and how old they are, in seconds.
-func lately(batch job.ID) string {
+func lately(days pg.Days) string {
 	return `
 SELECT count(*) FILTER (WHERE recorded_at > now() - interval '1 minute'), coalesce(max(seq), 0),
 	coalesce(extract(epoch FROM now() - min(recorded_at)), 0)::float8
-FROM (SELECT recorded_at, seq FROM results r WHERE r.batch_id = $1 AND r.seq > 0 AND ` + pg.SinceDay("r.id", batch) + ` ORDER BY r.seq DESC LIMIT $2) r`
+FROM (SELECT recorded_at, seq FROM results r WHERE r.batch_id = $1 AND r.seq > 0 AND ` + days.In("r.id") + ` ORDER BY r.seq DESC LIMIT $2) r`
 }
 
 // BatchSummary implements store.Browser.
@@ -57,11 +57,15 @@ func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) 
 	}
 	sum := &store.BatchSummary{Batch: *b, SampledOf: b.Counts[job.Finished] + b.Counts[job.Canceled]}
 	err = s.db.Do(ctx, "summary of a batch", func(ctx context.Context) error {
-		last, err := s.rate(ctx, sum)
+		days, err := s.DaysOf(ctx, batch)
+		if err != nil {
+			return err
+		}
+		last, err := s.rate(ctx, days, sum)
 		if err != nil || last == 0 {
 			return err
 		}
-		return s.sample(ctx, sum, last)
+		return s.sample(ctx, days, sum, last)
 	})
 	if err != nil {
 		return nil, err
@@ -70,11 +74,11 @@ func (s *Reader) BatchSummary(ctx context.Context, tenant string, batch job.ID) 
 }
 
 // rate fills in how fast the batch is, and returns the last number of its records.
-func (s *Reader) rate(ctx context.Context, sum *store.BatchSummary) (last int64, err error) {
+func (s *Reader) rate(ctx context.Context, days pg.Days, sum *store.BatchSummary) (last int64, err error) {
 	sum.Reasons, sum.Failures, sum.Durations, sum.Clusters = map[job.Reason]int64{}, map[job.Outcome]int64{}, []store.DurationBucket{}, []store.FailureCluster{}
 	var n int64
 	var seconds float64
-	err = s.db.Pool.QueryRow(ctx, lately(sum.Batch.ID), pg.UUID(sum.Batch.ID), summaryRate).Scan(&n, &last, &seconds)
+	err = s.db.Pool.QueryRow(ctx, lately(days), pg.UUID(sum.Batch.ID), summaryRate).Scan(&n, &last, &seconds)
 	if err != nil || sum.Batch.Done() {
 		return last, err
 	}
@@ -88,8 +92,8 @@ func (s *Reader) rate(ctx context.Context, sum *store.BatchSummary) (last int64,
 	return last, nil
 }
 
-func (s *Reader) sample(ctx context.Context, sum *store.BatchSummary, last int64) error {
-	rows, err := s.db.Pool.Query(ctx, sample(sum.Batch.ID), pg.UUID(sum.Batch.ID), min(last, summarySample), last)
+func (s *Reader) sample(ctx context.Context, days pg.Days, sum *store.BatchSummary, last int64) error {
+	rows, err := s.db.Pool.Query(ctx, sample(days), pg.UUID(sum.Batch.ID), min(last, summarySample), last)
 	if err != nil {
 		return err
 	}

@@ -3,101 +3,152 @@ package schema
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// Statements of the queue speak of live_jobs, live_specs, live_attempts and live_results:
-// views of the tables from a day on. The bound is a constant in the view, so the server
-// leaves out the partitions of earlier days when it plans: it neither locks nor opens
+// Statements of the queue read live_jobs, live_specs, live_attempts and live_results:
+// views of the tables. They have the days from yesterday on, and of the days before those that
+// have unfinished jobs (ADR 0044). The bounds are constants in the views, so the server
+// leaves out the partitions of all other days when it plans: it neither locks nor opens
 // them. (A bound that is an argument keeps it from reading them only. A year of history
-// took a statement of the queue thirty times as long.) What is over for long, that is
-// records of clients, is read from the tables.
+// took a statement of the queue thirty times as long.) Records of finished jobs
+// are read from the tables, some days at a time (pg.Days).
 //
-// No job before the bound is unfinished, so none is overlooked: moveLive sees to it. A
+// The views have every unfinished job: moveLive sees to it. A
 // finished job stays finished, and the id of a new one is of today, unless the clock of
 // its dispatcher is a day behind. Such a job waits until the next look finds it.
 
-// liveChunk is how many partitions one statement looks into.
-const liveChunk = 50
+const (
+	// liveChunk is how many partitions one statement looks into: it locks eleven relations for each.
+	liveChunk = 8
+	// maxUndatedDays is how many days without a partition the views name. With unfinished jobs of more
+	// such days, they have all of history.
+	maxUndatedDays = 32
+)
 
-// moveLive has the views begin with the first day that has unfinished jobs, or with
-// yesterday. It is job.ErrUnavailable if there is no moment in which nobody uses them.
+// moveLive makes the views begin with yesterday, and adds the earlier days
+// that have unfinished jobs. It is job.ErrUnavailable if there is no moment in which nobody uses them.
 func (s *Tables) moveLive(ctx context.Context) error {
-	var is, since job.ID
+	var is, want []pg.Days
 	if err := s.db.Do(ctx, "look for live days", func(ctx context.Context) (err error) {
-		since, err = s.liveSince(ctx)
+		if want, err = s.liveDays(ctx); err != nil {
+			return err
+		}
+		is, err = s.db.LiveDays(ctx)
 		return err
-	}); err != nil {
+	}); err != nil || slices.Equal(is, want) {
 		return err
 	}
-	if err := s.db.Do(ctx, "read the live days", func(ctx context.Context) error {
-		return s.db.Pool.QueryRow(ctx, `SELECT assay_live_since()::text`).Scan(&is)
-	}); err != nil || is == since {
-		return err
+	bounds := []pgtype.UUID{pg.UUID(want[0].First)}
+	for _, d := range want[1:] {
+		bounds = append(bounds, pg.UUID(d.First), pg.UUID(d.Below))
 	}
 	return s.exclusively(ctx, []string{"live_jobs", "live_specs", "live_attempts", "live_results"}, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `SELECT assay_live_since($1::uuid)`, pg.UUID(since))
+		_, err := tx.Exec(ctx, `SELECT assay_live_bounds($1::uuid[])`, bounds)
 		return err
 	})
 }
 
-// partitionsBefore are the partitions of days before one and the one of no day, the
-// latter first.
+// partitionsBefore are the partitions of days before one, the oldest first.
 const partitionsBefore = `
 SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-WHERE i.inhparent = 'jobs'::regclass AND (c.relname = 'jobs_default' OR c.relname ~ '^jobs_[0-9]{8}$' AND c.relname < $1)
-ORDER BY c.relname <> 'jobs_default', c.relname`
+WHERE i.inhparent = 'jobs'::regclass AND c.relname ~ '^jobs_[0-9]{8}$' AND c.relname < $1 ORDER BY c.relname`
 
-// liveSince returns the id that the views are to begin with.
-func (s *Tables) liveSince(ctx context.Context) (job.ID, error) {
+// liveDays returns the days that the views are to have: those from yesterday on, then the earlier ones,
+// the oldest first. Days in a row are one stretch.
+func (s *Tables) liveDays(ctx context.Context) ([]pg.Days, error) {
 	var yesterday time.Time
 	if err := s.db.Pool.QueryRow(ctx, `SELECT `+maintainFrom).Scan(&yesterday); err != nil {
-		return "", err
+		return nil, err
 	}
-	since := job.FirstIDAt(yesterday)
+	since := pg.Days{First: job.FirstIDAt(yesterday), Below: pg.LastID}
 	rows, err := s.db.Pool.Query(ctx, partitionsBefore, yesterday.Format("jobs_20060102"))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	parts, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	for len(parts) > 0 {
-		n := min(len(parts), liveChunk)
-		oldest, err := s.oldestUnfinished(ctx, parts[:n], since)
-		if err != nil || oldest != since {
-			return oldest, err
+	old, err := s.undatedDays(ctx, since.First)
+	if err != nil {
+		return nil, err
+	}
+	if len(old) > maxUndatedDays {
+		return []pg.Days{{First: pg.NilID, Below: pg.LastID}}, nil
+	}
+	for some := range slices.Chunk(parts, liveChunk) {
+		days, err := s.unfinishedDays(ctx, some)
+		if err != nil {
+			return nil, err
 		}
-		parts = parts[n:]
+		old = append(old, days...)
 	}
-	return since, nil
+	return joinDays(since, old), nil
 }
 
-// oldestUnfinished returns where to begin so that unfinished jobs of these partitions, the
-// oldest first, are seen. It is since if there are none before.
-func (s *Tables) oldestUnfinished(ctx context.Context, parts []string, since job.ID) (job.ID, error) {
+// unfinishedDays returns the days of those partitions that have unfinished jobs.
+func (s *Tables) unfinishedDays(ctx context.Context, parts []string) (days []pg.Days, err error) {
 	var each []string
 	for _, part := range parts {
-		each = append(each, fmt.Sprintf(`SELECT '%s' AS part WHERE %s`, part, unfinishedIn(part, "id < '"+string(since)+"'")))
+		each = append(each, fmt.Sprintf(`SELECT '%s' AS part WHERE %s`, part, unfinishedIn(part, "true")))
 	}
-	var oldest *string
-	err := s.db.Pool.QueryRow(ctx, `SELECT min(part) FROM (`+strings.Join(each, " UNION ALL ")+`) u`,
-		pgx.QueryExecModeExec).Scan(&oldest) // not one for the cache of statements
-	if err != nil || oldest == nil {
-		return since, err
+	rows, err := s.db.Pool.Query(ctx, strings.Join(each, " UNION ALL "), pgx.QueryExecModeExec) // not one for the cache of statements
+	if err != nil {
+		return nil, err
 	}
-	day, err := time.Parse("jobs_20060102", *oldest)
-	if err != nil { // the default partition, whose ids are of any day
-		return pg.NilID, nil
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
 	}
-	return job.FirstIDAt(day), nil
+	for _, name := range names {
+		day, err := time.Parse("jobs_20060102", name)
+		if err != nil {
+			return nil, err
+		}
+		days = append(days, pg.DayOf(job.FirstIDAt(day)))
+	}
+	return days, nil
+}
+
+// undatedDays returns the days before an id of which the default partition has unfinished jobs, up to one more
+// than the views name.
+func (s *Tables) undatedDays(ctx context.Context, before job.ID) (days []pg.Days, err error) {
+	for from := pg.NilID; len(days) <= maxUndatedDays; from = days[len(days)-1].Below {
+		var id pgtype.UUID
+		err := s.db.Pool.QueryRow(ctx, `SELECT (SELECT id FROM jobs_default
+			WHERE id >= $1 AND id < $2 AND state || '' IN ('queued', 'dispatched', 'running') ORDER BY id LIMIT 1)`, pg.UUID(from), pg.UUID(before)).Scan(&id)
+		if err != nil || !id.Valid {
+			return days, err
+		}
+		days = append(days, pg.DayOf(pg.JobID(id)))
+	}
+	return days, nil
+}
+
+// joinDays makes stretches of days in a row.
+func joinDays(since pg.Days, old []pg.Days) []pg.Days {
+	slices.SortFunc(old, func(a, b pg.Days) int { return strings.Compare(string(a.First), string(b.First)) })
+	var joined []pg.Days
+	for _, d := range slices.Compact(old) {
+		if n := len(joined); n > 0 && joined[n-1].Below == d.First {
+			joined[n-1].Below = d.Below
+			continue
+		}
+		joined = append(joined, d)
+	}
+	if n := len(joined); n > 0 && joined[n-1].Below == since.First {
+		since.First, joined = joined[n-1].First, joined[:n-1]
+	}
+	return append([]pg.Days{since}, joined...)
 }
 
 // unfinishedIn is whether a partition has unfinished jobs of which a condition is true.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
@@ -25,44 +26,132 @@ const (
 // maintainLock lets one make partitions at a time, to the end of its transaction.
 const maintainLock = `SELECT pg_advisory_xact_lock(hashtextextended('assay maintain', 0))`
 
-// missingDays are the partitions to make.
-const missingDays = `
-SELECT p.parent, d.day::date FROM generate_series(` + maintainFrom + `, ` + maintainFrom + ` + $1::integer - 1, interval '1 day') AS d (day),
-	unnest(ARRAY['jobs', 'specs', 'attempts', 'results']) AS p (parent)
-WHERE to_regclass(p.parent || to_char(d.day, '_YYYYMMDD')) IS NULL ORDER BY d.day, p.parent`
+const (
+	// undatedWithin is how many days from today rows of the default partition get a partition of their day. Rows
+	// that a wilder clock made stay there, and are deleted one by one (forgetUndated).
+	undatedWithin = 31
+	// moveTime is how long one Maintain moves rows out of default partitions.
+	moveTime = 30 * time.Second
+)
 
-// Maintain implements store.Scheduler. It makes days ahead, and moves the first of those
-// that the queue looks at. Partitions are made one by one: each waits for
-// whoever uses the default partition, and others wait for it, no longer than exclusively
-// says.
+// part is a partition to make, or to extend to the end of its day.
+type part struct {
+	parent string
+	day    time.Time
+	exists bool
+}
+
+// missingDays are the partitions of the days ahead, and of the days $1, that do not exist or do not reach to the ends of their days.
+const missingDays = `
+SELECT p.parent, d.day, to_regclass(p.parent || to_char(d.day, '_YYYYMMDD')) IS NOT NULL
+FROM (SELECT generate_series(` + maintainFrom + `, ` + maintainFrom + ` + $2::integer - 1, interval '1 day')::date UNION SELECT unnest($1::date[])) AS d (day),
+	unnest(ARRAY['jobs', 'specs', 'attempts', 'results']) AS p (parent)
+WHERE coalesce(assay_partition_end(p.parent || to_char(d.day, '_YYYYMMDD')) < assay_first_id(d.day + 1), true) ORDER BY d.day, p.parent`
+
+// Maintain implements store.Scheduler. It makes days ahead, moves rows without a day to their days,
+// notes which days the queue works on, and notes the spans of batches that have none. What fails keeps nothing else from being done.
 func (s *Tables) Maintain(ctx context.Context) error {
-	type part struct {
-		parent string
-		day    time.Time
+	return errors.Join(s.makeDays(ctx), s.moveLive(ctx), s.noteSpans(ctx))
+}
+
+// makeDays makes partitions one by one: each waits for the transactions that use
+// the default partition, and later ones wait for it, no longer than exclusively
+// says. It is job.ErrUnavailable if rows of a day are left in the default partition.
+func (s *Tables) makeDays(ctx context.Context) error {
+	for until := time.Now().Add(moveTime); ; {
+		missing, err := s.missing(ctx)
+		if err != nil || len(missing) == 0 {
+			return err
+		}
+		moves := false
+		for _, p := range missing {
+			changed, err := s.makePart(ctx, p)
+			if err != nil {
+				return fmt.Errorf("make %s of %s: %w", p.parent, p.day.Format(time.DateOnly), err)
+			}
+			moves = moves || changed
+		}
+		if !moves || time.Now().After(until) {
+			return fmt.Errorf("%w: %s of %s is not complete: its rows are in %[2]s_default", job.ErrUnavailable, missing[0].parent, missing[0].day.Format(time.DateOnly))
+		}
 	}
-	var missing []part
-	if err := s.db.Do(ctx, "look for missing days", func(ctx context.Context) error {
-		rows, err := s.db.Pool.Query(ctx, missingDays, maintainDays)
+}
+
+// makePart makes a partition, or extends it by a step. It reports whether it changed anything.
+func (s *Tables) makePart(ctx context.Context, p part) (changed bool, err error) {
+	tables := []string{p.parent + "_default"}
+	if p.exists { // it is taken off and put on again
+		tables = append(tables, p.parent, p.parent+p.day.Format("_20060102"))
+	}
+	err = s.exclusively(ctx, tables, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT assay_partition($1, $2)`, p.parent, p.day).Scan(&changed)
+	})
+	return changed, err
+}
+
+// MakeDay makes the partitions of a day, if they are missing.
+func (s *Tables) MakeDay(ctx context.Context, day time.Time) error {
+	for _, parent := range []string{"jobs", "specs", "attempts", "results"} {
+		p := part{parent: parent, day: day}
+		var exists bool
+		err := s.db.Do(ctx, "look for a day", func(ctx context.Context) error {
+			return s.db.Pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, parent+day.Format("_20060102")).Scan(&exists)
+		})
+		if err == nil && !exists {
+			_, err = s.makePart(ctx, p)
+		}
+		if err != nil {
+			return fmt.Errorf("make %s of %s: %w", parent, day.Format(time.DateOnly), err)
+		}
+	}
+	return nil
+}
+
+func (s *Tables) missing(ctx context.Context) (parts []part, err error) {
+	err = s.db.Do(ctx, "look for missing days", func(ctx context.Context) error {
+		undated, err := s.undatedNear(ctx)
 		if err != nil {
 			return err
 		}
-		missing, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p part, err error) {
-			return p, row.Scan(&p.parent, &p.day)
-		})
-		return err
-	}); err != nil {
-		return err
-	}
-	for _, p := range missing {
-		err := s.exclusively(ctx, []string{p.parent + "_default"}, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, `SELECT assay_partition($1, $2)`, p.parent, p.day)
-			return err
-		})
+		rows, err := s.db.Pool.Query(ctx, missingDays, undated, maintainDays)
 		if err != nil {
-			return errors.Join(fmt.Errorf("make %s of %s: %w", p.parent, p.day.Format(time.DateOnly), err), s.moveLive(ctx))
+			return err
+		}
+		parts, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p part, err error) {
+			return p, row.Scan(&p.parent, &p.day, &p.exists)
+		})
+		return err
+	})
+	return parts, err
+}
+
+// undatedNear returns the days near today of which a default partition has rows.
+func (s *Tables) undatedNear(ctx context.Context) (days []time.Time, err error) {
+	var today time.Time
+	if err := s.db.Pool.QueryRow(ctx, `SELECT (now() AT TIME ZONE 'UTC')::date`).Scan(&today); err != nil {
+		return nil, err
+	}
+	below := pg.UUID(job.FirstIDAt(today.AddDate(0, 0, undatedWithin+1)))
+	for _, parent := range []string{"jobs", "specs", "attempts", "results"} {
+		key := "id"
+		if parent == "attempts" {
+			key = "job_id"
+		}
+		for from := job.FirstIDAt(today.AddDate(0, 0, -undatedWithin)); ; {
+			var id pgtype.UUID
+			err := s.db.Pool.QueryRow(ctx, fmt.Sprintf(`SELECT (SELECT %[1]s FROM %[2]s_default WHERE %[1]s >= $1 AND %[1]s < $2 ORDER BY %[1]s LIMIT 1)`, key, parent),
+				pg.UUID(from), below).Scan(&id)
+			if err != nil {
+				return nil, err
+			}
+			if !id.Valid {
+				break
+			}
+			d := pg.DayOf(pg.JobID(id))
+			days, from = append(days, d.First.Time().UTC()), d.Below
 		}
 	}
-	return s.moveLive(ctx)
+	return days, nil
 }
 
 const (

@@ -80,8 +80,8 @@ WITH gone AS (
 	RETURNING id),` + forgotten + `
 SELECT count(*) FROM gone`
 
-// forgetUndated deletes what is in the default partition, of days that have none of their
-// own.
+// forgetUndated deletes jobs of the default partition, and what the other default partitions have of them: those
+// of days that have no partition.
 const forgetUndated = `
 WITH gone AS (
 	DELETE FROM jobs_default WHERE id IN (
@@ -89,9 +89,9 @@ WITH gone AS (
 			AND $3::uuid IS NOT NULL AND NOT EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id)
 		ORDER BY j.id LIMIT $2 FOR UPDATE SKIP LOCKED)
 	RETURNING id),
-specified AS (DELETE FROM specs s USING gone g WHERE s.id = g.id),
-tried AS (DELETE FROM attempts a USING gone g WHERE a.job_id = g.id),
-recorded AS (DELETE FROM results r USING gone g WHERE r.id = g.id),` + forgotten + `
+specified AS (DELETE FROM specs_default s USING gone g WHERE s.id = g.id),
+tried AS (DELETE FROM attempts_default a USING gone g WHERE a.job_id = g.id),
+recorded AS (DELETE FROM results_default r USING gone g WHERE r.id = g.id),` + forgotten + `
 SELECT count(*) FROM gone`
 
 // forgetRows has one of the statements above delete all that it finds, a few at a time.
@@ -181,7 +181,7 @@ func (s *Tables) dayOver(ctx context.Context, day time.Time, age time.Duration) 
 			over = !left // it was judged before
 			return err
 		}
-		err := s.db.Pool.QueryRow(ctx, `SELECT NOT (`+unfinishedIn(part, "true")+` OR EXISTS (
+		err := s.db.Pool.QueryRow(ctx, `SELECT NOT (`+unfinishedIn(part, "true")+` OR `+unfinishedIn("jobs_default", pg.OnDay("id", job.FirstIDAt(day)))+` OR EXISTS (
 			SELECT FROM batches b WHERE b.id < $1 AND b.appended_at > $2))`, pgx.QueryExecModeExec,
 			pg.UUID(job.FirstIDAt(day.AddDate(0, 0, 2))), day.AddDate(0, 0, -1)).Scan(&over)
 		return err

@@ -3,6 +3,7 @@ package schema
 import (
 	"sync"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
@@ -10,6 +11,9 @@ import (
 type Tables struct {
 	db    *pg.DB
 	ended sync.Map // day (time.Time) that is over → when its last job ended
+
+	spansMu sync.Mutex
+	spanned job.ID // the last batch of those that noteSpans need not look at again
 }
 
 // New is over a database that is open.

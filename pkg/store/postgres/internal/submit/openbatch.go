@@ -82,9 +82,14 @@ func (s *Submitter) AppendJobs(ctx context.Context, batch job.ID, jobs []store.N
 	})
 }
 
+// sealLock lets the batches of a tenant be sealed one after the other, to the ends of their transactions: the times at which they are sealed
+// are then in the order in which they become visible, and a client that reads the list from the newest on misses none. It
+// is taken last in a transaction.
+const sealLock = `(SELECT pg_advisory_xact_lock(hashtextextended('assay seals', b.tenant_id)) FROM batches b WHERE b.id = $1)`
+
 const sealBatch = `
 WITH sealed AS (
-	UPDATE batches SET sealed_at = now()
+	UPDATE batches SET sealed_at = clock_timestamp() FROM ` + sealLock + ` turn
 	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL AND appended = $2 RETURNING id, appended),
 counts AS (
 	INSERT INTO batch_counts (batch_id, total, ended_at)
@@ -156,12 +161,14 @@ func (s *Submitter) removeDropped(ctx context.Context, batch job.ID, until time.
 	return err == nil, err
 }
 
-// reapOpenBatches drops what was opened and left, and finishes interrupted drops. It takes
+// reapOpenBatches drops batches that were opened and left, and those that have been open for as long as a job may wait,
+// and finishes interrupted drops. It takes
 // a second in all, as the rest of the cancels does (package lifecycle).
 func (s *Submitter) reapOpenBatches(ctx context.Context, st *store.ReapStats) error {
 	batches, err := s.db.BatchesWhere(ctx, `
 		SELECT id FROM batches WHERE sealed_at IS NULL
-			AND (dropped_at IS NOT NULL OR appended_at < now() - $1 * interval '1 millisecond')`, s.cfg.OpenBatchTTL.Milliseconds())
+			AND (dropped_at IS NOT NULL OR appended_at < now() - $1 * interval '1 millisecond'
+				OR $2::bigint > 0 AND created_at < now() - $2::bigint * interval '1 millisecond')`, s.cfg.OpenBatchTTL.Milliseconds(), s.cfg.QueueLife.Milliseconds())
 	if err != nil {
 		return err
 	}

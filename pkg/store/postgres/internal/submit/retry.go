@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -29,13 +30,14 @@ told AS (
 	SELECT batch.id, gen_random_uuid(), k.tenant_id, k.url, k.secret FROM batch, callbacks k WHERE k.batch_id = $5)
 SELECT id FROM batch`
 
-// fillRetry copies the next $4 jobs without success of a batch ($2), after the result $3,
+// fillRetry copies the next $4 jobs of some days that had no success, of a batch ($2), after the result $3,
 // into an open one ($1). $5 to $7: see retryBatch.
-const fillRetry = `
+func fillRetry(days pg.Days) string {
+	return `
 WITH failed AS MATERIALIZED (
 	SELECT f.id, f.seq, ($5::uuid[])[f.n] AS fresh, ($6::text[])[f.n] AS identity, ($7::text[])[f.n] AS trace
 	FROM (SELECT r.id, r.seq, row_number() OVER (ORDER BY r.seq) AS n FROM results r
-		WHERE r.batch_id = $2 AND r.seq > greatest($3::bigint, 0) AND r.seq > 0 AND r.outcome <> 'succeeded' ORDER BY r.seq LIMIT $4) f),
+		WHERE r.batch_id = $2 AND r.seq > greatest($3::bigint, 0) AND r.seq > 0 AND r.outcome <> 'succeeded' AND ` + days.In("r.id") + ` ORDER BY r.seq LIMIT $4) f),
 batch AS (
 	UPDATE batches SET appended = appended + (SELECT count(*) FROM failed), appended_at = now(),
 		first_job = least(first_job, ($5::uuid[])[1]), last_job = greatest(last_job, ($5::uuid[])[cardinality($5::uuid[])]),
@@ -45,11 +47,12 @@ filled AS (
 	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps)
 	SELECT batch.id, batch.tenant_id, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),
 		nullif(failed.trace, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || failed.identity, j.lane, j.caps
-	FROM batch, failed JOIN jobs j ON j.id = failed.id),
+	FROM batch, failed, LATERAL (SELECT * FROM jobs j WHERE j.id = failed.id AND ` + days.In("j.id") + ` OFFSET 0) j),
 specified AS (
 	INSERT INTO specs (id, spec)
-	SELECT failed.fresh, s.spec FROM batch, failed JOIN specs s ON s.id = failed.id)
+	SELECT failed.fresh, s.spec FROM batch, failed, LATERAL (SELECT s.spec FROM specs s WHERE s.id = failed.id AND ` + days.In("s.id") + ` OFFSET 0) s)
 SELECT (SELECT count(*) FROM failed), (SELECT coalesce(max(seq), 0) FROM failed), EXISTS (SELECT FROM batch)`
+}
 
 // retryLarge is RetryBatch in slices, as an upload is: nobody sees the batch before it is
 // sealed, and if that never happens it is dropped.
@@ -95,8 +98,31 @@ func (s *Submitter) openRetry(ctx context.Context, old *job.Batch, as store.NewB
 	return made, existed, err
 }
 
-// fillRetry returns how many jobs it has copied.
+// fillRetry returns how many jobs it has copied. It goes through the days of the old batch from the first on.
 func (s *Submitter) fillRetry(ctx context.Context, old job.ID, as store.NewBatch) (total int64, err error) {
+	var windows []pg.Days
+	err = s.db.Do(ctx, "days of a batch", func(ctx context.Context) error {
+		days, err := s.read.DaysOf(ctx, old)
+		if err == nil {
+			windows, err = s.db.Windows(ctx, days.First, days.Below)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, days := range slices.Backward(windows) {
+		n, err := s.fillRetryOf(ctx, days, old, as)
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// fillRetryOf copies the jobs of some days.
+func (s *Submitter) fillRetryOf(ctx context.Context, days pg.Days, old job.ID, as store.NewBatch) (total int64, err error) {
 	for after := int64(0); ; {
 		ids, identities, traces, err := freshJobs(as, s.cfg.RetrySlice)
 		if err != nil {
@@ -105,7 +131,7 @@ func (s *Submitter) fillRetry(ctx context.Context, old job.ID, as store.NewBatch
 		var n int64
 		var open bool
 		if err := s.db.Do(ctx, "fill a retry", func(ctx context.Context) error {
-			return s.db.Pool.QueryRow(ctx, fillRetry, pg.UUID(as.ID), pg.UUID(old), after, s.cfg.RetrySlice, ids, identities, traces).Scan(&n, &after, &open)
+			return s.db.Pool.QueryRow(ctx, fillRetry(days), pg.UUID(as.ID), pg.UUID(old), after, s.cfg.RetrySlice, ids, identities, traces).Scan(&n, &after, &open)
 		}); err != nil {
 			return total, err
 		}
@@ -119,16 +145,17 @@ func (s *Submitter) fillRetry(ctx context.Context, old job.ID, as store.NewBatch
 	}
 }
 
-// retryBatch copies the jobs without success into a new batch, in one statement.
+// retryBatch copies the jobs without success into a new batch, in one statement. All of them are of a few days.
 // Their new ids are $8, as many as there are, their traces $10, and $9 what of their
 // identity comes from those; which job gets which does not matter.
-const retryBatch = keyGuard + `,
+func retryBatch(days pg.Days) string {
+	return keyGuard + `,
 old AS (
 	SELECT b.* FROM go, batches b WHERE b.id = $5 AND b.tenant_id = $1),
 failed AS MATERIALIZED (
 	SELECT f.id, ($8::uuid[])[f.n] AS fresh, ($9::text[])[f.n] AS identity, ($10::text[])[f.n] AS trace
 	FROM (SELECT r.id, row_number() OVER (ORDER BY r.seq) AS n FROM old, results r
-	WHERE r.batch_id = old.id AND r.seq > 0 AND r.outcome <> 'succeeded') f),
+	WHERE r.batch_id = old.id AND r.seq > 0 AND r.outcome <> 'succeeded' AND ` + days.In("r.id") + `) f),
 batch AS (
 	INSERT INTO batches (id, tenant_id, name, labels, label_caps, traceparent, retry_of, appended, sealed_at, first_job, last_job, spanned)
 	SELECT $4, $1, coalesce(nullif($6, ''), old.name), old.labels, old.label_caps, $7, old.id, (SELECT count(*) FROM failed), now(),
@@ -144,11 +171,12 @@ filled AS (
 	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps)
 	SELECT batch.id, $1, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),
 		nullif(failed.trace, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || failed.identity, j.lane, j.caps
-	FROM batch, failed JOIN jobs j ON j.id = failed.id),
+	FROM batch, failed, LATERAL (SELECT * FROM jobs j WHERE j.id = failed.id AND ` + days.In("j.id") + ` OFFSET 0) j),
 specified AS (
 	INSERT INTO specs (id, spec)
-	SELECT failed.fresh, s.spec FROM failed JOIN specs s ON s.id = failed.id)
+	SELECT failed.fresh, s.spec FROM failed, LATERAL (SELECT s.spec FROM specs s WHERE s.id = failed.id AND ` + days.In("s.id") + ` OFFSET 0) s)
 SELECT EXISTS (SELECT FROM batch)`
+}
 
 // RetryBatch implements store.Submitter.
 func (s *Submitter) RetryBatch(ctx context.Context, batch job.ID, as store.NewBatch) (made job.ID, err error) {
@@ -160,7 +188,14 @@ func (s *Submitter) RetryBatch(ctx context.Context, batch job.ID, as store.NewBa
 		return "", fmt.Errorf("postgres: %w", fmt.Errorf("%w: batch %s is not done or has nothing to retry", job.ErrConflict, batch))
 	}
 	n := old.Total - old.Outcomes[job.Succeeded]
-	if n > s.cfg.RetrySlice {
+	var days pg.Days
+	if err := s.db.Do(ctx, "days of a batch", func(ctx context.Context) (err error) {
+		days, err = s.read.DaysOf(ctx, batch)
+		return err
+	}); err != nil {
+		return "", err
+	}
+	if n > s.cfg.RetrySlice || days.Count() > pg.WindowDays {
 		return s.retryLarge(ctx, old, as)
 	}
 	ids, identities, traces, err := freshJobs(as, n)
@@ -174,9 +209,8 @@ func (s *Submitter) RetryBatch(ctx context.Context, batch job.ID, as store.NewBa
 			return err
 		}
 		for {
-			var written bool
-			err := s.db.Pool.QueryRow(ctx, retryBatch, tenant, as.Idempotency.Key, as.Idempotency.Hash, pg.UUID(as.ID), pg.UUID(batch),
-				as.Name, as.TraceParent, ids, identities, traces).Scan(&written)
+			written, err := s.writeSealed(ctx, tenant, as.ID, retryBatch(days), tenant, as.Idempotency.Key, as.Idempotency.Hash, pg.UUID(as.ID), pg.UUID(batch),
+				as.Name, as.TraceParent, ids, identities, traces)
 			if pg.IsUniqueViolation(err) {
 				return s.saidBefore(ctx, tenant, as.ID, err)
 			}

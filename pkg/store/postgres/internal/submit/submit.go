@@ -92,8 +92,7 @@ func (s *Submitter) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []st
 		args := slices.Concat([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, pg.UUID(b.ID), b.Name, pg.LabelsText(b.Labels),
 			b.TraceParent, int64(len(jobs)), pg.CapsOrNull(b.LabelCaps)}, extrasOf(b), cols.args(), cols.span())
 		for {
-			var written bool
-			err := s.db.Pool.QueryRow(ctx, submitBatch, args...).Scan(&written)
+			written, err := s.writeSealed(ctx, tenant, b.ID, submitBatch, args...)
 			if pg.IsUniqueViolation(err) {
 				return s.saidBefore(ctx, tenant, b.ID, err)
 			}

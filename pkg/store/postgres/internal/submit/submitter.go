@@ -11,7 +11,7 @@ import (
 
 // Config is how long what was begun is remembered; postgres.Config says what each is.
 type Config struct {
-	OpenBatchTTL, KeyTTL time.Duration
+	OpenBatchTTL, KeyTTL, QueueLife time.Duration
 
 	DropTime   time.Duration // how long a sweep removes dropped batches before it leaves the rest to the next, default 1s
 	RetrySlice int64         // jobs that one statement copies, default 20,000

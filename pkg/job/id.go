@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // ID identifies a job, a batch or a session. It is a UUID version 7 in canonical text form (RFC
-// 9562). IDs sort by creation time, and tables are partitioned by them.
+// 9562). IDs sort by creation time, and tables are partitioned by them. The last two digits of the
+// fourth group are the number of the fleet that made the ID (Cell).
 type ID string
 
 // Lease is the fencing token of one attempt, from an increasing sequence. It guards every write of
@@ -25,6 +27,12 @@ var idState struct {
 	sync.Mutex
 	last uint64 // milliseconds<<12 | counter, strictly increasing
 }
+
+// cell is the number in the IDs that this process makes.
+var cell atomic.Uint32
+
+// SetCell sets the number of the fleet in all IDs that this process makes from now on. It is 0 before.
+func SetCell(n uint8) { cell.Store(uint32(n)) }
 
 // NewID returns a new ID. IDs made by one process are strictly increasing.
 func NewID() ID {
@@ -42,7 +50,41 @@ func NewID() ID {
 		panic(fmt.Sprintf("job: no randomness: %v", err)) // crypto/rand never fails on Linux
 	}
 	b[8] = b[8]&0x3f | 0x80
+	b[9] = uint8(cell.Load())
 	return formatID(b)
+}
+
+// Cell returns the number of the fleet that made id, or 0 if id is not valid. IDs of releases
+// that did not number fleets have a random number; see Cells.
+func (id ID) Cell() uint8 {
+	raw, err := parseID(string(id))
+	if err != nil {
+		return 0
+	}
+	return raw[9]
+}
+
+// Cells routes IDs to fleets.
+type Cells struct {
+	Fleets map[uint8]string // by the number in their IDs: any name, such as the URL of the API
+	// Before Since there was one fleet, First, whose IDs had a random number.
+	Since time.Time
+	First string
+}
+
+// Of returns the fleet that made an ID. The error wraps ErrInvalid if id is not a valid ID, and ErrNotFound if no fleet has its number.
+func (c Cells) Of(id ID) (fleet string, err error) {
+	if _, err := parseID(string(id)); err != nil {
+		return "", err
+	}
+	if id.Time().Before(c.Since) {
+		return c.First, nil
+	}
+	fleet, ok := c.Fleets[id.Cell()]
+	if !ok {
+		return "", fmt.Errorf("%w: no fleet has the number %d of %s", ErrNotFound, id.Cell(), id)
+	}
+	return fleet, nil
 }
 
 // FirstIDAt returns the smallest ID that NewID can return at t. It is the bound of a time

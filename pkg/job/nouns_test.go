@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"math"
@@ -11,6 +12,39 @@ import (
 
 	"pgregory.net/rapid"
 )
+
+// TestIDsNameTheirFleet is not parallel: the number is the process's.
+func TestIDsNameTheirFleet(t *testing.T) {
+	defer SetCell(0)
+	if n := NewID().Cell(); n != 0 {
+		t.Errorf("without a number, ids have %d", n)
+	}
+	began := time.Now()
+	routes := Cells{Fleets: map[uint8]string{0: "home", 200: "b"}, Since: began.Add(-time.Hour), First: "first"}
+	for n, want := range map[uint8]string{0: "home", 200: "b"} {
+		SetCell(n)
+		id := NewID()
+		if id.Cell() != n || id[21:23] != ID(hex.EncodeToString([]byte{n})) || id[14] != '7' || !strings.ContainsRune("89ab", rune(id[19])) {
+			t.Errorf("%s is of fleet %d, want %d", id, id.Cell(), n)
+		}
+		if next := NewID(); next <= id {
+			t.Errorf("%s after %s: ids of a fleet are not in order", next, id)
+		}
+		if got, err := routes.Of(id); err != nil || got != want {
+			t.Errorf("%s goes to %q, %v; want %s", id, got, err, want)
+		}
+	}
+	SetCell(7)
+	if got, err := routes.Of(NewID()); !errors.Is(err, ErrNotFound) {
+		t.Errorf("an id of an unknown fleet goes to %q, %v", got, err)
+	}
+	if got, err := routes.Of(FirstIDAt(began.Add(-2 * time.Hour))); err != nil || got != "first" {
+		t.Errorf("an id of the time before goes to %q, %v", got, err)
+	}
+	if _, err := routes.Of("no id"); !errors.Is(err, ErrInvalid) {
+		t.Errorf("no id: %v", err)
+	}
+}
 
 func TestIDsGrow(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,9 @@
-// Package artifact finds the files that a job leaves behind and reads them
-// without trusting anything about the tree that they are in.
+// Package artifact finds and reads the files that a job leaves behind, in an untrusted directory
+// tree.
 //
-// Every name is resolved by the kernel beneath a directory that the worker
-// holds open, one component at a time, and no link of any kind is followed. The tree
-// of a live program may change meanwhile: what is there to be opened is taken, as
-// long as it was when it was found.
+// The kernel resolves every name beneath a directory that the worker holds open, one component at a
+// time, without following links. The tree of a live program may change meanwhile: Collect reads the
+// current file, up to its length at discovery.
 package artifact
 
 import (
@@ -31,39 +30,39 @@ type Root struct {
 	Dir  *os.File // on the host
 }
 
-// Limits bounds the files to collect.
+// Limits are the limits of the collected files.
 type Limits struct {
 	Paths    []string // globs of absolute paths; ** crosses directories
-	MaxBytes int64    // of all files; a sparse file counts by its size
+	MaxBytes int64    // of all files; a sparse file counts with its full size
 	MaxFiles int
-	Time     time.Duration // for everything, the time of take included; 0: no bound
+	Time     time.Duration // for everything, including the time of take; 0: unlimited
 
-	entries int // to look at; 0: maxEntries
+	entries int // entries to examine; 0: maxEntries
 }
 
-// Bounds of a walk: a tree may be as large as its policy's disk.
+// Limits of a walk, because a tree may be as large as its policy's disk.
 const (
 	maxDepth   = 64
 	maxEntries = 100_000
 	maxRefused = 20
 
-	// lookTime bounds the worker's own time for a walk, without the time of take.
+	// lookTime limits the worker's own time for a walk, without the time of take.
 	lookTime = 5 * time.Second
 
-	// maxPath is in bytes. An object's path has 1024, and this is its tail.
+	// maxPath is in bytes. It is the end of an object's path, which may have 1024.
 	maxPath = 768
 
-	// maxRecord is how much the collected files take in the record, in bytes.
+	// maxRecord is the most bytes of collected files in the record.
 	maxRecord = 8 << 20
 )
 
-// errTime is the cause of the end of a walk's context when its time is over.
+// errTime is the cause when a walk's context ends at its time limit.
 var errTime = errors.New("the time for collecting artifacts is over")
 
-// Collect calls take for every regular file below roots that matches, in the
-// order of their paths. Each refused file (a link, a device, a file above a limit) adds a line to refused, and so does
-// each glob without a match. When the time is over, take's context ends, Collect looks at no more files and adds a line.
-// Errors are take's, or failures to read. The reader passed to take yields at most size bytes.
+// Collect calls take for every matching regular file below roots, in path order. Each rejected file
+// (a link, a device, a file above a limit) adds a line to refused, and so does each glob without a
+// match. At the time limit, take's context ends, and Collect stops and adds a line. Errors are
+// take's, or read errors. The reader passed to take yields at most size bytes.
 func Collect(ctx context.Context, roots []Root, l Limits, take func(ctx context.Context, path string, size int64, r io.Reader) error) (refused []string, err error) {
 	w := &walk{ctx: ctx, limits: l, take: take, globs: compile(l.Paths), met: make([]bool, len(l.Paths)), began: time.Now()}
 	if w.limits.entries == 0 {
@@ -103,17 +102,17 @@ type walk struct {
 	ctx    context.Context
 	limits Limits
 	globs  globs
-	met    []bool // by pattern: something matched it
+	met    []bool // by pattern: it had a match
 	take   func(context.Context, string, int64, io.Reader) error
 
 	began          time.Time
 	taking         time.Duration // spent in take
-	over           bool          // nothing more is looked at
+	over           bool          // the walk has ended
 	entries, files int
 	bytes          int64
-	record         int // bytes of it that the files take
+	record         int // bytes of the record for the files
 	refused        []string
-	last           []string // refusals that are never left out
+	last           []string // refusals that are always included
 	more           int
 }
 
@@ -135,7 +134,8 @@ func (w *walk) stop(at, why string) {
 	}
 }
 
-// proceed reports whether the walk goes on with the entry at. It returns the error of the caller's context.
+// proceed reports whether the walk continues with the entry at. It returns the error of the
+// caller's context.
 func (w *walk) proceed(at string) (bool, error) {
 	switch err := context.Cause(w.ctx); {
 	case errors.Is(err, errTime):
@@ -160,8 +160,8 @@ func open(dir *os.File, name string, flags uint64) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// dir visits the directory name beneath parent, whose path in the sandbox is
-// at. live has the positions of the patterns that can still match.
+// dir walks the directory name beneath parent, whose path in the sandbox is at. live has the
+// positions of the patterns that can still match.
 func (w *walk) dir(parent *os.File, name, at string, live []position, depth int) error {
 	if depth > maxDepth {
 		w.refuse(at, fmt.Sprintf("more than %d directories deep", maxDepth))
@@ -201,8 +201,8 @@ func (w *walk) entry(d *os.File, e os.DirEntry, at string, live []position, dept
 	case e.IsDir():
 		return w.dir(d, e.Name(), at, next, depth+1)
 	case e.Type()&os.ModeSymlink != 0:
-		// Named also if the pattern goes on behind it: the job may mean to
-		// collect through it.
+		// Counts as a match even if the pattern continues, because the job may intend to collect
+		// through it.
 		for _, p := range next {
 			w.met[p.glob] = true
 		}
@@ -263,17 +263,16 @@ func (w *walk) file(d *os.File, name, at string) error {
 	return err
 }
 
-// recordSize is about how much an artifact takes in the record, in bytes: its path twice, the second time as that
-// of its object, and its type, size and digest.
+// recordSize estimates the bytes of an artifact in the record: its path twice (once in its object's
+// path), type, size and digest.
 func recordSize(at string) int { return 2*job.EncodedSize(at) + 400 }
 
-// isText reports whether a name survives the way through JSON and object paths,
-// and onto a terminal.
+// isText reports whether a name survives JSON, object paths and terminals.
 func isText(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// unreadable refuses what a program can cause and reports the rest.
+// unreadable refuses files for errors that a program can cause, and returns other errors.
 func (w *walk) unreadable(at string, err error) error {
 	for _, theirs := range []error{unix.ELOOP, unix.EXDEV, unix.ENXIO, unix.ENODEV, unix.EACCES, unix.ENOTDIR, unix.ENAMETOOLONG} {
 		if errors.Is(err, theirs) {
@@ -290,7 +289,7 @@ func (w *walk) unreadable(at string, err error) error {
 	return fmt.Errorf("%s: %w", at, err)
 }
 
-// directories names those that were searched.
+// directories names the searched directories.
 func directories(roots []Root) string {
 	if len(roots) == 0 {
 		return "any directory: the job may write to none"

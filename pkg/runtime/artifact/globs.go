@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// globs are patterns, each as its parts. A policy bounds the parts of a pattern.
+// globs are patterns, split into parts. A policy limits the parts of a pattern.
 type globs [][]string
 
-// maxParts is the most parts of a pattern, one bit each. No file that is collected lies as deep.
+// maxParts is the most parts of a pattern, one bit each. No collected file is as deep.
 const maxParts = 127
 
-// position is how far into one pattern a walk has come: bit i of the set is there if part i is
-// the next to match.
+// position is the progress in one pattern: bit i of the set means that part i is the next to match.
 type position struct {
 	glob int
 	set  [2]uint64
@@ -22,7 +21,8 @@ type position struct {
 func (p *position) add(part int)      { p.set[part/64] |= 1 << (part % 64) }
 func (p *position) has(part int) bool { return p.set[part/64]&(1<<(part%64)) != 0 }
 
-// compile splits patterns into parts. Consecutive ** mean the same as one. A pattern of too many parts matches nothing.
+// compile splits patterns into parts. It merges consecutive **. A pattern with too many parts
+// matches nothing.
 func compile(patterns []string) globs {
 	all := make(globs, len(patterns))
 	for i, p := range patterns {
@@ -48,7 +48,8 @@ func (g globs) start() []position {
 	return live
 }
 
-// advance returns the positions after one more component of a path. Patterns that cannot match any more are left out.
+// advance returns the positions after one more component of a path. It drops patterns that cannot
+// match any more.
 func (g globs) advance(live []position, name string) []position {
 	var next []position
 	for _, at := range live {
@@ -57,7 +58,7 @@ func (g globs) advance(live []position, name string) []position {
 			if !at.has(i) {
 				continue
 			}
-			if parts[i] == "**" { // takes this component and may take more, or none at all
+			if parts[i] == "**" { // matches any number of components
 				to.add(i)
 				at.add(i + 1)
 			} else if ok, err := path.Match(parts[i], name); ok && err == nil {
@@ -71,7 +72,7 @@ func (g globs) advance(live []position, name string) []position {
 	return next
 }
 
-// complete reports whether a pattern is used up. A trailing ** takes any file.
+// complete reports whether a pattern has matched completely. A trailing ** matches any file.
 func (g globs) complete(p position) bool {
 	n := len(g[p.glob])
 	return p.has(n) || p.has(n-1) && g[p.glob][n-1] == "**"

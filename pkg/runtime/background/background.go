@@ -1,5 +1,5 @@
-// Package background runs what goes on beside a caller's calls, and ends with all of it: a
-// runtime's slots are made, cleaned and replaced while nobody waits, and Close waits for that.
+// Package background runs tasks in the background, and waits for their end. A runtime creates,
+// cleans and replaces slots in the background, and Close waits for these tasks.
 package background
 
 import (
@@ -8,11 +8,10 @@ import (
 	"sync"
 )
 
-// ErrClosed is what fails once the end has begun. It is a cancellation: a pool that is told so
-// does not complain.
+// ErrClosed is the error after Seal. It is a cancellation, so that pools do not log it.
 var ErrClosed = fmt.Errorf("the runtime is closed: %w", context.Canceled)
 
-// Group is what goes on in the background. It ends in three steps: Stop, Seal and Wait.
+// Group is a set of background tasks. It ends in three steps: Stop, Seal and Wait.
 type Group struct {
 	ctx  context.Context
 	stop context.CancelFunc
@@ -22,17 +21,17 @@ type Group struct {
 	members sync.WaitGroup
 }
 
-// New returns a group whose context has the values of ctx, and not its end.
+// New returns a group whose context has the values of ctx, but not its end.
 func New(ctx context.Context) *Group {
 	g := &Group{}
 	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return g
 }
 
-// Context ends with Stop.
+// Context returns the group's context, which ends with Stop.
 func (g *Group) Context() context.Context { return g.ctx }
 
-// Enter joins the group, until Leave. It reports false once the group is sealed.
+// Enter joins the group until Leave. It returns false after Seal.
 func (g *Group) Enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -46,7 +45,7 @@ func (g *Group) Enter() bool {
 // Leave ends what Enter began.
 func (g *Group) Leave() { g.members.Done() }
 
-// Spawn runs f in the background. It reports false, and runs nothing, once the group is sealed.
+// Spawn runs f in the background. After Seal it runs nothing and returns false.
 func (g *Group) Spawn(f func()) bool {
 	if !g.Enter() {
 		return false
@@ -61,12 +60,12 @@ func (g *Group) Spawn(f func()) bool {
 // Stop ends the context.
 func (g *Group) Stop() { g.stop() }
 
-// Seal ends joining.
+// Seal prevents further joins.
 func (g *Group) Seal() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sealed = true
 }
 
-// Wait waits for all who joined. None joins later: the group is sealed before.
+// Wait waits for all members. Call it after Seal.
 func (g *Group) Wait() { g.members.Wait() }

@@ -1,7 +1,6 @@
-// Package capture keeps the head and the tail of an output stream while it
-// drains all of it, so that a program can write without end and neither it nor
-// the worker is slowed down or grows. What it holds of one stream in memory is bounded;
-// the rest is in a temporary file without a name.
+// Package capture keeps the head and the tail of an output stream while it drains all of it. So a
+// program can write endlessly without slowing down or enlarging itself or the worker. Memory per
+// stream is limited; the rest is in an unlinked temporary file.
 package capture
 
 import (
@@ -13,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Buffer collects one stream. It keeps at most its limit, in two halves: the head, and the tail in a ring.
-// A Buffer holds the first bytes, at most MaxInMemory, in memory and the rest in a file.
+// Buffer collects one stream. It keeps at most its limit, in two halves: the head, and the tail in
+// a ring. A Buffer holds the first bytes, at most MaxInMemory, in memory and the rest in a file.
 // Write and Output may be called from different goroutines.
 type Buffer struct {
 	mu     sync.Mutex
@@ -22,18 +21,18 @@ type Buffer struct {
 	alarm  int64
 	kept   storage
 	filled int // bytes of kept in use, up to keep
-	next   int // the oldest byte of the tail, once that is full
+	next   int // the oldest byte of the tail, once it is full
 	total  int64
 	exceed func()
 }
 
-// New returns a Buffer that keeps limit bytes. The Buffer calls exceed, if it is not nil,
-// once, when the stream passes the limit; exceed must not block.
+// New returns a Buffer that keeps limit bytes. If exceed is not nil, the Buffer calls it once when
+// the stream passes the limit; exceed must not block.
 func New(limit job.Size, exceed func()) *Buffer {
 	return NewKeeping(limit, Keep{limit, MaxInMemory}, exceed)
 }
 
-// NewKeeping is New for a stream of which the Buffer keeps fewer bytes than the stream may have, or holds fewer in memory.
+// NewKeeping is New with a lower number of kept bytes than the stream's limit, or fewer in memory.
 func NewKeeping(limit job.Size, k Keep, exceed func()) *Buffer {
 	limit = max(limit, 0)
 	return &Buffer{
@@ -48,7 +47,7 @@ type Keep struct {
 	InMemory int // bytes of it; at most MaxInMemory
 }
 
-// Write takes all of p; it never fails.
+// Write accepts all of p; it never fails.
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	before := b.total
@@ -69,14 +68,14 @@ func (b *Buffer) Skip(n int64) {
 	b.total += max(n, 0)
 }
 
-// Kept returns how many bytes the Buffer has kept.
+// Kept returns the number of kept bytes.
 func (b *Buffer) Kept() job.Size {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return job.Size(b.filled)
 }
 
-// Total returns how many bytes the stream has had.
+// Total returns the length of the stream so far.
 func (b *Buffer) Total() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,10 +109,10 @@ func (b *Buffer) put(p []byte) {
 	b.filled += len(p)
 }
 
-// span is a range of the bytes that a Buffer keeps.
+// span is a range of the kept bytes.
 type span struct{ from, to int }
 
-// spans returns the head and the tail, each in the order of the stream. If the file failed, there is no tail.
+// spans returns the head and the tail, each in stream order. If the file failed, there is no tail.
 func (b *Buffer) spans() (head, tail []span) {
 	if b.kept.failed {
 		return []span{{0, min(len(b.kept.mem), b.headMax())}}, nil
@@ -155,8 +154,8 @@ func (b *Buffer) bytes(spans []span) []byte {
 	return out
 }
 
-// From returns at most most bytes of the stream from an offset on, and the offset of the first of them.
-// It is later than the requested one if the Buffer has dropped those bytes.
+// From returns at most most bytes of the stream from an offset, and the offset of the first byte.
+// This is later than requested if the Buffer has dropped those bytes.
 func (b *Buffer) From(offset int64, most int) (at int64, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,7 +165,7 @@ func (b *Buffer) From(offset int64, most int) (at int64, data []byte) {
 		return offset, b.bytes(cut(head, int(offset), int(min(n, offset+int64(most)))))
 	}
 	n := size(tail)
-	begin := b.total - int64(n) // Skip counts bytes at the end, and nothing follows them
+	begin := b.total - int64(n) // Skip counts bytes at the end only
 	if offset = max(offset, begin); offset >= b.total || n == 0 {
 		return min(offset, b.total), nil
 	}
@@ -174,9 +173,10 @@ func (b *Buffer) From(offset int64, most int) (at int64, data []byte) {
 	return offset, b.bytes(cut(tail, from, min(n, from+most)))
 }
 
-// Output returns the kept bytes as text; bytes that are not UTF-8 are replaced, and Output.Base64 or Output.Spill has them. A cut stream has a
-// marker line between head and tail. If part of the stream is in a file, the text is its two ends, and
-// Output.Spill reads all of it. The Buffer must not be used afterwards.
+// Output returns the kept bytes as text. It replaces invalid UTF-8; Output.Base64 or Output.Spill
+// has the original. A cut stream has a marker line between head and tail. If part of the stream is
+// in a file, the text is its two ends, and Output.Spill reads all of it. The Buffer must not be
+// used afterwards.
 func (b *Buffer) Output() job.Output {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,7 +203,7 @@ func (b *Buffer) Output() job.Output {
 	return out
 }
 
-// trimEnd drops a rune that the cut went through.
+// trimEnd drops an incomplete rune at the end.
 func trimEnd(b []byte) []byte {
 	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {
@@ -216,7 +216,7 @@ func trimEnd(b []byte) []byte {
 	return b
 }
 
-// trimStart drops the rest of a rune that the cut went through.
+// trimStart drops the rest of a rune at the start.
 func trimStart(b []byte) []byte {
 	for i := 0; i < len(b) && i < utf8.UTFMax; i++ {
 		if utf8.RuneStart(b[i]) {
@@ -226,11 +226,11 @@ func trimStart(b []byte) []byte {
 	return b
 }
 
-// chunks are read buffers, as large as a pipe.
+// chunks are read buffers of the size of a pipe.
 var chunks = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// Drain copies r into w, which must take everything (a Buffer does), until r
-// ends or fails. It returns nil at the end of the stream.
+// Drain copies r into w, which must accept everything (like a Buffer), until r ends or fails. At
+// the end of the stream it returns nil.
 func Drain(w io.Writer, r io.Reader) error {
 	buf := chunks.Get().(*[64 << 10]byte)
 	defer chunks.Put(buf)

@@ -6,17 +6,17 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// MaxInMemory is how much of one stream a Buffer holds in memory, in bytes. A stream that has more is too
+// MaxInMemory is the most bytes of one stream that a Buffer holds in memory. A larger stream is too
 // large for a result, too.
 const MaxInMemory = int(job.MaxInline)
 
-// storage is a range of bytes: the first most of them in memory, the others in a file. A first write continues at
-// the end of earlier ones.
+// storage is a range of bytes: the first most in memory, the others in a file. The first write to
+// an offset must continue the earlier ones.
 type storage struct {
 	most   int
 	mem    []byte
 	file   *os.File // nil: everything is in mem
-	failed bool     // the file could not be written: it counts as empty
+	failed bool     // writing the file failed: it counts as empty
 }
 
 func (s *storage) write(p []byte, at int) {
@@ -50,7 +50,8 @@ func (s *storage) read(p []byte, at int) {
 	}
 }
 
-// unnamed returns a temporary file without a name, so that it ends with the process; nil if there is no room for one.
+// unnamed returns an unlinked temporary file, which ends with the process, or nil if none can be
+// created.
 func unnamed() *os.File {
 	f, err := os.CreateTemp("", "assay-output-")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// whole is a job.Spill: all that a Buffer has kept, as text.
+// whole is a job.Spill: all kept bytes of a Buffer, as text.
 type whole struct {
 	of         *Buffer
 	head, tail []span

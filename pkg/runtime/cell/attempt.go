@@ -19,7 +19,7 @@ func (s *slot) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, e
 	})
 }
 
-// attempt runs a in s, or in a slot that suits it.
+// attempt runs a in s, or in another suitable slot.
 func (s *slot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report, error) {
 	s.inRun.RLock()
 	defer s.inRun.RUnlock()
@@ -30,8 +30,8 @@ func (s *slot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report
 	defer s.cell.cells.running.Add(-1)
 	p := &a.Plan.Policy
 	where := s
-	// Only an interpreter is in the job's group where one waits: what process 1 of a
-	// box starts needs a box of which that is in the group itself.
+	// If an interpreter waits, only the interpreter is in the job's group. A command runs as a child
+	// of process 1 of a box, which must be in the group itself.
 	command := a.Service == "" && a.Program.Command != nil
 	alone := s.job != nil && !s.copied() && (command || sandbox.StartsAfresh(p.Env.Set) || sandbox.StartsAfresh(a.Secrets))
 	suits := s.preload == nil || s.preload.suits(&a.Attempt)
@@ -55,7 +55,7 @@ func (s *slot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report
 	return a.Run(ctx)
 }
 
-// replace makes a slot that is not like the warm ones. The error is a *job.FieldError if the
+// replace creates a slot that differs from the warm ones. The error is a *job.FieldError if the
 // image cannot have the layout.
 func (s *slot) replace(ctx context.Context, zygote byte, l sandbox.Layout) (*slot, error) {
 	if err := l.Check(); err != nil {

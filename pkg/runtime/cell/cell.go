@@ -23,20 +23,20 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// cell is a container in which many jobs of one tenant and image run, each in
-// namespaces of its own: see package internal/guest, cell.go.
+// cell is a container for many jobs of one tenant and image, each in its own namespaces: see
+// package internal/guest, cell.go.
 type cell struct {
 	cells     *Cells
 	image     *image.Image
-	uid       int // host uid that is its root; its guest is uid+sandbox.ProgramUID, and each job one of those above
+	uid       int // host uid of its root; its guest is uid+sandbox.ProgramUID, and each job has a uid above
 	dir       string
 	roots     struct{ jobs, launcher string }
 	container *engine.Container
-	release   func() // its image
+	release   func() // releases its image
 	listener  *net.UnixListener
 	born      time.Time
 	ready     chan struct{} // closed when the launcher has connected
-	gone      chan struct{} // closed when the launcher is gone
+	gone      chan struct{} // closed when the launcher has ended
 	tasks     sync.WaitGroup
 
 	mu       sync.Mutex
@@ -44,15 +44,15 @@ type cell struct {
 	launcher *packet.Conn
 	zygotes  map[byte]*zygotes // by kind
 	slots    int               // that exist
-	made     int               // that were ever made
+	made     int               // ever created
 	used     time.Time
-	retired  bool // makes no more slots
+	retired  bool // creates no more slots
 	nets     networks
 	users    users
 }
 
-// hostUID is the user of a cell's guest, in the container and on the host: its
-// ids are the host's, so that a job can see in its uid map that it is nobody.
+// hostUID returns the user of a cell's guest, in the container and on the host. The ids are equal,
+// so that a job's uid map shows an unprivileged user.
 func (c *cell) hostUID() int { return c.uid + sandbox.ProgramUID }
 
 // newCell starts a container for img and waits for its launcher.
@@ -92,7 +92,7 @@ func (cs *Cells) newCell(ctx context.Context, img *image.Image) (_ *cell, err er
 	if err := cs.cfg.LimitWatches(ctx, c.container.Proc.PID); err != nil {
 		return nil, err
 	}
-	// What it starts inherits its limits, and may only lower them.
+	// Its children inherit its limits, and may only lower them.
 	if err := engine.RaiseOpenFiles(c.container.Proc.PID); err != nil {
 		return nil, err
 	}
@@ -105,9 +105,8 @@ func (cs *Cells) newCell(ctx context.Context, img *image.Image) (_ *cell, err er
 	return c, c.await(ctx)
 }
 
-// layRoots mounts what nothing outside of the cell sees as the same files: the root
-// of its jobs, that of its launcher and zygotes, which programs reach by
-// /proc/self/exe, and the devices.
+// layRoots mounts file systems that are separate for each cell: the root of its jobs, the root of
+// its launcher and zygotes, which programs reach through /proc/self/exe, and the devices.
 func (c *cell) layRoots() (err error) {
 	if err := engine.LayDevices(filepath.Join(c.dir, "dev")); err != nil {
 		return err
@@ -119,7 +118,7 @@ func (c *cell) layRoots() (err error) {
 	switch own := c.image.Own; own {
 	case nil:
 		c.roots.launcher = filepath.Join(c.cells.cfg.Dir, "bare")
-	case c.image: // the same to a dynamic linker, which knows libraries by their inodes
+	case c.image: // the same inodes, by which a dynamic linker recognizes libraries
 		c.roots.launcher = c.roots.jobs
 	default:
 		c.roots.launcher, err = m.OwnRoot(filepath.Join(c.dir, "own"), own.Rootfs)
@@ -127,7 +126,7 @@ func (c *cell) layRoots() (err error) {
 	return err
 }
 
-// await waits for the launcher, or for its container to end without it.
+// await waits for the launcher, or for the container to end without it.
 func (c *cell) await(ctx context.Context) error {
 	ended := make(chan struct{})
 	watch, cancel := context.WithCancel(ctx)
@@ -147,7 +146,7 @@ func (c *cell) await(ctx context.Context) error {
 	}
 }
 
-// Memory and processes of a cell besides those of its jobs.
+// Memory and processes of a cell in addition to its jobs'.
 const (
 	cellMemory = 1 << 30
 	cellPids   = 8192
@@ -155,9 +154,9 @@ const (
 
 // spec returns the OCI configuration of the container.
 func (c *cell) spec(sock, group string) *specs.Spec {
-	// What it takes to enter a namespace, to bring lo up and to be a box's user, in
-	// its own user namespace only. A mount namespace of another user's is entered with
-	// CAP_SYS_CHROOT; chroot itself is not among the calls that are left.
+	// The capabilities to enter a namespace, to bring lo up and to become a box's user, in its own
+	// user namespace only. Entering another user's mount namespace requires CAP_SYS_CHROOT; the
+	// filter forbids chroot itself.
 	caps := []string{"CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_SETUID", "CAP_SETGID"}
 	var env []string
 	if own := c.image.Own; own != nil {
@@ -170,15 +169,15 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 	s := box.OCI()
 	me := uint32(c.hostUID())
 	ids := []specs.LinuxIDMapping{
-		{ContainerID: 0, HostID: uint32(c.uid), Size: 1}, // runc makes the root file system ready as this
+		{ContainerID: 0, HostID: uint32(c.uid), Size: 1}, // runc prepares the root file system as this user
 		{ContainerID: me, HostID: me, Size: 1 + cellUsers},
 	}
 	s.Linux.UIDMappings, s.Linux.GIDMappings = ids, ids
 	s.Process.User.UID, s.Process.User.GID = me, me
 	s.Process.Env = append([]string{"GOMAXPROCS=1"}, env...)
 	s.Process.Capabilities.Inheritable, s.Process.Capabilities.Ambient = caps, caps
-	// A fresh /proc or /sys may only be mounted by somebody without privileges
-	// where all of the old one is in sight. Boxes have masks of their own.
+	// An unprivileged process may mount /proc or /sys only if the existing one is completely visible.
+	// Boxes have their own masks.
 	s.Linux.MaskedPaths, s.Linux.ReadonlyPaths = nil, nil
 	s.Mounts = []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
@@ -191,7 +190,7 @@ func (c *cell) spec(sock, group string) *specs.Spec {
 	return s
 }
 
-// hold notes a connection that the end of the cell closes.
+// hold registers a connection to close at the end of the cell.
 func (c *cell) hold(p *packet.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,7 +201,7 @@ func (c *cell) hold(p *packet.Conn) bool {
 	return true
 }
 
-// end notes that the launcher is gone.
+// end records that the launcher has ended.
 func (c *cell) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,17 +229,17 @@ func (c *cell) fresh() bool {
 	return !c.retired && c.alive()
 }
 
-// zygoteTime is how long an interpreter may take to start and to import.
+// zygoteTime is how long an interpreter may take to start and import.
 const zygoteTime = 20 * time.Second
 
-// zygotes are those of one kind.
+// zygotes are the zygotes of one kind.
 type zygotes struct {
 	live  []*zygote
 	known chan struct{} // closed when it is known whether there are any
 	turn  int
 }
 
-// settle says that there will be no more to wait for. The caller holds the lock.
+// settle ends the wait for zygotes. The caller holds the lock.
 func (zs *zygotes) settle() {
 	select {
 	case <-zs.known:
@@ -249,7 +248,7 @@ func (zs *zygotes) settle() {
 	}
 }
 
-// interpreter returns a zygote of the cell, nil if its image cannot have one, or may not.
+// interpreter returns a zygote of the cell, or nil if its image cannot or may not have one.
 func (c *cell) interpreter(ctx context.Context, kind byte) (*zygote, error) {
 	zs, err := c.zygotesOf(kind)
 	if err != nil {
@@ -271,8 +270,7 @@ func (c *cell) interpreter(ctx context.Context, kind byte) (*zygote, error) {
 	return zs.live[zs.turn%len(zs.live)], nil
 }
 
-// zygotesOf returns those of a kind, which are started when they are first
-// asked for.
+// zygotesOf returns the zygotes of a kind, which are started on first use.
 func (c *cell) zygotesOf(kind byte) (*zygotes, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,7 +298,7 @@ func (c *cell) zygotesOf(kind byte) (*zygotes, error) {
 	return zs, nil
 }
 
-// zygoteConnected notes a zygote that waits for work.
+// zygoteConnected registers a waiting zygote.
 func (c *cell) zygoteConnected(z *zygote) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -311,7 +309,7 @@ func (c *cell) zygoteConnected(z *zygote) {
 	}
 }
 
-// zygoteGone retires a cell that lost what it had: the next one has a new one.
+// zygoteGone retires a cell that lost a zygote: the next cell has a new one.
 func (c *cell) zygoteGone(z *zygote) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -320,7 +318,7 @@ func (c *cell) zygoteGone(z *zygote) {
 	zs.live = slices.DeleteFunc(zs.live, func(have *zygote) bool { return have == z })
 }
 
-// noZygote hears why a zygote has ended, or why there was none.
+// noZygote handles a report that a zygote has ended or failed to start.
 func (c *cell) noZygote(kind byte, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -335,7 +333,7 @@ func (c *cell) noZygote(kind byte, why string) {
 		first = len(zs.live) == 0
 	}
 	switch {
-	case c.conns == nil: // we ended it
+	case c.conns == nil: // the worker ended it
 	case first:
 		slog.Warn("python starts afresh for every job of a cell", "image", c.image.Name, "reason", why)
 	default:
@@ -370,12 +368,12 @@ func (c *cell) destroy(ctx context.Context) {
 		whole = false
 		slog.ErrorContext(ctx, "cannot remove a cell's directory", "error", err)
 	}
-	if whole { // else what is left of it would lose its files
+	if whole { // otherwise the remaining processes would lose their files
 		c.release()
 	}
 }
 
-// scratchDir is where the scratch of a user's box is made that is made at a directory.
+// scratchDir returns the mount point for a box's scratch that is created at a directory.
 func (c *cell) scratchDir(user int) string {
 	return filepath.Join(c.dir, "scratch-"+strconv.Itoa(user))
 }

@@ -23,40 +23,40 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// Cells are the cells of this host and their slots.
+// Cells manages the cells of this host and their slots.
 type Cells struct {
 	cfg        Config
 	background *background.Group
 	filters    filter.Filters
 	seccomp    *specs.LinuxSeccomp
 	filter     []byte // of every job
-	forking    []byte // of those that may be copied
+	forking    []byte // of jobs that may be copied
 	groups     *lease.Groups
 	pool       *slotpool.Pool[slotKey, *slot]
 	loaded     *preloads
 	group      singleflight.Group
-	running    atomic.Int32 // slots in which a job is
+	running    atomic.Int32 // slots with a running job
 
 	mu     sync.Mutex
 	live   map[owner]*cell
-	old    map[*cell]bool // retired, with slots that still run
+	old    map[*cell]bool // retired cells with slots in use
 	slots  map[*slot]bool
 	closed bool
 }
 
-// owner says whose jobs may share a cell. Tenants never do.
+// owner identifies the jobs that may share a cell. Tenants never share one.
 type owner struct{ tenant, digest, alone string }
 
-// slotKey says which slots of cells are interchangeable.
+// slotKey identifies interchangeable slots of cells.
 type slotKey struct {
 	owner
-	zygote  byte   // the kind of the interpreter that waits in it; 0: none
-	preload string // the modules that it has imported, for a program on so many cores
+	zygote  byte   // the kind of its waiting interpreter; 0: none
+	preload string // the interpreter's imported modules, and the program's cores
 	cores   int
 }
 
-// Open makes ready for cells below cfg.Dir. The error is the host's, which does not let a worker
-// mount or make filters; what was mounted then is removed with the directory.
+// Open prepares for cells below cfg.Dir. It fails if the host does not let the worker mount file
+// systems or compile filters. After an error the caller removes the directory with its mounts.
 func Open(cfg Config) (*Cells, error) {
 	usual, err := filter.Job(false)
 	if err != nil {
@@ -77,7 +77,7 @@ func Open(cfg Config) (*Cells, error) {
 	c.loaded = newPreloads(c)
 	c.pool = slotpool.New(slotpool.Config[slotKey, *slot]{
 		Name: "cell", Most: cfg.Warm, Memory: int64(cfg.WarmMemory), Idle: cfg.WarmIdle, Fill: 2,
-		Settle: 12 * time.Millisecond, // what a short job takes, or the making of a session and its first execute
+		Settle: 12 * time.Millisecond, // duration of a short job, or of a session's creation and first execution
 		Make:   c.make,
 		Warm:   c.warmUp,
 		Weigh:  weigh,
@@ -88,7 +88,7 @@ func Open(cfg Config) (*Cells, error) {
 	return c, nil
 }
 
-// tidy retires cells, and gives up control groups, that nobody uses, until the end.
+// tidy retires unused cells and frees unused control groups, until the end.
 func (c *Cells) tidy() {
 	tick := time.NewTicker(max(c.cfg.WarmIdle/4, 10*time.Millisecond))
 	defer tick.Stop()
@@ -104,9 +104,9 @@ func (c *Cells) tidy() {
 	}
 }
 
-// warmUp has an interpreter that waits for a session run what those begin with, where
-// cores are idle: a session's first answer may take 1.2 times as long without it, which
-// differs between measurements (docs/performance.md). Programs do not gain by the like.
+// warmUp makes a waiting interpreter for sessions run their initial code, if cores are idle.
+// Without it, a session's first response may take 1.2 times as long; measurements differ
+// (docs/performance.md). Programs do not benefit from a warm-up.
 func (c *Cells) warmUp(_ context.Context, key slotKey, s *slot) error {
 	if s.job == nil || key.zygote != guest.ZygoteServices || int(c.running.Load()) >= goruntime.NumCPU() {
 		return nil
@@ -123,7 +123,7 @@ func (c *Cells) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	defer release() // the cell holds it
 	want := slotKey{owner: owner{key.Tenant, img.Digest, key.Alone}, zygote: zygoteOf(key.Kind)}
 	get := c.pool.Get
-	if key.Alone != "" { // nobody else will want one
+	if key.Alone != "" { // it will not be used again
 		get = c.make
 	} else if want.zygote != 0 {
 		cores := sandbox.CoresOf(key.CPU)
@@ -138,8 +138,8 @@ func (c *Cells) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 	return s, nil
 }
 
-// Fresh makes a slot in the cell of key, for img, that no pool has or gets. The cell goes as soon
-// as its slots are closed.
+// Fresh creates a slot outside of all pools in the cell of key, for img. The cell ends when its
+// slots are closed.
 func (c *Cells) Fresh(ctx context.Context, img *image.Image, key runtime.Key) (runtime.Slot, error) {
 	home := owner{key.Tenant, img.Digest, key.Alone}
 	s, err := c.make(ctx, slotKey{owner: home, zygote: zygoteOf(key.Kind)})
@@ -150,7 +150,7 @@ func (c *Cells) Fresh(ctx context.Context, img *image.Image, key runtime.Key) (r
 	return s, nil
 }
 
-// zygoteOf is the kind of zygote that runs a kind of program.
+// zygoteOf returns the kind of zygote for a kind of program.
 func zygoteOf(kind string) byte {
 	switch kind {
 	case "command":
@@ -161,7 +161,7 @@ func zygoteOf(kind string) byte {
 	return guest.ZygotePrograms
 }
 
-// make makes a slot in the cell of key, or in a new one.
+// make creates a slot in the cell of key, or in a new one.
 func (c *Cells) make(ctx context.Context, key slotKey) (*slot, error) {
 	if !c.background.Enter() {
 		return nil, background.ErrClosed
@@ -185,13 +185,13 @@ func (c *Cells) make(ctx context.Context, key slotKey) (*slot, error) {
 		}
 	}
 	s, err := home.newSlot(ctx, key.zygote, sandbox.DefaultLayout)
-	if err != nil && ctx.Err() == nil && !home.fresh() { // it lost its interpreter, or its launcher, just now
+	if err != nil && ctx.Err() == nil && !home.fresh() { // it has just lost its interpreter or its launcher
 		err = fmt.Errorf("%w: %w", runtime.ErrBroken, err)
 	}
 	return s, err
 }
 
-// home returns the cell of a tenant and an image, with one slot more promised.
+// home returns the cell of a tenant and an image, with one more reserved slot.
 func (c *Cells) home(ctx context.Context, key owner) (*cell, error) {
 	for {
 		if have := c.enter(key); have != nil {
@@ -217,8 +217,7 @@ func (c *Cells) home(ctx context.Context, key owner) (*cell, error) {
 	}
 }
 
-// enter returns the cell of key if it can take another slot, and retires it if
-// it is worn out.
+// enter returns the cell of key if it can take another slot. It retires a worn-out cell.
 func (c *Cells) enter(key owner) *cell {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,7 +234,7 @@ func (c *Cells) enter(key owner) *cell {
 	return have
 }
 
-// take counts a slot in. It reports whether the cell may have it.
+// take reserves a slot. It returns false if the cell takes no more.
 func (c *cell) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -275,7 +274,7 @@ func (c *Cells) open(ctx context.Context, key owner) error {
 	return nil
 }
 
-// leave counts a slot out of its cell.
+// leave frees a slot of a cell.
 func (c *Cells) leave(home *cell) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -288,8 +287,8 @@ func (c *Cells) leave(home *cell) {
 	}
 }
 
-// destroyRetired destroys a retired cell, in the background, once it has no slots; the
-// caller holds the lock.
+// destroyRetired destroys a retired cell without slots in the background. The caller holds the
+// lock.
 func (c *Cells) destroyRetired(old *cell) {
 	old.mu.Lock()
 	busy := old.slots > 0
@@ -308,7 +307,7 @@ func (c *Cells) destroyRetired(old *cell) {
 	}
 }
 
-// expire retires cells that nobody has used for a while.
+// expire retires cells that have been unused for a while.
 func (c *Cells) expire(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -325,7 +324,7 @@ func (c *Cells) expire(now time.Time) {
 	}
 }
 
-// register notes a slot that close must destroy.
+// register records a slot that Close must destroy.
 func (c *Cells) register(s *slot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -336,7 +335,7 @@ func (c *Cells) register(s *slot) bool {
 	return true
 }
 
-// Close kills every slot and makes no more. Their end goes on in the background.
+// Close kills every slot and creates no more. The clean-up continues in the background.
 func (c *Cells) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -352,7 +351,7 @@ func (c *Cells) Close() {
 	}
 }
 
-// Destroy removes the cells, when all slots are gone.
+// Destroy removes the cells after all slots are closed.
 func (c *Cells) Destroy(ctx context.Context) {
 	c.mu.Lock()
 	all := c.old
@@ -368,7 +367,7 @@ func (c *Cells) Destroy(ctx context.Context) {
 	wg.Wait()
 }
 
-// retire has the cell of key destroyed once it has no slots.
+// retire schedules the destruction of the cell of key when it has no slots.
 func (c *Cells) retire(key owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,49 +19,45 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/egress"
 )
 
-// Config says what cells are made with, and how many there are. All of it is required
-// but for the numbers, of which a zero means none.
+// Config configures cells. Everything is required except the numbers, for which zero means none.
 type Config struct {
-	Dir     string                   // of the runtime: its guest is in it, and each cell gets a directory below cells
-	Images  *image.Store             // whose root file systems cells have
-	Engine  *engine.Engine           // makes their containers
-	Cgroups *cgroup.Hierarchy        // holds their control groups
-	Group   func(name string) string // names one of these
-	Share   guest.Share              // of each job, of what the kernel counts for the whole host
-	Network *egress.Network          // that jobs reach
-	// Find returns the image of a key, held until it is released.
+	Dir     string                   // the runtime's directory: it contains the guest, and a directory for each cell below cells
+	Images  *image.Store             // source of the cells' root file systems
+	Engine  *engine.Engine           // creates the containers
+	Cgroups *cgroup.Hierarchy        // of the cells
+	Group   func(name string) string // returns the path of a control group
+	Share   guest.Share              // each job's share of host-wide kernel resources
+	Network *egress.Network          // of the jobs
+	// Find returns the image of a key, held until release.
 	Find func(context.Context, runtime.Key) (img *image.Image, release func(), err error)
-	// Another names one more sandbox: for its directory, for everything else on this host, and
-	// the first of its ids.
+	// Another names a new sandbox: a token for its directory, a name for its other host objects, and
+	// its first uid.
 	Another func() (token, name string, uid int)
-	// LimitWatches gives the container of a process its share of inotify.
+	// LimitWatches sets a container's share of inotify, given one of its processes.
 	LimitWatches func(ctx context.Context, pid int) error
-	// Background is what goes on beside calls, and whose end is the cells': Close, and once all in it
-	// have left, Destroy.
+	// Background runs background tasks. After all of them have ended, the owner calls Destroy.
 	Background *background.Group
 
-	Warm       int           // the most slots that are kept ready, all keys together
-	WarmIdle   time.Duration // how long those of a key are kept after its last use
-	WarmMemory job.Size      // bounds the memory of slots that are ready; 0: no bound
-	Jobs       int           // a cell is replaced after so many slots
-	Age        time.Duration // and at this age
-	Zygotes    int           // interpreters that a cell keeps to fork from
-	// PreloadMemory bounds the memory of interpreters that have imported what programs do, all
-	// of them together and each one while it imports. PreloadIdle is how long one stays after
-	// its last use.
+	Warm       int           // the most warm slots for all keys
+	WarmIdle   time.Duration // how long a key's slots stay warm after its last use
+	WarmMemory job.Size      // limit of the memory of warm slots; 0: unlimited
+	Jobs       int           // slots after which a cell is replaced
+	Age        time.Duration // age at which a cell is replaced
+	Zygotes    int           // interpreters of a cell for forks
+	// PreloadMemory limits the memory of all preloaded interpreters, and of each one during its
+	// imports. PreloadIdle is how long one stays after its last use.
 	PreloadMemory job.Size
 	PreloadIdle   time.Duration
 }
 
 const (
-	// makeTime bounds the making of a cell on a machine without any time left.
+	// makeTime limits the creation of a cell on an overloaded machine.
 	makeTime = time.Minute
-	// cleanTime bounds taking one apart, which goes on in the background.
+	// cleanTime limits the destruction of a cell, in the background.
 	cleanTime = 30 * time.Second
 )
 
-// layBare makes the root of cells of which a tenant brought the image: nothing but
-// places to mount something on.
+// layBare creates the root of cells for tenants' images, with mount points only.
 func layBare(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -80,14 +76,14 @@ func layBare(dir string) error {
 	return nil
 }
 
-// What a slot takes while it waits, in bytes: the guest of a box, and an interpreter in it.
+// Memory of a waiting slot in bytes: the guest of a box, and an interpreter in it.
 const (
 	boxWeight     = 1 << 20
 	forkWeight    = 3 << 20
-	preloadWeight = 2 << 20 // more of page tables
+	preloadWeight = 2 << 20 // additional page tables
 )
 
-// weigh is Weigh for the slots of cells.
+// weigh returns the weight of a cell's slot.
 func weigh(k slotKey) int64 {
 	if k.preload != "" {
 		return boxWeight + forkWeight + preloadWeight

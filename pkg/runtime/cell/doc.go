@@ -1,18 +1,18 @@
-// Package cell runs the jobs of isolation cell: a cell is a container that all jobs of one tenant and
-// image share for an hour or so, and each job has a box in it, with namespaces, a root, scratch and a
-// control group of its own. Containers are made through package engine; what happens to a program
-// in its box is in package sandbox, and what runs inside of the container in internal/guest/launcher.
+// Package cell runs jobs with isolation cell. A cell is a container that all jobs of one tenant and
+// image share for about an hour. Each job has a box in it, with its own namespaces, root, scratch
+// and control group. Package engine creates the containers, package sandbox runs the programs in
+// boxes, and internal/guest/launcher runs inside of the container.
 //
-//	what there is                           whose it is                           where
+//	object                                  owner                                 files
 //	--------------------------------------  ------------------------------------  ----------------------------
-//	cells, by tenant and image; their pool  the worker's                          cells.go, config.go
-//	a container, its launcher, its zygotes  a tenant's and an image's             cell.go, link.go
-//	a box, and the program in it            a job's                               slot.go, attempt.go
-//	a user and a network for a box          the cell's: one box after the other   users.go, network.go
-//	a copy of a running session             a slot's, inside whose box its own is fork.go, enter.go, spare.go
-//	an interpreter that has imported        the cell's: programs are forked       preload.go, preloads.go
+//	cells, by tenant and image; their pool  the worker                            cells.go, config.go
+//	a container, its launcher, its zygotes  a tenant and an image                 cell.go, link.go
+//	a box, and the program in it            a job                                 slot.go, attempt.go
+//	a user and a network for a box          the cell, for one box at a time       users.go, network.go
+//	a copy of a running session             a slot, inside the session's box      fork.go, enter.go, spare.go
+//	a preloaded interpreter                 the cell; programs are forked from it preload.go, preloads.go
 //
-// A slot whose launcher or interpreter was lost fails with runtime.ErrBroken, which is ours and not the
-// program's, and the next slot is one of a new cell. What a killed worker leaves is removed by the
-// sweep of package containerd.
+// A slot with a lost launcher or interpreter fails with runtime.ErrBroken, which is our failure and
+// not the program's. The next slot is in a new cell. After a kill of the worker, package
+// containerd's sweep removes the remains.
 package cell

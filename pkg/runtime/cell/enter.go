@@ -8,9 +8,9 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/tracee"
 )
 
-// enter has the process from fork, and takes what it forks into the box of c: its
-// namespaces, its limits, its control group. tell tells the process that the box is
-// there, and when it has forked it is held until its copy goes on.
+// enter stops the process from at its fork, and moves the child into the box of c: its namespaces,
+// limits and control group. tell reports to the process that the box exists. After the fork the
+// process is held until its copy continues.
 func (c *slot) enter(ctx context.Context, p *policy.Policy, from int, tell func() error) error {
 	how := tracee.Copy{Tell: tell, Ready: c.ready, Box: c.sup.PID, Take: func(t *tracee.Process) error {
 		if err := c.watchCopy(t.PID()); err != nil {
@@ -24,7 +24,7 @@ func (c *slot) enter(ctx context.Context, p *policy.Policy, from int, tell func(
 	return how.Of(ctx, from)
 }
 
-// settle puts a copy that is held into its control group and lets it go, without capabilities.
+// settle puts a held copy into its control group and resumes it without capabilities.
 func (c *slot) settle(t *tracee.Process) error {
 	if err := c.lease.Add(t.PID()); err != nil {
 		return err
@@ -32,8 +32,8 @@ func (c *slot) settle(t *tracee.Process) error {
 	return t.Settle()
 }
 
-// ready makes sure that nobody can reach the memory of a process that is about to
-// get capabilities, and that it will share nothing with what it was forked from.
+// ready checks that no process can access the memory of a process that is about to get
+// capabilities, and that it shares nothing with its original.
 func (c *slot) ready(t *tracee.Process) error {
 	if err := t.Hidden(c.cell.uid); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (c *slot) ready(t *tracee.Process) error {
 	return t.Prepare(c.ofImage)
 }
 
-// ofImage reports whether m is a file of the image, which nobody can write to.
+// ofImage reports whether m is a read-only file of the image.
 func (c *slot) ofImage(m tracee.Mapping) bool {
 	if m.Writable || !strings.HasPrefix(m.Name, "/usr/") && !strings.HasPrefix(m.Name, "/lib") || strings.HasSuffix(m.Name, " (deleted)") {
 		return false

@@ -23,24 +23,23 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/tracee"
 )
 
-// family is what a slot's copies have in common with it. The pid namespace of a
-// copy is inside that of what it is a copy of, so process 1 of a box, and all
-// that the slot consists of, stay until the last copy is gone, even if the
-// slot's own program has ended long before.
+// family tracks the copies of a slot. A copy's pid namespace is nested in its original's. So
+// process 1 of a box, and all resources of the slot, stay until the last copy is gone, even if the
+// slot's own program ended long before.
 type family struct {
-	parent *slot // that this is a copy of; nil: of none
+	parent *slot // the original of this copy; nil: not a copy
 	depth  int
-	joined bool // it is among its parent's copies
+	joined bool // it is counted in its parent
 
 	spareBox
 
 	mu     sync.Mutex
 	copies int
-	ending bool          // makes no more copies
+	ending bool          // no further copies
 	gone   chan struct{} // closed when ending, and no copy is left
 }
 
-// join counts a copy in.
+// join counts a copy.
 func (f *family) join() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,7 +50,7 @@ func (f *family) join() error {
 	return nil
 }
 
-// leave counts a copy out.
+// leave ends a copy.
 func (f *family) leave() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,7 +58,7 @@ func (f *family) leave() {
 	f.settle()
 }
 
-// end ends the making of copies. The channel is closed when none is left.
+// end prevents further copies. The channel is closed when none is left.
 func (f *family) end() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +70,7 @@ func (f *family) end() <-chan struct{} {
 	return f.gone
 }
 
-// settle is called with the lock held.
+// settle closes the channel if possible. The caller holds the lock.
 func (f *family) settle() {
 	if !f.ending || f.copies > 0 {
 		return
@@ -106,14 +105,14 @@ func (s *slot) Fork(ctx context.Context, ask func(files []*os.File) error) (runt
 	return c, nil
 }
 
-// ran is what a slot runs, and where: not in itself if it was not like the job
-// wanted it.
+// ran is a slot's current program and its actual slot, which differs if the slot did not suit the
+// job.
 type ran struct {
 	where  *slot
 	policy *policy.Policy
 }
 
-// mayFork says what is in the way of a copy.
+// mayFork returns why a copy is impossible.
 func (s *slot) mayFork(p *policy.Policy) error {
 	switch {
 	case !tracee.Supported:
@@ -130,7 +129,7 @@ func (s *slot) mayFork(p *policy.Policy) error {
 	return nil
 }
 
-// fork makes a slot in which a copy of what runs in s, under p, waits.
+// fork creates a slot in which a copy of s's program waits. p is the program's policy.
 func (s *slot) fork(ctx context.Context, p *policy.Policy, ask func([]*os.File) error) (*slot, error) {
 	if !s.cell.cells.background.Enter() {
 		return nil, background.ErrClosed
@@ -139,17 +138,18 @@ func (s *slot) fork(ctx context.Context, p *policy.Policy, ask func([]*os.File) 
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
 	c, spare, err := s.tryFork(ctx, p, ask)
-	if err != nil && spare { // what runs in s can kill the spare box, and that takes its time to die
+	if err != nil && spare { // the program in s can kill the spare box, which then takes time to die
 		c, _, err = s.tryFork(ctx, p, ask)
 	}
 	if err != nil {
 		return nil, err
 	}
-	time.AfterFunc(spareDelay, func() { s.cell.cells.background.Spawn(s.makeSpare) }) // what was copied once is copied again
+	// a program that was copied once is likely to be copied again
+	time.AfterFunc(spareDelay, func() { s.cell.cells.background.Spawn(s.makeSpare) })
 	return c, nil
 }
 
-// tryFork makes one copy. It says whether its box was the spare one.
+// tryFork creates one copy. It reports whether it used the spare box.
 func (s *slot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os.File) error) (_ *slot, spare bool, err error) {
 	if err := s.family.join(); err != nil {
 		return nil, false, err
@@ -164,7 +164,7 @@ func (s *slot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os.Fil
 	if c != nil {
 		spare = true
 	} else if c, err = s.newCopyBox(ctx); err != nil {
-		f.close() // the interpreter waits for no box any longer
+		f.close() // the interpreter does not wait for a box any more
 		<-asked.done
 		s.family.leave()
 		return nil, false, fmt.Errorf("make a box: %w", err)
@@ -187,11 +187,11 @@ func (s *slot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os.Fil
 	return c, spare, nil
 }
 
-// newCopyBox makes the box of a copy of what runs in s.
+// newCopyBox creates the box for a copy of s's program.
 func (s *slot) newCopyBox(ctx context.Context) (*slot, error) { return s.newBox(ctx, nil) }
 
-// newBox makes a box inside that of s, for what is forked from p if that is not nil,
-// and finds it a control group meanwhile: to make one takes as long, where none is free.
+// newBox creates a box inside the box of s, for a fork of p if p is not nil. It finds a control
+// group at the same time, because creating one takes as long.
 func (s *slot) newBox(ctx context.Context, p *preload) (*slot, error) {
 	c := &slot{preload: p, of: s.of, Place: sandbox.Place{Image: s.Image, Layout: s.Layout, Null: s.Null}, cell: s.cell, overdue: make(chan struct{})}
 	c.parent, c.depth = s, s.depth+1
@@ -212,14 +212,13 @@ func (s *slot) newBox(ctx context.Context, p *preload) (*slot, error) {
 	return c, nil
 }
 
-// asking is a running interpreter that was told to have itself copied.
+// asking is a running interpreter's pending fork.
 type asking struct {
-	done chan struct{} // closed when it has done its part
-	err  error         // of that
+	done chan struct{} // closed when it has responded
+	err  error         // of its response
 }
 
-// askFork tells a running interpreter to make ready for being copied, while the
-// box of the copy is made.
+// askFork makes a running interpreter prepare its fork while the box of the copy is created.
 func askFork(ask func([]*os.File) error) (*forked, *asking, error) {
 	ours, theirs, err := packet.Pair()
 	if err != nil {
@@ -230,27 +229,27 @@ func askFork(ask func([]*os.File) error) (*forked, *asking, error) {
 		defer close(asked.done)
 		slot := os.NewFile(uintptr(theirs), "slot")
 		asked.err = ask([]*os.File{slot})
-		_ = slot.Close() // before anybody waits for the end of the other side
+		_ = slot.Close() // before the wait for the end of the other side
 	}()
-	goruntime.Gosched() // with one thread of ours, it would ask when there is nothing else to do
+	goruntime.Gosched() // with a single thread, it would otherwise ask only when idle
 	return &forked{slot: ours, ended: make(chan unix.WaitStatus, 1)}, asked, nil
 }
 
-// errNotForked: an interpreter that has answered forks no more.
+// errNotForked means that the interpreter has responded without a fork.
 var errNotForked = errors.New("it did not")
 
-// copy has the interpreter that was asked, the process from, fork a process into the
-// box of c. The limits are those of what it is a copy of from the beginning: it
-// brings its files along, before its attempt begins.
+// copy makes the process from, an interpreter that was asked, fork a process into the box of c. The
+// original's limits apply from the start, because the copy copies its files before its attempt
+// starts.
 func (c *slot) copy(ctx context.Context, p *policy.Policy, from int, asked *asking) (err error) {
 	var box []int
 	defer func() {
 		closeAll(box)
 		if err == nil {
-			return // the interpreter answers when its copy goes on
+			return // the interpreter responds when its copy continues
 		}
 		c.job.slot.Close()
-		if <-asked.done; asked.err != nil { // what came of it here follows from that
+		if <-asked.done; asked.err != nil { // the local error is a consequence
 			err = asked.err
 		}
 	}()
@@ -289,8 +288,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// arrived waits until the interpreter in c, a copy, has found its way in its box. It
-// is sent its attempt before: so neither waits for the other.
+// arrived waits until the interpreter in c, a copy, is ready in its box. Its attempt is sent
+// before, so that neither waits for the other.
 func (c *slot) arrived(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
@@ -299,8 +298,8 @@ func (c *slot) arrived(ctx context.Context) error {
 	return err
 }
 
-// watchCopy makes sure that a process, which is held, is where it should be, and
-// waits for its end. What its status was, only process 1 of the box is told.
+// watchCopy checks that a held process is in the right place, and watches for its end. Only process
+// 1 of the box receives its status.
 func (c *slot) watchCopy(pid int) error {
 	proc, err := c.arrival(pid)
 	if err != nil {
@@ -315,7 +314,7 @@ func (c *slot) watchCopy(pid int) error {
 	return nil
 }
 
-// arrival makes sure that a process, which is held, is in the namespaces of the box.
+// arrival checks that a held process is in the namespaces of the box.
 func (c *slot) arrival(pid int) (*process.Process, error) {
 	proc, err := process.Open(pid)
 	if err != nil {
@@ -335,7 +334,7 @@ func (c *slot) arrival(pid int) (*process.Process, error) {
 	return proc, nil
 }
 
-// killProgram kills what runs in s, but not the box if copies need it.
+// killProgram kills the program in s, but not the box if copies need it.
 func (s *slot) killProgram() error {
 	if s.family.hasNoForks() {
 		return s.sup.Kill()
@@ -343,11 +342,11 @@ func (s *slot) killProgram() error {
 	return s.lease.Kill()
 }
 
-// programDead waits until nothing is left of what ran in s. If there is
-// something, the box goes, too, unless copies need it.
+// programDead waits until all processes of s's program are gone. If some remain, it also ends the
+// box, unless copies need it.
 func (s *slot) programDead() error {
 	if n, err := s.lease.Processes(); err == nil && n == 0 {
-		return nil // the usual case: the end of the box need not be waited for
+		return nil // the usual case, without a wait for the end of the box
 	}
 	if err := errors.Join(s.killProgram(), s.lease.Hasten()); err != nil {
 		return err

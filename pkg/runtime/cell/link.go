@@ -17,9 +17,9 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
-// accept serves the socket of a cell for one connection, that of its launcher,
-// which is the first process in there: before there is another one, the socket has
-// neither a name nor anybody who listens. Zygotes are handed their connections.
+// accept accepts one connection on a cell's socket, from its launcher, the first process in the
+// container. Before any other process exists, the socket is closed and its name removed. Zygotes
+// get their connections from the launcher.
 func (c *cell) accept(socket string) {
 	conn, err := c.listener.AcceptUnix()
 	err = errors.Join(err, os.Remove(socket), c.listener.Close())
@@ -34,8 +34,7 @@ func (c *cell) accept(socket string) {
 	c.serve(p, guest.CellLauncher, func() { c.serveLauncher(p) })
 }
 
-// serve waits until who has the other end of p says the word, and has it listened
-// to.
+// serve waits for the other end of p to send word, and then calls listen.
 func (c *cell) serve(p *packet.Conn, word byte, listen func()) {
 	defer p.Close()
 	if !c.hold(p) {
@@ -48,8 +47,7 @@ func (c *cell) serve(p *packet.Conn, word byte, listen func()) {
 	listen()
 }
 
-// startZygote has the launcher start a zygote, which is handed its connection. The
-// caller holds the lock.
+// startZygote makes the launcher start a zygote with a connection. The caller holds the lock.
 func (c *cell) startZygote(kind, root byte) error {
 	ours, theirs, err := packet.Pair()
 	if err != nil {
@@ -74,7 +72,7 @@ func (c *cell) startZygote(kind, root byte) error {
 	return nil
 }
 
-// serveLauncher listens to the launcher. Its end is the end of the cell.
+// serveLauncher reads the launcher's messages. The end of the launcher ends the cell.
 func (c *cell) serveLauncher(p *packet.Conn) {
 	c.mu.Lock()
 	c.launcher = p
@@ -102,7 +100,7 @@ type zygote struct {
 	waiting map[uint64]chan unix.WaitStatus
 }
 
-// serve passes on how forked processes ended, until the zygote is gone.
+// serve distributes the reports of ended processes until the zygote is gone.
 func (z *zygote) serve() {
 	var b [32]byte
 	for {
@@ -120,17 +118,16 @@ func (z *zygote) serve() {
 	}
 }
 
-// forked is a process that a zygote, or another forked one, forked into a box.
+// forked is a process that a zygote, or another forked process, forked into a box.
 type forked struct {
-	zygote *zygote // nil: another one
+	zygote *zygote // nil: forked by another process
 	id     uint64
 	pid    int          // on the host
 	slot   *packet.Conn // until it becomes its job
 	ended  chan unix.WaitStatus
 }
 
-// fork forks a process into the box of which process 1 is sup, and has it wait
-// for its job in group.
+// fork forks a process into the box of sup, its process 1. The process waits for its job in group.
 func (z *zygote) fork(ctx context.Context, sup *process.Process, group *lease.Lease) (_ *forked, err error) {
 	ours, theirs, err := packet.Pair()
 	if err != nil {
@@ -168,7 +165,7 @@ func (z *zygote) fork(ctx context.Context, sup *process.Process, group *lease.Le
 	return f, nil
 }
 
-// zygoteGone is closed when nobody will say any more how the process ended.
+// zygoteGone returns a channel that is closed when the process's end cannot be reported any more.
 func (f *forked) zygoteGone() <-chan struct{} {
 	if f.zygote == nil {
 		return nil
@@ -176,8 +173,7 @@ func (f *forked) zygoteGone() <-chan struct{} {
 	return f.zygote.gone
 }
 
-// close forgets the process. It ends by itself when it waits for a job that will
-// not come.
+// close drops the process, which ends by itself when its connection closes.
 func (f *forked) close() {
 	f.slot.Close()
 	if f.zygote == nil {

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// preloadMeter tells how well preloads serve, and what they take.
+// preloadMeter measures the use and the cost of preloads.
 type preloadMeter struct {
 	hit, miss, well, ill metric.MeasurementOption
 	programs, starts     metric.Int64Counter
@@ -21,7 +21,7 @@ func newPreloadMeter(levels func() (count, memory int64)) *preloadMeter {
 		return metric.WithAttributeSet(attribute.NewSet(attribute.Bool(name, is)))
 	}
 	out := &preloadMeter{hit: option("hit", true), miss: option("hit", false), well: option("usable", true), ill: option("usable", false)}
-	// As in the pool's: errors come from clashes of names only.
+	// As in package pool: errors only come from name clashes.
 	out.programs, _ = m.Int64Counter("assay_preload_programs", metric.WithDescription("Programs with imports that are worth preloading, by whether an interpreter had all of them."))
 	out.starts, _ = m.Int64Counter("assay_preload_starts", metric.WithDescription("Interpreters that imported ahead of programs, by whether they are of use."))
 	count, _ := m.Int64ObservableGauge("assay_preload_interpreters", metric.WithDescription("Interpreters that have imported and are forked for programs."))

@@ -11,40 +11,36 @@ import (
 
 // network is a network namespace of a cell: lo, and at most one box.
 //
-// The kernel takes longer to make one and to take it apart than for everything
-// else that a box is made of, so it serves the next box as well if nothing has
-// happened in it. Every packet, and every attempt to send one, moves a counter
-// of /proc/net/snmp or snmp6 that nobody in the cell can turn back; without a
-// packet there is no connection, no TIME_WAIT, no route, no metric and no counter
-// that the next job could find. What a program can leave without one, the tables of
-// traces tell. Sockets, abstract names and what belongs to a socket end with the
-// box, but for those that were on their way through another socket and are there
-// until the kernel looks for them: they are counted. All else takes rights over the
-// namespace that no program has.
+// Creating and destroying one takes the kernel longer than the rest of a box, so the next box
+// reuses it if it is unmodified. Every sent or attempted packet increases a counter in
+// /proc/net/snmp or snmp6 that no process in the cell can reset. Without packets there are no
+// connections, TIME_WAITs, routes, metrics or counters that the next job could find. The tables in
+// traces show state that a program can leave without packets. Sockets, abstract names and their
+// state end with the box. Sockets in transit through another socket survive until the kernel
+// collects them, so sockets are counted. Other changes require rights over the namespace that no
+// program has.
 type network struct {
 	fd     int
-	owner  int              // the user namespace that owns it, if that is its own and not the cell's; -1
-	tables [len(traces)]int // descriptors; -1 where the kernel has none
+	owner  int              // its own user namespace; -1: the cell's owns it
+	tables [len(traces)]int // descriptors; -1 if the kernel lacks the table
 	fresh  [len(traces)]string
 }
 
-// traces are the files of /proc/net that are compared. A label of flows outlives
-// its socket, for minutes, with an address of the program's choice; who is in a
-// group of multicast outlives it for a moment.
+// traces lists the compared files of /proc/net. A flow label outlives its socket for minutes, with
+// an address of the program's choice. Multicast membership outlives it for a moment.
 var traces = [...]string{"snmp", "snmp6", "ip6_flowlabel", "igmp", "igmp6", socketCounts}
 
-// socketCounts is that of which only the first line is compared, the sockets of any kind
-// that are there: others are of the whole host.
+// socketCounts is compared in its first line only, the number of sockets. The other lines are for
+// the whole host.
 const socketCounts = "sockstat"
 
-// tableSize is how much of a table is compared.
+// tableSize is the compared length of a table.
 const tableSize = 8 << 10
 
-// maxNetworks bounds those of a cell that wait.
+// maxNetworks limits the waiting networks of a cell.
 const maxNetworks = 64
 
-// openNetwork returns the namespace of process pid, in which nothing has
-// happened yet, and what owns it if that is its own.
+// openNetwork returns the new, unmodified namespace of process pid, and its owner if own is set.
 func openNetwork(pid int, own bool) (_ *network, err error) {
 	n := &network{fd: -1, owner: -1}
 	for i := range n.tables {
@@ -82,7 +78,7 @@ func openNetwork(pid int, own bool) (_ *network, err error) {
 	return n, nil
 }
 
-// read returns what is compared of table i.
+// read returns the compared part of table i.
 func (n *network) read(i int, b *[tableSize]byte) ([]byte, error) {
 	got, err := unix.Pread(n.tables[i], b[:], 0)
 	if err != nil {
@@ -95,7 +91,7 @@ func (n *network) read(i int, b *[tableSize]byte) ([]byte, error) {
 	return b[:got], nil
 }
 
-// untouched reports whether nothing has happened in the namespace.
+// untouched reports whether the namespace is unmodified.
 func (n *network) untouched() bool {
 	if n.fresh[0] == "" {
 		return false
@@ -112,7 +108,7 @@ func (n *network) untouched() bool {
 	return true
 }
 
-// files appends the descriptors by which it is entered, in order.
+// files appends the descriptors for entering it, in order.
 func (n *network) files(to []int) []int {
 	if n.owner >= 0 {
 		to = append(to, n.owner)
@@ -128,15 +124,14 @@ func (n *network) close() {
 	}
 }
 
-// networks are those that wait for a box: of a cell, or of what programs are forked from,
-// whose boxes can only be in those that were made for them.
+// networks are waiting networks of a cell, or of a preload, whose boxes need networks of their own.
 type networks struct {
 	mu      sync.Mutex
 	waiting []*network
 	closed  bool
 }
 
-// take returns a namespace in which nothing has happened; nil if none waits.
+// take returns an unmodified namespace, or nil.
 func (ns *networks) take() *network {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -148,7 +143,7 @@ func (ns *networks) take() *network {
 	return n
 }
 
-// give keeps n for the next box, or lets go of it. The box that was in it is gone.
+// give keeps n for the next box, or closes it. The previous box is gone.
 func (ns *networks) give(n *network) {
 	if !n.untouched() || !ns.keep(n) {
 		n.close()
@@ -165,7 +160,7 @@ func (ns *networks) keep(n *network) bool {
 	return true
 }
 
-// close lets go of all, and of those that are given from now on.
+// close closes all networks, and later ones when they are given.
 func (ns *networks) close() {
 	ns.mu.Lock()
 	waiting := ns.waiting
@@ -176,7 +171,7 @@ func (ns *networks) close() {
 	}
 }
 
-// networks are those that a box like that of s may be in; nil: one of its own.
+// networks returns the waiting networks for boxes like that in s; nil: a box needs a new one.
 func (s *slot) networks() *networks {
 	switch {
 	case s.copied():
@@ -187,7 +182,7 @@ func (s *slot) networks() *networks {
 	return &s.cell.nets
 }
 
-// giveNetwork gives the network of s back, of which nothing is left if it is clean.
+// giveNetwork returns the network of s. It is clean if no process of the box is left.
 func (s *slot) giveNetwork(clean bool) {
 	switch {
 	case s.net == nil:
@@ -198,7 +193,7 @@ func (s *slot) giveNetwork(clean bool) {
 	}
 }
 
-// lasts reports whether the cell may make more boxes.
+// lasts reports whether the cell may create more boxes.
 func (c *cell) lasts() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

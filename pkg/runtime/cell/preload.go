@@ -28,13 +28,12 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/tracee"
 )
 
-// preload is an interpreter that has imported modules which programs of one cell
-// import, and of which they are forked. What it imports may be a tenant's, so it is
-// confined as any program is: it is one, in a slot with a box, a user and a control
-// group of its own. Once it has imported it stands still for good: see tracee.Frozen. Its
-// forks have boxes inside its own, because only there may a process without
-// capabilities take them; nothing that runs is in the one, and each has all the walls
-// of a plain one.
+// preload is an interpreter with imported modules, from which programs of one cell are forked. Its
+// imports may be a tenant's code, so it is confined like a program: it runs in a slot with its own
+// box, user and control group. After its imports it is stopped permanently: see tracee.Frozen. The
+// boxes of its forks are nested in its own, because only there may a process without capabilities
+// be moved. The outer box contains nothing that runs, and each inner box has all the walls of a
+// plain one.
 type preload struct {
 	preloadKey
 	slot    *slot
@@ -43,10 +42,10 @@ type preload struct {
 	frozen  *tracee.Frozen
 	parent  *zygote          // of its forks
 	known   map[string]known // about its modules
-	names   map[string]bool  // top-level names of all that was imported
+	names   map[string]bool  // top-level names of all imported modules
 	memory  int64
 	nets    networks      // of its forks
-	over    chan struct{} // closed when it shall end
+	over    chan struct{} // closed to end it
 	end     func()
 	ended   chan struct{} // closed when its program has ended
 }
@@ -54,25 +53,24 @@ type preload struct {
 // preloadLink is the descriptor of its connection to the worker.
 const preloadLink = 6
 
-// Bounds of an interpreter that preloads.
+// Limits of a preloading interpreter.
 const (
-	preloadTime      = 30 * time.Second // to import, on a machine without any time left
+	preloadTime      = 30 * time.Second // to import, on an overloaded machine
 	preloadProcesses = 64
 	preloadProcess   = 100
 	preloadLife      = job.Duration(1000 * time.Hour)
-	preloadTables    = 16 * job.GiB // for what the kernel keeps of all forks: nothing else can grow any more
+	preloadTables    = 16 * job.GiB // for the kernel's memory of all forks; nothing else can grow any more
 )
 
-// unusable is why programs are not forked from an interpreter with some modules: it
-// could be told from a fresh one, or it does not come about.
+// unusable is the reason why some modules cannot be preloaded: the interpreter would differ from a
+// fresh one, or the import failed.
 type unusable struct{ why string }
 
 func (e *unusable) Error() string { return e.why }
 
-// newPreload starts an interpreter in the cell and has it import the modules of key, as long as
-// ctx lasts.
+// newPreload starts an interpreter in the cell that imports the modules of key, within ctx.
 func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) (_ *preload, err error) {
-	// Its own number is none that a program has: libraries know by theirs that they were forked.
+	// Its process number differs from programs', because libraries use it to detect a fork.
 	s, err := c.slotWith(ctx, key.zygote, sandbox.DefaultLayout, guest.Box{Holds: true, First: preloadProcess})
 	if err != nil {
 		return nil, err
@@ -109,7 +107,7 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 		return nil, &unusable{err.Error()}
 	}
 	p.parent = &zygote{kind: key.zygote, gone: p.frozen.Gone()}
-	p.memory = residentOf(p.frozen.PIDs()[0]) // which the others share
+	p.memory = residentOf(p.frozen.PIDs()[0]) // shared with its forks
 	limits := cgroup.Limits{Memory: int64(memory + preloadTables), CPU: float64(p.cores), Processes: preloadProcesses}
 	if err := s.Group.Limit(limits); err != nil {
 		p.frozen.End()
@@ -118,7 +116,7 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	return p, nil
 }
 
-// run begins the attempt of p, which lasts as long as p does.
+// run starts the attempt of p, which lasts as long as p.
 func (p *preload) run(ctx context.Context, memory job.Size) error {
 	var open unix.Rlimit
 	if err := unix.Prlimit(p.slot.job.pid, unix.RLIMIT_NOFILE, nil, &open); err != nil {
@@ -149,7 +147,7 @@ func (p *preload) run(ctx context.Context, memory job.Size) error {
 	return nil
 }
 
-// bring has p import its modules.
+// bring makes p import its modules.
 func (p *preload) bring(ctx context.Context) error {
 	ask, err := json.Marshal(map[string]any{"modules": strings.Fields(p.modules), "copies": preloadCopies()})
 	if err != nil {
@@ -203,12 +201,12 @@ func (p *preload) bring(ctx context.Context) error {
 	return nil
 }
 
-// preloadCopies is how many forks of a preload are made at once: making one is the work of two
-// processes in turn, and half of the cores are the programs'.
+// preloadCopies returns how many forks of a preload may run at once. Each fork keeps two processes
+// busy in turn, and half of the cores belong to programs.
 func preloadCopies() int { return min(max(goruntime.NumCPU()/2, 2), tracee.MaxCopies) }
 
-// allow makes sure that programs can be forked from what is about to stand still, beside the
-// copies that there are.
+// allow checks that programs can be forked from the process that is about to stop, in addition to
+// existing copies.
 func (p *preload) allow(t *tracee.Process, before int) error {
 	if n, err := p.slot.lease.Processes(); err != nil || n != int64(2+before) {
 		return errors.Join(err, fmt.Errorf("an import left %d processes running", n-int64(2+before)))
@@ -216,7 +214,7 @@ func (p *preload) allow(t *tracee.Process, before int) error {
 	return t.Prepare(p.slot.ofImage)
 }
 
-// residentOf is the memory of a process that is no file's, in bytes.
+// residentOf returns the anonymous memory of a process in bytes.
 func residentOf(pid int) int64 {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	fields := strings.Fields(string(data))
@@ -228,7 +226,7 @@ func residentOf(pid int) int64 {
 	return (all - files) * int64(os.Getpagesize())
 }
 
-// close ends p, of which nothing may be forked any more.
+// close ends p, after which nothing may be forked from it.
 func (p *preload) close() {
 	p.end()
 	p.frozen.End()
@@ -237,13 +235,12 @@ func (p *preload) close() {
 	p.slot.Close()
 }
 
-// suits reports whether an attempt may run in a process that was forked from p: what
-// p imported it found as that would.
+// suits reports whether an attempt may run in a fork of p: its imports would behave as p's did.
 func (p *preload) suits(a *runtime.Attempt) bool {
 	pol := &a.Plan.Policy
 	program := a.Service == "" && a.Program.Python != nil
 	if p.zygote == guest.ZygoteServices {
-		program = a.Service != "" && !a.Forks // those of sessions are copied otherwise
+		program = a.Service != "" && !a.Forks // a session that may be copied uses another mechanism
 	}
 	if !program || len(pol.Env.Set)+len(a.Secrets) > 0 || sandbox.CoresOf(pol.CPU) != p.cores {
 		return false
@@ -270,7 +267,7 @@ func (p *preload) alive() bool {
 	}
 }
 
-// newSlot makes a slot in which a process waits that was forked from p.
+// newSlot creates a slot with a waiting fork of p.
 func (p *preload) newSlot(ctx context.Context) (_ *slot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
@@ -297,8 +294,8 @@ func (p *preload) newSlot(ctx context.Context) (_ *slot, err error) {
 	return c, nil
 }
 
-// tryForks makes a slot for nobody: what an import has done at forks may hang there, and then
-// no program shall wait for it.
+// tryForks creates a slot as a test, because the fork handlers of an import may hang. No program
+// should wait for that.
 func (p *preload) tryForks(ctx context.Context) error {
 	s, err := p.newSlot(ctx)
 	if err != nil {
@@ -308,14 +305,14 @@ func (p *preload) tryForks(ctx context.Context) error {
 	return nil
 }
 
-// forkPreloaded has the process of c forked, and waits until it waits.
+// forkPreloaded forks the process of c and waits until it is ready.
 func (c *slot) forkPreloaded(ctx context.Context) error {
 	box, err := c.openSpaces(tracee.ForkedSpaces)
 	if err != nil {
 		return err
 	}
 	defer closeAll(box)
-	// What an earlier job had may be too little to wait with.
+	// An earlier job's limits may be too low to wait with.
 	def := policy.Default()
 	if l := c.lease.Limits; l != (cgroup.Limits{}) && (l.Memory < int64(def.Memory) || l.CPU < def.CPU) {
 		if err := c.lease.Limit(cgroup.Limits{Memory: int64(def.Memory), CPU: def.CPU, Processes: int64(def.Processes)}); err != nil {
@@ -337,7 +334,7 @@ func (c *slot) forkPreloaded(ctx context.Context) error {
 		c.job.pid = t.PID()
 		return c.settle(t)
 	})
-	_ = unix.Close(theirs) // else nobody hears of the end of what has the other
+	_ = unix.Close(theirs) // otherwise the end of the other side is not visible
 	if err != nil {
 		slog.WarnContext(ctx, "an interpreter that has imported is given up", "modules", p.modules, "error", err)
 		p.end()

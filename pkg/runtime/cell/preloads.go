@@ -13,56 +13,55 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/tracee"
 )
 
-// preloadKey says whose programs are forked from a preload, and which.
+// preloadKey identifies a preload and its programs.
 type preloadKey struct {
 	owner
-	zygote  byte   // the kind of which it is one itself
+	zygote  byte   // the kind of zygote of its own interpreter
 	modules string // separated by spaces, sorted
-	cores   int    // of the programs: libraries start as many threads
+	cores   int    // of the programs, because libraries start as many threads
 }
 
-// preloads are the interpreters that have imported what programs do, and what is known
-// about imports. Nobody waits for one: a program for which there is none runs as it
-// would without them, and what it asked for comes about when it was asked for again.
+// preloads manages the preloaded interpreters and information about imports. No program waits for
+// one: without a matching preload it runs normally, and repeated requests start one.
 type preloads struct {
 	cells *Cells
 	meter *preloadMeter
-	time  time.Duration // that one has to come about; whose imports take longer is given up
+	time  time.Duration // time limit for a preload's imports
 
 	mu     sync.Mutex
 	live   map[preloadKey]*preloaded
-	wanted map[preloadKey]int // how often they were missed
+	wanted map[preloadKey]int // how often each was missed
 	bad    map[preloadKey]badPreload
 	known  map[string]known // about modules, by digest and name
 	making map[owner]bool
 	closed bool
 }
 
-// preloaded is a preload, or that one is being made: then it is nil.
+// preloaded is a preload, or nil while it is being created.
 type preloaded struct {
 	*preload
 	used time.Time
 }
 
-// badPreload is why there is no preload, until when.
+// badPreload is a failed preload, and when to retry.
 type badPreload struct {
 	why   error
 	until time.Time
 }
 
-// known is what is known about a module of an image.
+// known is the information about a module of an image.
 type known struct {
-	took   float64         // to import, in milliseconds of CPU
-	inside map[string]bool // the names of modules in it
+	took   float64         // import time, in milliseconds of CPU
+	inside map[string]bool // the names of its submodules
 }
 
-// What is worth preloading, and when.
+// Thresholds for preloading.
 const (
-	preloadHeavy  = 4.0             // milliseconds that an import takes at least
-	preloadAfter  = 2               // so many programs that would have had it
-	preloadAgain  = 5 * time.Minute // after it turned out unusable
-	preloadMost   = 16              // modules of one program that are looked at
-	preloadMemory = 4096            // entries of what is remembered
+	preloadHeavy  = 4.0             // minimum import time in milliseconds
+	preloadAfter  = 2               // number of programs that missed it
+	preloadAgain  = 5 * time.Minute // after it proved unusable
+	preloadMost   = 16              // modules of one program that are considered
+	preloadMemory = 4096            // entries of each cache
 )
 
 func newPreloads(c *Cells) *preloads {
@@ -73,9 +72,8 @@ func newPreloads(c *Cells) *preloads {
 	return ps
 }
 
-// choose returns the modules of the best preload for a program of home that imports
-// modules; "" if there is none. The one that would be better comes about if it is
-// missed again.
+// choose returns the modules of the best preload for a program of home that imports modules, or "".
+// Repeated requests start a better one.
 func (ps *preloads) choose(ctx context.Context, home owner, zygote byte, modules string, cores int) string {
 	if modules == "" || ps.cells.cfg.PreloadMemory <= 0 || !tracee.Supported {
 		return ""
@@ -103,14 +101,14 @@ func (ps *preloads) choose(ctx context.Context, home owner, zygote byte, modules
 	return best
 }
 
-// heavy returns those modules that are worth preloading, or may be, and all that their
-// import imports for certain. The caller holds the lock.
+// heavy returns the modules that are worth preloading, or may be, and all modules that they
+// certainly import. The caller holds the lock.
 func (ps *preloads) heavy(digest, modules string) (heavy []string, all map[string]bool) {
 	all = map[string]bool{}
 	for _, m := range strings.Fields(modules) {
 		if from, name, is := strings.Cut(m, ":"); is {
 			if !ps.known[digest+" "+from].inside[name] {
-				continue // no module, or nobody knows yet
+				continue // not a module, or not known yet
 			}
 			m = from + "." + name
 		}
@@ -125,7 +123,7 @@ func (ps *preloads) heavy(digest, modules string) (heavy []string, all map[strin
 	return slices.Compact(heavy), all
 }
 
-// within reports whether all of some are among others.
+// within reports whether all of some are in others.
 func within(some []string, others map[string]bool) bool {
 	for _, s := range some {
 		if !others[s] {
@@ -135,14 +133,14 @@ func within(some []string, others map[string]bool) bool {
 	return true
 }
 
-// miss notes that a preload would have been of use, and has it made when that was often
-// enough. The caller holds the lock.
+// miss records that a preload would have been useful, and starts it after enough misses. The caller
+// holds the lock.
 func (ps *preloads) miss(want preloadKey) {
 	now := time.Now()
 	if ps.live[want] != nil || ps.closed || now.Before(ps.bad[want].until) {
 		return
 	}
-	// What they take meanwhile is no job's: nobody has many made at once.
+	// Their cost is not charged to a job, so their number is limited.
 	if ps.making[want.owner] || len(ps.making) >= max(goruntime.NumCPU()/2, 1) {
 		return
 	}
@@ -159,8 +157,7 @@ func (ps *preloads) miss(want preloadKey) {
 	}
 }
 
-// make makes a preload. One whose modules turn out to be light in part is that of the
-// others.
+// make creates a preload. If some of its modules prove light, it creates one with the others.
 func (ps *preloads) make(want preloadKey) {
 	ctx, cancel := context.WithCancel(ps.cells.background.Context())
 	defer cancel()
@@ -203,7 +200,7 @@ func (ps *preloads) make(want preloadKey) {
 	ps.shrink()
 }
 
-// start makes a preload in the cell of its programs.
+// start creates a preload in the cell of its programs.
 func (ps *preloads) start(ctx context.Context, key preloadKey) (*preload, error) {
 	home, err := ps.cells.home(ctx, key.owner)
 	if err != nil {
@@ -223,7 +220,7 @@ func (ps *preloads) start(ctx context.Context, key preloadKey) (*preload, error)
 	return p, nil
 }
 
-// of returns a preload that can be forked, nil if there is none.
+// of returns a usable preload, or nil.
 func (ps *preloads) of(key preloadKey) *preload {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -234,8 +231,8 @@ func (ps *preloads) of(key preloadKey) *preload {
 	return have.preload
 }
 
-// shrink ends those that were used longest ago until the rest is within the budget.
-// The caller holds the lock.
+// shrink ends the least recently used preloads until the rest is within the budget. The caller
+// holds the lock.
 func (ps *preloads) shrink() {
 	for {
 		var sum int64
@@ -256,8 +253,7 @@ func (ps *preloads) shrink() {
 	}
 }
 
-// drop has nothing more forked from p, and ends it when its forks have ended. The
-// caller holds the lock.
+// drop stops further forks of p, and ends it after its forks. The caller holds the lock.
 func (ps *preloads) drop(p *preload) {
 	delete(ps.live, p.preloadKey)
 	end := func() {
@@ -273,13 +269,12 @@ func (ps *preloads) drop(p *preload) {
 	}
 }
 
-// poolKey is that of the slots that are forked from p.
+// poolKey returns the key of slots forked from p.
 func (p *preload) poolKey() slotKey {
 	return slotKey{owner: p.owner, zygote: p.zygote, preload: p.modules, cores: p.cores}
 }
 
-// expire ends those that nobody has used for a while, that are dead, or whose cell is
-// about to go.
+// expire ends unused and dead preloads, and preloads in ending cells.
 func (ps *preloads) expire(now time.Time) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -290,7 +285,7 @@ func (ps *preloads) expire(now time.Time) {
 	}
 }
 
-// close ends all. Their forks end with them.
+// close ends all preloads and their forks.
 func (ps *preloads) close() {
 	defer ps.meter.close() // without the lock
 	ps.mu.Lock()
@@ -304,7 +299,7 @@ func (ps *preloads) close() {
 	}
 }
 
-// levels returns how many there are and the memory that they take.
+// levels returns the number of preloads and their memory.
 func (ps *preloads) levels() (count, memory int64) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -27,42 +27,42 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// slot is a box of a cell that waits for one attempt.
+// slot is a box of a cell, for one attempt.
 type slot struct {
 	sandbox.Place
 	of      *image.Image
 	cell    *cell
 	sup     *process.Process // process 1 of the box
-	conn    *packet.Conn     // to it
-	job     *forked          // an interpreter that waits in the box; nil for commands
+	conn    *packet.Conn     // to process 1
+	job     *forked          // the waiting interpreter in the box; nil for commands
 	lease   *lease.Lease
 	net     *network
-	user    int      // among the cell's; 0: that of parent
-	python  bool     // what runs came from a zygote
-	preload *preload // that its interpreter is forked from; nil: a zygote
+	user    int      // its number in the cell; 0: parent's user
+	python  bool     // the program came from a zygote
+	preload *preload // the origin of its interpreter; nil: a zygote
 	life    sandbox.Life
 	inRun   sync.RWMutex // held by attempt
 
 	family
-	running atomic.Pointer[ran] // while attempt does
+	running atomic.Pointer[ran] // during attempt
 
-	overdue  chan struct{} // closed when the box should be dead by now
+	overdue  chan struct{} // closed when the box should be dead
 	deadline sync.Once
 }
 
-// firstProcess is the number, in its box, of a program that is no copy: that of the
-// first process after the supervisor.
+// firstProcess is the number of a program in its box unless it is a copy: the first process after
+// the supervisor.
 const firstProcess = 2
 
-// boxTime bounds the making of a box on a machine without any time left.
+// boxTime limits the creation of a box on an overloaded machine.
 const boxTime = 20 * time.Second
 
-// newSlot makes a slot. It needs no job: limits are set when one takes it.
+// newSlot creates a slot without a job. The job's limits are set when it takes the slot.
 func (c *cell) newSlot(ctx context.Context, kind byte, l sandbox.Layout) (*slot, error) {
 	return c.slotWith(ctx, kind, l, guest.Box{})
 }
 
-// slotWith is newSlot with a box that has of b what does not follow from the slot.
+// slotWith is newSlot with the properties of b that do not follow from the slot.
 func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b guest.Box) (_ *slot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
@@ -88,7 +88,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b gues
 	if err := s.makeBox(ctx, b); err != nil {
 		return nil, fmt.Errorf("make a box: %w", err)
 	}
-	own := int64(0) // the supervisor of an interpreter stays in the cell's group
+	own := int64(0) // an interpreter's supervisor stays in the cell's group
 	if z == nil {
 		own = 1
 	}
@@ -110,11 +110,11 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b gues
 	return s, nil
 }
 
-// makeBox has the launcher make the namespaces.
+// makeBox makes the launcher create the namespaces.
 func (s *slot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	def := policy.Default()
 	of := s
-	for of.copied() { // a copy is its session's user
+	for of.copied() { // a copy has its session's user
 		of = of.parent
 	}
 	if s == of {
@@ -123,7 +123,7 @@ func (s *slot) makeBox(ctx context.Context, b guest.Box) (err error) {
 		}
 	}
 	var over *overlay.Overlays
-	if s == of { // a copy brings all of its files along
+	if s == of { // a copy copies all of its files
 		if over, err = s.cell.cells.cfg.Images.Overlays(s.of, s.Layout); err != nil {
 			return s.of.Trouble(err)
 		}
@@ -183,13 +183,13 @@ func (s *slot) makeBox(ctx context.Context, b guest.Box) (err error) {
 // copied reports whether s is for a copy of a running program.
 func (s *slot) copied() bool { return s.parent != nil && s.preload == nil }
 
-// hostUID is the user of what runs in the box, on the host.
+// hostUID returns the host user of the programs in the box.
 func (s *slot) hostUID() int { return s.Scratch.UID + sandbox.ProgramUID }
 
-// alive reports whether the box is still there, and its cell still in use.
+// alive reports whether the box exists and its cell is in use.
 func (s *slot) alive() bool { return s.cell.fresh() && s.sup.Running() }
 
-// Serves implements sandbox.Box. A copy serves already.
+// Serves implements sandbox.Box. A copy is already a service.
 func (s *slot) Serves(map[string]string) bool {
 	return s.copied() || s.job != nil && s.job.zygote.kind == guest.ZygoteServices
 }
@@ -197,8 +197,8 @@ func (s *slot) Serves(map[string]string) bool {
 // Init implements sandbox.Box.
 func (s *slot) Init() *process.Process { return s.sup }
 
-// Kill implements sandbox.Box: process 1 takes its whole pid namespace along. Whoever
-// waits for the news of that does not wait for ever.
+// Kill implements sandbox.Box. The end of process 1 ends its pid namespace. A time limit applies to
+// the wait for the report.
 func (s *slot) Kill() error {
 	s.deadline.Do(func() {
 		time.AfterFunc(process.NewsTime, func() {
@@ -246,8 +246,8 @@ func (s *slot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) 
 	return began, err
 }
 
-// Over implements sandbox.Box. An interpreter whose end its zygote has not heard of is a zombie; the end of
-// any other program is in a message that nobody has read.
+// Over implements sandbox.Box. Before its zygote reports it, an ended interpreter is a zombie. The
+// end of another program is an unread message.
 func (s *slot) Over() bool {
 	if s.python {
 		return len(s.job.ended) > 0 || process.Over(s.job.pid)
@@ -264,7 +264,7 @@ func (s *slot) End(e *sandbox.Ended) error {
 	for {
 		n, _, err := s.conn.Receive(b[:])
 		switch {
-		case err != nil: // the supervisor is dead, and everything with it
+		case err != nil: // the supervisor is dead, with the whole box
 			return errors.Join(sandbox.ErrGuest, s.dead())
 		case n == 6 && b[0] == guest.BoxNotBegun:
 			e.Failure = &sandbox.Failure{Stage: guest.Stage(b[1]), Errno: unix.Errno(binary.LittleEndian.Uint32(b[2:]))}
@@ -277,12 +277,12 @@ func (s *slot) End(e *sandbox.Ended) error {
 	}
 }
 
-// endPython waits for the interpreter, and then takes down what it left behind.
+// endPython waits for the interpreter, and then kills the remaining processes.
 func (s *slot) endPython(e *sandbox.Ended) error {
 	var lost error
 	select {
 	case e.Status = <-s.job.ended:
-		if s.conn.Ended() { // the supervisor was killed, and took the interpreter along
+		if s.conn.Ended() { // the supervisor was killed, with the interpreter
 			lost = sandbox.ErrGuest
 		}
 	case <-s.job.zygoteGone():
@@ -293,12 +293,12 @@ func (s *slot) endPython(e *sandbox.Ended) error {
 	return errors.Join(lost, s.programDead())
 }
 
-// dead waits until nothing of the box is left.
+// dead waits until the box has no processes.
 func (s *slot) dead() error {
 	return process.DeathPatience.With(s.Group.Usage).Wait(s.sup)
 }
 
-// Close implements runtime.Slot: it kills at once and cleans in the background.
+// Close implements runtime.Slot: it kills at once and cleans up in the background.
 func (s *slot) Close() {
 	if !s.life.Close() {
 		return
@@ -311,7 +311,7 @@ func (s *slot) Close() {
 	}
 }
 
-// release gives back what the slot consists of, when nothing in it runs.
+// release frees the slot's resources, when it has no processes.
 func (s *slot) release() {
 	cells := s.cell.cells
 	ctx := context.WithoutCancel(s.cell.cells.background.Context())
@@ -326,8 +326,7 @@ func (s *slot) release() {
 		}
 		s.sup.Close()
 	}
-	// Whoever watches what ran looks at its group until then. The next job's files of it are
-	// others, of the same names.
+	// Meters read the group until then. The next job's files have the same names.
 	s.inRun.Lock()
 	defer s.inRun.Unlock()
 	if s.conn != nil {

@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// spareBox is the box of a slot's next copy, made ahead of time: to make one is
-// half of the way. It goes if no copy is asked for in time. Until then it is one
-// process more that what runs in the slot sees, and may kill, inside its pid
-// namespace, as it may a copy.
+// spareBox is the box for a slot's next copy, created in advance, because this is half of a copy's
+// time. It is removed if no copy is requested in time. Until then the program in the slot sees one
+// more process in its pid namespace, and may kill it, as it may kill a copy.
 type spareBox struct {
-	making sync.Mutex // held while a spare box is made
+	making sync.Mutex // held during the creation of a spare box
 	spare  *slot      // nil: none
-	noMore bool       // there will be no other
+	noMore bool       // no further spare box
 }
 
-// spareDelay is how long after a copy the box of the next one is made: not while
-// somebody waits for the copy to begin.
+// spareDelay is the delay between a copy and the next spare box, so that a client does not wait for
+// both.
 const spareDelay = 4 * time.Millisecond
 
-// makeSpare makes the box of the next copy, unless there is one.
+// makeSpare creates the box of the next copy, unless there is one.
 func (s *slot) makeSpare() {
 	s.making.Lock()
 	defer s.making.Unlock()
@@ -31,7 +30,7 @@ func (s *slot) makeSpare() {
 	ctx, cancel := context.WithTimeout(s.cell.cells.background.Context(), boxTime)
 	defer cancel()
 	c, err := s.newCopyBox(ctx)
-	if err != nil { // the program may have ended just now; who asks for a copy is told
+	if err != nil { // the program may have just ended; a later request reports the error
 		slog.DebugContext(ctx, "no spare box for the next copy", "error", err)
 		return
 	}
@@ -43,9 +42,9 @@ func (s *slot) makeSpare() {
 	})
 }
 
-// withdrawSpare takes the spare box out and returns it; nil if there is none, or,
-// unless c is nil, if it is not c. One that is being made is waited for: it is
-// there sooner than another. After the last there will be no other.
+// withdrawSpare removes and returns the spare box. It returns nil if there is none or, unless c is
+// nil, if it is not c. It waits for a box in creation, which is ready sooner than a new one. last
+// prevents further spare boxes.
 func (s *slot) withdrawSpare(c *slot, last bool) *slot {
 	s.making.Lock()
 	defer s.making.Unlock()
@@ -58,17 +57,17 @@ func (s *slot) withdrawSpare(c *slot, last bool) *slot {
 	return have
 }
 
-// takeSpare returns the spare box, nil if there is none that can be used.
+// takeSpare returns the spare box, or nil if there is no usable one.
 func (s *slot) takeSpare() *slot {
 	c := s.withdrawSpare(nil, false)
-	if c == nil || !c.sup.Dying() && c.lease.Again() == nil { // what runs in the slot may have killed it just now
+	if c == nil || !c.sup.Dying() && c.lease.Again() == nil { // the program in the slot may have just killed it
 		return c
 	}
 	c.Close()
 	return nil
 }
 
-// endSpares closes the spare box, and there will be no other.
+// endSpares closes the spare box and prevents further ones.
 func (s *slot) endSpares() {
 	if c := s.withdrawSpare(nil, true); c != nil {
 		c.Close()

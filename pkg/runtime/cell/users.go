@@ -5,13 +5,12 @@ import (
 	"sync"
 )
 
-// cellUsers is how many users of the host a cell has besides its guest: one for
-// each of its boxes. More boxes at once there cannot be.
+// cellUsers is how many users of the host a cell has besides its guest's: one for each concurrent
+// box.
 const cellUsers = 32 << 10
 
-// users lends each box of a cell a user of its own, by number from 1 to cellUsers.
-// Some of what a program can take the kernel counts for its user on the host, and
-// only there.
+// users lends each box of a cell its own user, numbered from 1 to cellUsers. The kernel counts some
+// resources only per user on the host.
 type users struct {
 	mu   sync.Mutex
 	last int
@@ -38,7 +37,7 @@ func (u *users) get() (int, error) {
 	}
 }
 
-// put takes the user of a box of which nothing is left.
+// put returns the user of a box without processes.
 func (u *users) put(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package cgroup makes, limits, meters and destroys the control groups that
-// jobs run in, the same way on cgroup v1 and v2.
+// Package cgroup creates, limits, meters and destroys the control groups of jobs, alike on cgroup
+// v1 and v2.
 //
-// It writes to the cgroup file system itself rather than through a runtime: a
-// warm slot gets its limits only when a job takes it, and a cell's jobs have
-// groups that no container engine knows of.
+// It writes to the cgroup file system directly instead of using a container runtime. A warm slot
+// gets its limits only when a job takes it, and a cell's jobs have groups outside of all
+// containers.
 package cgroup
 
 import (
@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits is what the processes of a group may use together.
+// Limits are the limits of a group's processes together.
 type Limits struct {
 	Memory    int64   // bytes; swap is off
 	CPU       float64 // cores
@@ -30,21 +30,21 @@ type Limits struct {
 const (
 	usualShares = 1024
 	yieldShares = usualShares / yieldBy
-	usualWeight = 100 // the same in cgroup v2's
+	usualWeight = 100 // the same in cgroup v2's unit
 	yieldWeight = usualWeight / yieldBy
 	yieldBy     = 16
 )
 
-// Usage is what a group has used so far, as the kernel counted it.
+// Usage is a group's usage so far, as the kernel counted it.
 type Usage struct {
 	CPU           time.Duration
 	MemoryPeak    int64 // bytes
-	ProcessesPeak int64 // processes and threads at once
-	OOMKills      int64 // processes that the kernel killed at the memory limit
-	ForksRefused  int64 // times that the kernel refused a process or thread
+	ProcessesPeak int64 // maximum of simultaneous processes and threads
+	OOMKills      int64 // processes killed at the memory limit
+	ForksRefused  int64 // forks refused by the kernel
 }
 
-// Since returns what was used after from was read. Peaks are kept as they are.
+// Since returns the usage since from was read. Peaks are unchanged.
 func (u Usage) Since(from Usage) Usage {
 	u.CPU -= from.CPU
 	u.OOMKills -= from.OOMKills
@@ -52,44 +52,44 @@ func (u Usage) Since(from Usage) Usage {
 	return u
 }
 
-// Group is one control group that exists. It is not safe for concurrent use,
-// except that Kill, Hasten and what only reads may run at any time.
+// Group is an existing control group. It is not safe for concurrent use, except that Kill, Hasten
+// and reading methods may run at any time.
 type Group interface {
-	// Path names the group relative to the hierarchy, as linux.cgroupsPath of
-	// the OCI runtime specification wants it.
+	// Path returns the path relative to the hierarchy, for linux.cgroupsPath of the OCI runtime
+	// specification.
 	Path() string
-	// Limit sets limits; it may be called again.
+	// Limit sets limits; it may be called repeatedly.
 	Limit(Limits) error
 	// Add moves a process, with all its threads, into the group.
 	Add(pid int) error
 	// Has reports whether a process is in the group, in each of its hierarchies.
 	Has(pid int) (bool, error)
-	// Pids lists the processes of the group, as this process sees them.
+	// Pids lists the group's processes, as this process's namespace sees them.
 	Pids() ([]int, error)
-	// Processes counts what Pids lists, threads each, and what is dead but not
-	// reaped: at zero nothing is left.
+	// Processes counts the processes with their threads, including unreaped ones. Zero means that
+	// none is left.
 	Processes() (int64, error)
-	// Usage reads the meters. Peaks that the kernel does not keep are the
-	// highest that Usage has seen.
+	// Usage reads the meters. For peaks that the kernel lacks it returns the highest value read so
+	// far.
 	Usage() (Usage, error)
-	// Threads lists the threads of the group's processes, as this process sees them.
+	// Threads lists the threads of the group, as this process's namespace sees them.
 	Threads() ([]int, error)
-	// Throttled is for how long the group had used up its share of CPU, by its own limit.
+	// Throttled returns how long the group was throttled by its own CPU limit.
 	Throttled() (time.Duration, error)
-	// SocketMemory is how many bytes the group's TCP and UDP sockets hold that are not
-	// part of its memory: version 1 counts them apart, and lets some in above their limit.
+	// SocketMemory returns the bytes of the group's TCP and UDP sockets outside of its memory limit:
+	// version 1 counts them separately, and admits some above their limit.
 	SocketMemory() (int64, error)
-	// Kill sends SIGKILL to every process of the group, those included that
-	// are being forked. It does not wait for them to be gone.
+	// Kill sends SIGKILL to every process of the group, including new forks. It does not wait for
+	// their end.
 	Kill() error
-	// Yield has the group give way to its siblings where cores are short: it gets a small
-	// part of what each of them does. It may run at any time, and holds until the next Limit.
+	// Yield lowers the group's priority against its siblings when cores are short. It may run at any
+	// time, and applies until the next Limit.
 	Yield() error
-	// Hasten lifts the limit of CPU, for a group whose processes are being killed:
-	// to die takes CPU, and a small share of it can take minutes. It may run at any
-	// time, and holds until the next Limit.
+	// Hasten removes the CPU limit of a group that is being killed, because dying takes CPU time:
+	// with a small share it could take minutes. It may run at any time, and applies until the next
+	// Limit.
 	Hasten() error
-	// Remove kills what is left and removes the group.
+	// Remove kills the remaining processes and removes the group.
 	Remove(ctx context.Context) error
 }
 
@@ -100,11 +100,11 @@ type Hierarchy struct {
 	own  own
 }
 
-// DefaultRoot is where every distribution mounts the cgroup file system.
+// DefaultRoot is the usual mount point of the cgroup file system.
 const DefaultRoot = "/sys/fs/cgroup"
 
-// Detect finds the hierarchy below root. A hybrid host, whose controllers are
-// on v1, counts as v1. The error names what is missing.
+// Detect finds the hierarchy below root. A hybrid host with controllers on v1 counts as v1. The
+// error names missing parts.
 func Detect(root string) (*Hierarchy, error) {
 	h := &Hierarchy{root: root}
 	have, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
@@ -137,8 +137,8 @@ func missing(have []string, need ...string) error {
 // V2 reports whether the controllers are on cgroup v2.
 func (h *Hierarchy) V2() bool { return h.v2 }
 
-// Create makes the group at path, such as /assay-worker/7, and its parents.
-// A group that is there already is used as it is.
+// Create creates the group at path, such as /assay-worker/7, and its parents. It reuses an existing
+// group.
 func (h *Hierarchy) Create(path string) (Group, error) {
 	g := h.Open(path)
 	var err error
@@ -157,7 +157,7 @@ func (h *Hierarchy) Create(path string) (Group, error) {
 	return g, nil
 }
 
-// Open returns the group at path without making it.
+// Open returns the group at path without creating it.
 func (h *Hierarchy) Open(path string) Group {
 	if h.v2 {
 		return &v2Group{dir: filepath.Join(h.root, path), path: path, moved: &h.own.moved}
@@ -165,9 +165,8 @@ func (h *Hierarchy) Open(path string) Group {
 	return &v1Group{root: h.root, path: path, moved: &h.own.moved}
 }
 
-// RemoveAll kills everything in the group at path and its descendants, and
-// removes them all, in every controller that has them. A path that does not
-// exist is no error.
+// RemoveAll kills all processes in the group at path and its descendants, and removes the groups in
+// every controller. A missing path is not an error.
 func (h *Hierarchy) RemoveAll(ctx context.Context, path string) error {
 	roots := []string{h.root}
 	if !h.v2 {
@@ -175,7 +174,7 @@ func (h *Hierarchy) RemoveAll(ctx context.Context, path string) error {
 		if err != nil {
 			return err
 		}
-		roots = found // a runtime makes groups in controllers that we do not use
+		roots = found // runtimes create groups in controllers that we do not use
 	}
 	var errs []error
 	for _, r := range roots {
@@ -205,8 +204,8 @@ func removeTree(ctx context.Context, dir string) error {
 	return removeDir(ctx, dir)
 }
 
-// removeDir kills what is in dir until the kernel lets it go: a killed process
-// keeps its group busy until it is reaped.
+// removeDir kills the processes in dir until the kernel removes it: a killed process keeps its
+// group busy until it is reaped.
 func removeDir(ctx context.Context, dir string) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		err := unix.Rmdir(dir)
@@ -227,8 +226,8 @@ func removeDir(ctx context.Context, dir string) error {
 	}
 }
 
-// killDir sends SIGKILL to every process of one directory until a pass finds
-// no new one, so that a process forked between reading and killing is caught.
+// killDir sends SIGKILL to every process of one directory until a pass finds no new one, to include
+// processes forked between reading and killing.
 func killDir(dir string) error {
 	seen := map[int]bool{}
 	for fresh := true; fresh; {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// period is over which the CPU quota is counted: the kernel's default. A job
-// that has used up its share waits at most this long.
+// period is the period of the CPU quota: the kernel's default. A throttled job waits at most this
+// long.
 const period = 100 * time.Millisecond
 
 func write(file, value string) error {
@@ -28,8 +28,8 @@ func write(file, value string) error {
 	return nil
 }
 
-// put writes value again when a signal comes in between: lowering a limit makes
-// the kernel reclaim, which it gives up for the signals that Go's scheduler sends.
+// put repeats a write that a signal interrupts. Lowering a limit makes the kernel reclaim memory,
+// which the signals of Go's scheduler interrupt.
 func put(fd int, value string) error {
 	for {
 		if _, err := unix.Write(fd, []byte(value)); !errors.Is(err, unix.EINTR) {
@@ -40,7 +40,7 @@ func put(fd int, value string) error {
 
 func writeInt(file string, n int64) error { return write(file, strconv.FormatInt(n, 10)) }
 
-// read returns the contents of a control file, which are below a page.
+// read returns the content of a control file, which is below a page.
 func read(file string) (string, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -71,7 +71,7 @@ func parseInt(file, text string) (int64, error) {
 	return n, nil
 }
 
-// readOptional is readInt for a file that older kernels do not have.
+// readOptional is readInt for a file that older kernels lack.
 func readOptional(file string) (n int64, ok bool, err error) {
 	n, err = readInt(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -102,19 +102,18 @@ func parseKey(file, key, text string) (int64, error) {
 	return 0, fmt.Errorf("%s: no %s", file, key)
 }
 
-// quota returns the CPU time per period for cores, at least the millisecond
-// that the kernel insists on.
+// quota returns the CPU time per period for cores, at least the kernel's minimum of a millisecond.
 func quota(cores float64) int64 {
 	return max(int64(cores*float64(period.Microseconds())), 1000)
 }
 
-// highest remembers the highest of numbers. It may be used by several goroutines at once.
+// highest tracks the highest of numbers. It is safe for concurrent use.
 type highest struct {
 	mu sync.Mutex
 	n  int64
 }
 
-// add returns the highest number so far, n included.
+// add returns the highest number so far, including n.
 func (h *highest) add(n int64) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

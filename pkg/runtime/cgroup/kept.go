@@ -9,24 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept keeps control files open from one use to the next: half of the price of
-// reading a meter is finding it. Its zero value keeps nothing. It may be used by
-// several goroutines at once (a meter is read while a program is being killed),
-// but for keep, forget and close, which want it alone.
+// kept keeps control files open between uses, because opening is half the cost of reading a meter.
+// Its zero value keeps nothing. It is safe for concurrent use, because a meter is read while a
+// program is being killed. Only keep, forget and close need exclusive use.
 type kept struct {
 	mu    sync.Mutex
-	files map[string]int // by path; nil: keep nothing; -1: there is no such file
+	files map[string]int // by path; nil: keep nothing; -1: the file does not exist
 }
 
-// keep begins to keep.
+// keep starts to keep files open.
 func (k *kept) keep() {
 	if k.files == nil {
 		k.files = map[string]int{}
 	}
 }
 
-// open returns a descriptor of file, which is the caller's to close if nothing
-// is kept.
+// open returns a descriptor of file. The caller closes it if nothing is kept.
 func (k *kept) open(file string) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +104,7 @@ func (k *kept) exists(file string) bool {
 	return err == nil
 }
 
-// forget closes what is kept of files below dir.
+// forget closes the kept files below dir.
 func (k *kept) forget(dir string) {
 	for file, fd := range k.files {
 		if len(file) > len(dir) && file[:len(dir)] == dir && file[len(dir)] == '/' {
@@ -116,7 +114,7 @@ func (k *kept) forget(dir string) {
 	}
 }
 
-// close closes everything, and keeps nothing from now on.
+// close closes everything and keeps nothing from now on.
 func (k *kept) close() {
 	for _, fd := range k.files {
 		_ = unix.Close(fd)

@@ -24,13 +24,13 @@ func (g *v2Group) Has(pid int) (bool, error) {
 	return has(pid, g.path, []string{""}, []string{g.file("cgroup.procs")})
 }
 
-// has looks at what the kernel says of the process, which is quick, and, where
-// that names another path, at what it says of the group: paths do not compare if
-// the file system was mounted from another group than the root of our namespace.
+// has first compares the process's own cgroup file, which is fast. If that shows another path, it
+// reads the group's list of processes: paths differ if the file system was mounted from a group
+// other than our namespace's root.
 func has(pid int, path string, controllers, lists []string) (bool, error) {
 	text, err := read("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-		return false, nil // it is in none any more
+		return false, nil // it is in no group any more
 	}
 	if err != nil {
 		return false, err
@@ -47,8 +47,7 @@ func has(pid int, path string, controllers, lists []string) (bool, error) {
 	return true, nil
 }
 
-// inside reports whether text, a /proc/PID/cgroup, names path for every one of the
-// controllers; "" is that of cgroup v2.
+// inside reports whether text, a /proc/PID/cgroup, has path for every controller; "" is cgroup v2.
 func inside(text, path string, controllers []string) bool {
 	found := 0
 	for line := range strings.Lines(text) {

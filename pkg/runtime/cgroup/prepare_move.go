@@ -13,28 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quickFor is for how long, at the least, moving one process makes moving the
-// next one quick: twice as long was still quick, five times as long was not.
+// quickFor is the minimum time for which one move of a process makes the next one fast. Twice as
+// long was still fast in measurements, five times as long was not.
 const quickFor = 5 * time.Millisecond
 
-// own is the list of processes of the group that this process is in.
+// own is the process list of this process's own group.
 type own struct {
 	mu    sync.Mutex
-	moved atomic.Int64 // when a process was last moved, by Add or by PrepareMove; ns since 1970
+	moved atomic.Int64 // when a process was last moved, by Add or PrepareMove; ns since 1970
 	where string       // /proc/self/cgroup, when the list was opened
 	fd    int
 }
 
-// PrepareMove has the kernel get ready for an Add that will follow in a few
-// milliseconds, and does not wait for that. The first process that is moved after
-// a pause waits until every processor has seen that processes are being moved (a
-// grace period of RCU, 3 to 7 ms); those that follow need not. So the grace period
-// passes while the process to be moved is being made. Without it a fork of a session
-// takes 24% longer (fork_ms of bin/bench -scenario session -beside, in both of two rounds).
+// PrepareMove makes the kernel prepare for an Add within a few milliseconds, without waiting. The
+// first move of a process after a pause waits for a grace period of RCU (3 to 7 ms); later ones do
+// not. So the grace period passes while the process is being created. Without it a fork of a
+// session takes 24% longer (fork_ms of bin/bench -scenario session -beside, in both of two rounds).
 //
-// It moves this process to the group where it is. It does nothing if that is
-// not found, or if a process was moved just now. It may be called by several
-// goroutines.
+// It moves this process to its current group. It does nothing if that is not found, or after a
+// recent move. It is safe for concurrent use.
 func (h *Hierarchy) PrepareMove() {
 	now := time.Now().UnixNano()
 	last := h.own.moved.Load()
@@ -42,7 +39,7 @@ func (h *Hierarchy) PrepareMove() {
 		return
 	}
 	go func() {
-		_ = h.moveOurselves() // if it fails, the Add waits longer
+		_ = h.moveOurselves() // after a failure the Add waits longer
 	}()
 }
 
@@ -67,14 +64,14 @@ func (h *Hierarchy) moveOurselves() error {
 	return put(o.fd, strconv.Itoa(os.Getpid()))
 }
 
-// ownProcesses opens the list of the processes of our group in one hierarchy, given
-// /proc/self/cgroup. One will do: they share what is waited for.
+// ownProcesses opens the process list of our group in one hierarchy, given /proc/self/cgroup. One
+// hierarchy suffices, because all share the grace period.
 func (h *Hierarchy) ownProcesses(where string) (fd int, err error) {
 	file := ""
 	for line := range strings.Lines(where) {
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3) // number, controllers, path
 		switch {
-		case len(fields) != 3 || strings.HasPrefix(fields[2], "/.."): // outside of what is mounted here
+		case len(fields) != 3 || strings.HasPrefix(fields[2], "/.."): // outside of the mounted hierarchy
 		case h.v2 && fields[0] == "0":
 			file = filepath.Join(h.root, fields[2], "cgroup.procs")
 		case !h.v2 && slices.Contains(strings.Split(fields[1], ","), "pids"):
@@ -84,8 +81,8 @@ func (h *Hierarchy) ownProcesses(where string) (fd int, err error) {
 	if file == "" {
 		return -1, unix.ENOENT
 	}
-	// The path means another group where the file system was mounted from another
-	// group: there we are not to go.
+	// If the file system was mounted from another group, the path means another group. Do not move
+	// there.
 	pids, err := readPids(file)
 	if err != nil {
 		return -1, err

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// Stalled returns for how long at least one task of the host could run and had no core, since the host began. The error is
-// os.ErrNotExist, or unix.EOPNOTSUPP, if the kernel does not count that.
+// Stalled returns how long at least one task of the host was runnable without a core, since boot.
+// The error is os.ErrNotExist or unix.EOPNOTSUPP if the kernel does not measure that.
 func Stalled() (time.Duration, error) { return host.total() }
 
 var host = pressure{read: readStalled, now: time.Now}
 
-// pressureAge is how old a reading may be that is used again. The kernel drops what happened since the reading before if that is
-// less than a tick old, so programs that read it often would see a busy host as an idle one.
+// pressureAge is how old a reused reading may be. The kernel drops stalls since the previous
+// reading if that is less than a tick old. So with frequent readings a busy host would seem idle.
 const pressureAge = 50 * time.Millisecond
 
-// pressure reads the kernel's counter of stalled time at most once in pressureAge. In between it continues at the last rate.
+// pressure reads the kernel's counter of stalled time at most once in pressureAge. In between it
+// extrapolates the last rate.
 type pressure struct {
 	read func() (time.Duration, error)
 	now  func() time.Time
@@ -25,8 +26,8 @@ type pressure struct {
 	mu    sync.Mutex
 	at    time.Time
 	value time.Duration // at that time
-	rate  float64       // of the time since the reading before
-	most  time.Duration // that was returned
+	rate  float64       // stalled share of the time since the previous reading
+	most  time.Duration // highest returned value
 }
 
 func (p *pressure) total() (time.Duration, error) {

@@ -6,30 +6,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reusable is a Group whose peaks can be reset, so that the next job need not
-// pay for making another: on cgroup v1 a group costs a millisecond to make and
-// to remove, in four hierarchies, and the memory controller keeps a removed one
-// as long as a page of cache is charged to it. On v2 a group is one directory,
-// and its peaks cannot be reset before kernel 6.12: groups are used once.
+// Reusable is a Group with resettable peaks, so that the next job can reuse it. On cgroup v1 a
+// group takes a millisecond to create and remove, in four hierarchies, and the memory controller
+// keeps a removed group as long as cache is charged to it. On v2 a group is one directory, and its
+// peaks cannot be reset before kernel 6.12, so groups are used once.
 type Reusable interface {
 	Group
-	// Reset forgets the peaks of memory and of processes; the latter only if it
-	// is above least, since it costs more. With it go the limit of processes and
-	// the count of refused forks: reset says so. The group must be empty.
+	// Reset resets the peak of memory, and the peak of processes if it is above least, because that
+	// costs more. The latter also resets the limit of processes and the count of refused forks; then
+	// reset is true. The group must be empty.
 	Reset(least int64) (reset bool, err error)
-	// Charged returns the memory that is charged to the group now, in bytes: with
-	// no process left, cache of files, a tmpfs until its last mount is gone, and
-	// what the kernel keeps of its own.
+	// Charged returns the bytes charged to the group now. Without processes this is file cache, a
+	// tmpfs until its last unmount, and the kernel's own memory.
 	Charged() (int64, error)
-	// Pinned returns what of that is no cache of files, in bytes: a limit below it
-	// is refused.
+	// Pinned returns the charged bytes except file cache. The kernel rejects a limit below them.
 	Pinned() (int64, error)
 }
 
 var _ Reusable = (*v1Group)(nil)
 
-// Reset implements Reusable. There is no way to reset pids.peak but to make the
-// group anew in that one hierarchy.
+// Reset implements Reusable. pids.peak can only be reset by recreating the group in that hierarchy.
 func (g *v1Group) Reset(least int64) (bool, error) {
 	g.kept.keep()
 	if err := g.kept.writeInt(g.file("memory", "memory.max_usage_in_bytes"), 0); err != nil {

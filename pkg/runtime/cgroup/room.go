@@ -10,13 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaf is where MakeRoom puts the processes of a container.
+// leaf is the group into which MakeRoom moves the processes of a container.
 const leaf = "assay-worker"
 
-// MakeRoom moves the processes of the group at root into one below it. Version 2 hands
-// controllers down only from a group without processes, and the first group of a
-// container has those of the container; the host's first one is exempt, and version 1
-// does not ask.
+// MakeRoom moves the processes of the group at root into a child group. Version 2 delegates
+// controllers only from a group without processes, and a container's first group has its processes.
+// The host's root group is exempt, and version 1 has no such rule.
 func MakeRoom(root string) error {
 	if _, err := os.Stat(filepath.Join(root, "cgroup.type")); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -32,7 +31,7 @@ func MakeRoom(root string) error {
 		if err != nil || len(pids) == 0 {
 			return err
 		}
-		for _, pid := range pids { // what they fork meanwhile is in the next list
+		for _, pid := range pids { // their new forks are in the next list
 			err := write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
 			if err != nil && !errors.Is(err, unix.ESRCH) {
 				return err

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// ThreadTime is what the kernel knows of one thread's time.
+// ThreadTime is the kernel's accounting of one thread's time.
 type ThreadTime struct {
 	Ran    time.Duration // on a core
-	Waited time.Duration // it could run and had no core; of a wait that lasts only once it is over
+	Waited time.Duration // runnable without a core; a wait is included after its end
 }
 
-// TimeOf reads /proc/TID/schedstat, which kernels have that were built with
-// CONFIG_SCHED_INFO, as all of distributions are. The error is os.ErrNotExist if the
-// thread is gone.
+// TimeOf reads /proc/TID/schedstat, which exists in kernels with CONFIG_SCHED_INFO, as all
+// distributions have. The error is os.ErrNotExist if the thread is gone.
 func TimeOf(tid int) (t ThreadTime, err error) {
 	file := "/proc/" + strconv.Itoa(tid) + "/schedstat"
 	text, err := read(file)
@@ -28,13 +27,13 @@ func TimeOf(tid int) (t ThreadTime, err error) {
 	return t, nil
 }
 
-// Runnable reports whether a thread is on a core or waits for one.
+// Runnable reports whether a thread runs or waits for a core.
 func Runnable(tid int) (bool, error) {
 	text, err := read("/proc/" + strconv.Itoa(tid) + "/stat")
 	if err != nil {
 		return false, err
 	}
-	return strings.HasPrefix(text[strings.LastIndex(text, ")")+1:], " R"), nil // the name may hold anything
+	return strings.HasPrefix(text[strings.LastIndex(text, ")")+1:], " R"), nil // the name may contain anything
 }
 
 // Threads implements Group.

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// v1Controllers are the ones that a job needs; each has a tree of its own.
+// v1Controllers are the controllers for jobs; each has its own tree.
 var v1Controllers = []string{"memory", "cpu", "cpuacct", "pids"}
 
 type v1Group struct {
 	root, path string
-	peak       highest // of processes, where the kernel does not keep it
+	peak       highest // of processes, if the kernel does not record it
 	kept       kept
 	yielded    atomic.Bool
 	moved      *atomic.Int64 // the hierarchy's, see PrepareMove
@@ -47,12 +47,12 @@ func (g *v1Group) Limit(l Limits) error {
 	return g.kept.writeInt(g.file("pids", "pids.max"), l.Processes)
 }
 
-// limitMemory sets memory and memory+swap to the same number. The kernel wants
-// the first never above the second, so the order depends on the direction.
+// limitMemory sets memory and memory+swap to the same number. The first may never exceed the
+// second, so the order depends on the direction.
 func (g *v1Group) limitMemory(n int64) error {
 	mem, swap := g.file("memory", "memory.limit_in_bytes"), g.file("memory", "memory.memsw.limit_in_bytes")
 	if !g.kept.exists(swap) {
-		// No swap accounting: keep the group's pages out of swap instead.
+		// No swap accounting: prevent swapping of the group's pages instead.
 		if err := g.kept.writeInt(g.file("memory", "memory.swappiness"), 0); err != nil {
 			return err
 		}
@@ -69,16 +69,14 @@ func (g *v1Group) limitMemory(n int64) error {
 	return g.kept.writeInt(mem, n)
 }
 
-// socketShare is the part of a group's memory that the kernel may hold for its
-// sockets besides.
+// socketShare is the part of a group's memory that its sockets may use in addition.
 const socketShare = 8
 
-// limitSockets bounds what is in the buffers of a group's TCP and UDP sockets,
-// which version 1 counts apart from its memory, and only where there is a limit. It
-// concerns the sockets that are made from then on.
+// limitSockets limits the buffers of a group's TCP and UDP sockets, which version 1 counts
+// separately from memory, and only with a limit. It applies to sockets created later.
 func (g *v1Group) limitSockets(memory int64) error {
 	file := g.file("memory", "memory.kmem.tcp.limit_in_bytes")
-	if !g.kept.exists(file) { // a kernel that was built without
+	if !g.kept.exists(file) { // the kernel lacks the feature
 		return nil
 	}
 	return g.kept.writeInt(file, memory/socketShare)
@@ -94,8 +92,8 @@ func (g *v1Group) Add(pid int) error {
 	return nil
 }
 
-// Pids opens the list each time: one that is kept open is read again as it was, as
-// long as it is read once a second.
+// Pids opens the list each time, because a list that stays open is cached while it is read at least
+// once a second.
 func (g *v1Group) Pids() ([]int, error) { return readPids(g.file("pids", "cgroup.procs")) }
 
 func (g *v1Group) Processes() (int64, error) { return g.kept.readInt(g.file("pids", "pids.current")) }
@@ -160,8 +158,8 @@ func (g *v1Group) Remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// processesPeak reads pids.peak, which the kernel has since 6.6; before that it
-// remembers the highest pids.current that it has seen.
+// processesPeak reads pids.peak, which exists since kernel 6.6. Before, it tracks the highest
+// pids.current it has read.
 func processesPeak(dir string, seen *highest) (int64, error) {
 	n, ok, err := readOptional(filepath.Join(dir, "pids.peak"))
 	if ok || err != nil {

@@ -13,7 +13,7 @@ import (
 
 type v2Group struct {
 	dir, path  string
-	peak       highest // of processes, where the kernel does not keep it
+	peak       highest // of processes, if the kernel does not record it
 	memoryPeak highest // likewise, in bytes
 	yielded    atomic.Bool
 	moved      *atomic.Int64 // the hierarchy's, see PrepareMove
@@ -21,8 +21,8 @@ type v2Group struct {
 
 var _ Group = (*v2Group)(nil)
 
-// createV2 makes every directory on the way and hands the controllers down.
-// The last one gets no subtree control: it is where processes live.
+// createV2 creates every directory of the path and delegates the controllers. The last one gets no
+// subtree control, because it contains processes.
 func createV2(root, path string) error {
 	dir := root
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -45,7 +45,7 @@ func (g *v2Group) Limit(l Limits) error {
 	if err := writeInt(g.file("memory.max"), l.Memory); err != nil {
 		return err
 	}
-	// Absent where the kernel was built or booted without swap.
+	// Missing in kernels built or booted without swap.
 	if err := write(g.file("memory.swap.max"), "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -91,8 +91,8 @@ func (g *v2Group) Usage() (u Usage, err error) {
 	return u, err
 }
 
-// readMemoryPeak reads memory.peak, which the kernel has since 5.19; before
-// that it remembers the highest memory.current that it has seen.
+// readMemoryPeak reads memory.peak, which exists since kernel 5.19. Before, it tracks the highest
+// memory.current it has read.
 func (g *v2Group) readMemoryPeak() (int64, error) {
 	n, ok, err := readOptional(g.file("memory.peak"))
 	if ok || err != nil {
@@ -118,7 +118,7 @@ func (g *v2Group) Hasten() error {
 	return ignoreGone(write(g.file("cpu.max"), "max"))
 }
 
-// Kill uses cgroup.kill, which the kernel has since 5.14.
+// Kill uses cgroup.kill, which exists since kernel 5.14.
 func (g *v2Group) Kill() error {
 	err := write(g.file("cgroup.kill"), "1")
 	if !errors.Is(err, os.ErrNotExist) {

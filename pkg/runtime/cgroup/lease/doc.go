@@ -1,7 +1,7 @@
-// Package lease lends control groups to jobs one after the other, because to make one costs more than
-// most jobs do.
+// Package lease lends control groups to jobs one after the other, because creating one costs more
+// than most jobs.
 //
-// A group on loan begins like a new one: its meters count from zero, and what an earlier job left charged
-// to it is bounded. Where the kernel does not let a group be used again it is made anew for each loan. A
-// group that cannot be made good is removed, and one that cannot be removed is left to the next sweep.
+// A lent group starts like a new one: its meters count from zero, and the memory charged by an
+// earlier job is limited. If the kernel does not support reuse, each loan gets a new group. A group
+// that cannot be cleaned is removed; if that fails, the next sweep removes it.
 package lease

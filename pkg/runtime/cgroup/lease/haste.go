@@ -8,17 +8,16 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
-// hasteDelay is how long what was killed may take to die under its limit of CPU.
+// hasteDelay is how long killed processes may take to die under their CPU limit.
 const hasteDelay = 50 * time.Millisecond
 
-// haste lifts the limit of CPU of a group that is on loan, of which everything was
-// killed, if it takes its time to die.
+// haste removes the CPU limit of a lent group whose killed processes do not die in time.
 type haste struct {
 	mu     sync.Mutex
-	timer  *time.Timer // runs since a kill; nil: there was none
-	turn   int         // the timers of earlier ones count no more
+	timer  *time.Timer // runs since a kill; nil: no kill
+	turn   int         // ignores earlier timers
 	lifted bool
-	ended  bool // the group may be somebody else's
+	ended  bool // another job may have the group
 }
 
 func (h *haste) soon(g cgroup.Group) {
@@ -43,15 +42,15 @@ func (h *haste) lift(g cgroup.Group, turn int) {
 	}
 }
 
-// settled has nothing lifted because of kills so far, and reports whether the limit is
-// lifted already. Then it has to be set again.
+// settled cancels pending removals of the limit, and reports whether the limit is already removed.
+// Then it must be set again.
 func (h *haste) settled() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.stop()
 }
 
-// end is settled for good.
+// end is settled permanently.
 func (h *haste) end() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

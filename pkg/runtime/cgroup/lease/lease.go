@@ -14,9 +14,9 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
-// Groups lends control groups to the slots of cells, and takes them back where
-// the kernel lets one be used again. The one given back last is lent first, so
-// that those of a peak of jobs are the ones that are found when some are given up.
+// Groups lends control groups to the slots of cells, and reuses returned ones if the kernel
+// supports that. The last returned group is lent first, so that unneeded groups from a peak become
+// old and can be removed.
 type Groups struct {
 	hierarchy *cgroup.Hierarchy
 	path      string // of the groups' parent
@@ -27,17 +27,17 @@ type Groups struct {
 	lent int
 }
 
-// Lease is a control group on loan: its meters count from zero, and what it
-// holds besides the job (the supervisor of a box) is not the job's.
+// Lease is a lent control group. Its meters count from zero and exclude our own processes in it
+// (the supervisor of a box).
 type Lease struct {
 	cgroup.Group
 	from    *Groups
-	own     int64 // processes that are ours
+	own     int64 // our own processes
 	base    cgroup.Usage
-	charged int64 // memory that was charged when the loan began
+	charged int64 // memory charged at the start of the loan
 	Limits  cgroup.Limits
 	haste   haste
-	back    time.Time // when it was given back
+	back    time.Time // when it was returned
 }
 
 // New lends groups of h, below path.
@@ -45,16 +45,14 @@ func New(h *cgroup.Hierarchy, path string) *Groups {
 	return &Groups{hierarchy: h, path: path}
 }
 
-// leftover is how much of an earlier job's memory, cache aside, may be charged to a
-// group that is lent again. Its files go with the last mount of their tmpfs, which
-// nobody waits for; until then they take their room from the next job, and the
-// kernel refuses a limit below them.
+// leftover is the most memory of an earlier job, except cache, that may remain charged to a reused
+// group. Files of a tmpfs are freed with its last unmount, in the background. Until then they
+// reduce the next job's memory, and the kernel rejects a limit below them.
 const leftover = int64(4 * job.MiB)
 
 var errCharged = errors.New("memory of an earlier job is charged to it still")
 
-// Get returns a group for a job beside whose processes there are own of ours,
-// 0 or 1.
+// Get returns a group for a job and own of our processes, 0 or 1.
 func (g *Groups) Get(ctx context.Context, own int64) (*Lease, error) {
 	for {
 		l := g.take(own)
@@ -87,7 +85,7 @@ func (g *Groups) Get(ctx context.Context, own int64) (*Lease, error) {
 	return l, nil
 }
 
-// take returns a group that was given back, nil if there is none.
+// take returns a returned group, or nil.
 func (g *Groups) take(own int64) *Lease {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,7 +99,7 @@ func (g *Groups) take(own int64) *Lease {
 	return l
 }
 
-// Put takes a group of which every process is dead.
+// Put returns a group without living processes.
 func (l *Lease) Put(ctx context.Context) {
 	if _, ok := l.Group.(cgroup.Reusable); !ok {
 		l.drop(ctx)
@@ -111,7 +109,7 @@ func (l *Lease) Put(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lent--
-	// Whoever had it may hold it still, and kill once more what is dead.
+	// The previous holder may still use its Lease to kill, so the group gets a new one.
 	next := &Lease{Group: l.Group, from: g, own: l.own, base: l.base, charged: l.charged, Limits: l.Limits, back: time.Now()}
 	if l.haste.end() {
 		next.Limits = cgroup.Limits{}
@@ -119,7 +117,7 @@ func (l *Lease) Put(ctx context.Context) {
 	g.free[l.own] = append(g.free[l.own], next)
 }
 
-// Trim removes the groups that nobody has wanted since a moment.
+// Trim removes the groups that have been unused since a time.
 func (g *Groups) Trim(ctx context.Context, since time.Time) {
 	g.mu.Lock()
 	var unwanted []*Lease
@@ -138,7 +136,7 @@ func (g *Groups) Trim(ctx context.Context, since time.Time) {
 	}
 }
 
-// drop removes a group for good.
+// drop removes a group permanently.
 func (l *Lease) drop(ctx context.Context) {
 	l.haste.end()
 	if err := l.Remove(ctx); err != nil {
@@ -149,10 +147,10 @@ func (l *Lease) drop(ctx context.Context) {
 	l.from.mu.Unlock()
 }
 
-// renew makes a used group as good as new.
+// renew makes a used group like new.
 func (l *Lease) renew() error {
 	r := l.Group.(cgroup.Reusable)
-	if n, err := r.Processes(); err != nil || n > 0 { // what is dead, but not waited for, is among these
+	if n, err := r.Processes(); err != nil || n > 0 { // includes unreaped processes
 		pids, err := r.Pids()
 		if err != nil {
 			return err
@@ -182,7 +180,7 @@ func (l *Lease) renew() error {
 	return err
 }
 
-// Again has the loan begin now: the group was not used since it was lent.
+// Again restarts the loan of a group that was not used since.
 func (l *Lease) Again() error {
 	if _, ok := l.Group.(cgroup.Reusable); !ok {
 		return nil
@@ -190,7 +188,7 @@ func (l *Lease) Again() error {
 	return l.renew()
 }
 
-// Limit implements cgroup.Group. What is set already is not set again.
+// Limit implements cgroup.Group. It skips unchanged limits.
 func (l *Lease) Limit(want cgroup.Limits) error {
 	want.Processes += l.own
 	if lifted := l.haste.settled(); want == l.Limits && !lifted {
@@ -204,15 +202,15 @@ func (l *Lease) Limit(want cgroup.Limits) error {
 	return nil
 }
 
-// Hasten implements cgroup.Group, for those that are not dead in a moment: most
-// are, and the next job would have to set all limits again.
+// Hasten implements cgroup.Group, with a delay: most processes die at once, and the next job would
+// have to set all limits again.
 func (l *Lease) Hasten() error {
 	l.haste.soon(l.Group)
 	return nil
 }
 
-// Usage implements cgroup.Group. Cache that was charged before the loan is not
-// the job's, as long as the kernel was not short of memory and gave it up.
+// Usage implements cgroup.Group. It excludes cache from before the loan, as far as the kernel has
+// not reclaimed it.
 func (l *Lease) Usage() (cgroup.Usage, error) {
 	u, err := l.Group.Usage()
 	if err != nil {
@@ -226,14 +224,14 @@ func (l *Lease) Usage() (cgroup.Usage, error) {
 	return u, nil
 }
 
-// Unused returns the groups that were given back, those with own of our processes.
+// Unused returns the returned groups with own of our processes.
 func (g *Groups) Unused(own int64) []*Lease {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.free[own])
 }
 
-// Outstanding returns how many groups are on loan.
+// Outstanding returns the number of lent groups.
 func (g *Groups) Outstanding() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// another names one more sandbox: for its directory, for everything else on this
-// host, and the first of its ids. A program sees all three, so none of them tells
-// how many sandboxes of others there have been.
+// another names a new sandbox: a token for its directory, a name for its other host objects, and
+// its first uid. A program sees all three, so none of them reveals the number of other sandboxes.
 func (r *Runtime) another() (token, name string, uid int) {
 	random := make([]byte, 6)
 	_, _ = rand.Read(random) // never fails
@@ -21,7 +20,7 @@ func (r *Runtime) another() (token, name string, uid int) {
 	return token, r.instance + "-" + r.started + "-" + token, r.ids.Nth(r.next.Add(1))
 }
 
-// limitWatches gives a container its share of inotify before anything in it runs.
+// limitWatches sets a container's share of inotify before its first program.
 func (r *Runtime) limitWatches(ctx context.Context, pid int) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(r.dir, "guest", "guest"), "limit", strconv.Itoa(pid), r.share.String())
 	cmd.Env = []string{"GOMAXPROCS=1", "GOGC=off"}

@@ -13,13 +13,13 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// canaryWord is the program of Prove, and who it belongs to.
+// canaryWord is the program of Prove, and its tenant.
 const canaryWord = "canary"
 
 var _ runtime.Prover = (*Runtime)(nil)
 
-// Prove implements runtime.Prover. Its sandbox is made for it, as it would be for a
-// job that found none ready, and nothing of it is kept.
+// Prove implements runtime.Prover. It uses a new sandbox, like a job without a warm one, and
+// removes it.
 func (r *Runtime) Prove(ctx context.Context, image string, isolation policy.Isolation) error {
 	p := policy.Default()
 	p.Isolation = isolation
@@ -60,12 +60,12 @@ func (r *Runtime) Prove(ctx context.Context, image string, isolation policy.Isol
 	return nil
 }
 
-// canaryImage is image, if it is here or comes. Where images may be pulled, a worker needs none beside those: then it is
-// another one of the operator's in the default image's place, and none, "", where there is no other.
+// canaryImage returns image if it exists or can be pulled. A worker that pulls images may lack the
+// default image. Then canaryImage returns another one of the operator's images, or "".
 func (r *Runtime) canaryImage(ctx context.Context, image string) (string, error) {
 	_, err := r.images.Get(ctx, image)
 	if !errors.Is(err, job.ErrInvalid) || image != job.DefaultImage || len(r.cfg.ImageRegistries) == 0 {
-		return image, nil // whoever makes a sandbox of it says what is wrong
+		return image, nil // creating the sandbox reports the error
 	}
 	all, err := r.images.Look(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *Runtime) canaryImage(ctx context.Context, image string) (string, error)
 	return "", nil
 }
 
-// fresh makes a slot for key that no pool has or gets.
+// fresh creates a slot for key outside of all pools.
 func (r *Runtime) fresh(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
 	img, release, err := r.find(ctx, key)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// tidy collects what could not be collected when its space became full, since all of
-// it was in use then.
+// tidy retries the collection of images and environments that were in use when their space became
+// full.
 func (r *Runtime) tidy() {
 	ctx := r.background.Context()
 	tick := time.NewTicker(max(r.cfg.WarmIdle/4, 100*time.Millisecond))

@@ -20,101 +20,91 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
-// Config says which containerd to use and how. Address, StateDir and Guest are
-// required; DefaultConfig has the rest.
+// Config configures a Runtime. Address, StateDir and Guest are required; DefaultConfig has the
+// rest.
 type Config struct {
 	Address   string // containerd's socket
 	Namespace string // containerd namespace of our containers and images
 	StateDir  string // mounts and sockets are below it, in Run; nothing there outlives the runtime
 	Guest     string // path of the static guest binary
 
-	// ImageArchives are OCI archives that are imported when the runtime
-	// starts, unless they are there already.
+	// ImageArchives are OCI archives to import when the runtime starts, unless their images exist.
 	ImageArchives []string
-	// TrustedImages are images of registries that are as good as the operator's own:
-	// whole names without a tag (any) or with one, or beginnings that end in a slash.
+	// TrustedImages are images of registries that count as the operator's own: full names with a tag
+	// or without one (any), or prefixes that end in a slash.
 	TrustedImages []string
-	// ImageRegistries are the registries that images may be pulled from: host[:port],
-	// with the beginning of a path or without, and http:// before one that has no TLS.
-	// Empty: only images that are there. ImageSize bounds each, as it is transferred and
-	// unpacked.
+	// ImageRegistries are the registries for pulls: host[:port], optionally with a path prefix, and
+	// with http:// for a registry without TLS. Empty: only existing images. ImageSize limits each
+	// image, both packed and unpacked.
 	ImageRegistries []string
 	ImageSize       job.Size
-	// ImageMirrors are registries that are asked first: REGISTRY=MIRROR, of which the
-	// first is a host of ImageRegistries and the second like those. ImageCredentials is
-	// a file of the shape of docker's config.json, read for each pull. ImageAlways are names,
-	// as TrustedImages, that registries are asked for again, a minute after they were.
+	// ImageMirrors are preferred registries: REGISTRY=MIRROR, where the first is a host of
+	// ImageRegistries and the second has the same format. ImageCredentials is a file in the format of
+	// docker's config.json, read for each pull. ImageAlways are names, like TrustedImages, that are
+	// checked at the registry again after a minute.
 	ImageMirrors     []string
 	ImageCredentials string
 	ImageAlways      []string
-	// ImagesMost bounds what pulled images take together: above it those go again that
-	// were used longest ago. Those that are in use stay, and those of the operator, which
-	// do not count.
+	// ImagesMost limits the total size of pulled images. Above it the least recently used are
+	// removed, except images in use. The operator's images are kept and not counted.
 	ImagesMost job.Size
 
 	Runtime string // containerd runtime handler of isolation task
 	Runc    string // path of runc; empty: found by the shim
-	// Runsc is the path of gVisor's runsc, for isolation gvisor; empty: there is
-	// none.
+	// Runsc is the path of gVisor's runsc, for isolation gvisor. Empty: none.
 	Runsc string
-	// VMRuntime is the handler of isolation vm, such as io.containerd.kata.v2;
-	// empty: there is none.
+	// VMRuntime is the handler of isolation vm, such as io.containerd.kata.v2. Empty: none.
 	VMRuntime string
 	// WorkerID is a label on every container, for people.
 	WorkerID string
 
-	// Warm is the most slots that are kept ready ahead of demand, all keys
-	// together; 0 means none. WarmIdle is how long a key's slots stay ready
-	// after its last use.
+	// Warm is the most warm slots for all keys together; 0 means none. WarmIdle is how long a key's
+	// slots stay warm after its last use.
 	Warm     int
 	WarmIdle time.Duration
 	// CellWarm is Warm for the slots of cells, which cost a fortieth.
 	CellWarm int
-	// WarmMemory bounds the memory of the ready slots of either kind, in bytes;
-	// 0: no bound.
+	// WarmMemory limits the memory of warm slots of either kind, in bytes; 0: unlimited.
 	WarmMemory job.Size
-	// A cell is replaced by a fresh one after CellJobs slots or at CellAge.
+	// A cell is replaced after CellJobs slots or at CellAge.
 	CellJobs int
 	CellAge  time.Duration
-	// Zygotes is how many interpreters a cell keeps to fork from.
+	// Zygotes is how many interpreters a cell keeps for forks.
 	Zygotes int
-	// PreloadMemory bounds the memory of interpreters that have imported what python
-	// programs of a cell do, all of them together and each one while it imports; above it
-	// those go that were used longest ago. 0: there are none. PreloadIdle is how long
-	// one stays after its last use.
+	// PreloadMemory limits the memory of all preloaded interpreters together, and of each one during
+	// its imports. Above it the least recently used are removed. 0 disables them. PreloadIdle is how
+	// long one stays after its last use.
 	PreloadMemory job.Size
 	PreloadIdle   time.Duration
-	// Jobs is how many are expected at once. What the kernel counts for the whole
-	// host is divided by it: see hostcheck.ShareOf.
+	// Jobs is the expected number of concurrent jobs, by which host-wide kernel resources are
+	// divided: see hostcheck.ShareOf.
 	Jobs int
-	// Parallel is how many containers are made or destroyed at once.
+	// Parallel is how many containers are created or destroyed at once.
 	Parallel int
 
-	// Environments is the directory in which environments are kept between runs,
-	// this runtime's alone; empty: they last as long as the runtime. EnvironmentSize
-	// is the largest that is built, EnvironmentTime how long that may take, and
-	// EnvironmentsMost bounds all of them.
+	// Environments is the directory for environments between runs, exclusive to this runtime; empty:
+	// they end with the runtime. EnvironmentSize limits each environment, EnvironmentTime its build
+	// time, and EnvironmentsMost the total size.
 	Environments     string
 	EnvironmentSize  job.Size
 	EnvironmentTime  time.Duration
 	EnvironmentsMost job.Size
-	Index            environment.Index // where packages come from
-	// Shared is where environments that other workers have built are found, and those go
-	// that are built here; nil: each worker builds its own.
+	Index            environment.Index // source of packages
+	// Shared is the exchange of environments with other workers. Nil: each worker builds its own.
 	Shared environment.Shared
 
-	// Egress is what the operator says about the network that jobs reach through
-	// their proxies. Left alone, they reach public addresses and nothing else.
+	// Egress is the operator's configuration of the jobs' proxies. By default they reach public
+	// addresses only.
 	Egress egress.Operator
 
-	Holes []string // of this host that are known: see policy.Host
+	Holes []string // known vulnerabilities of this host: see policy.Host
 
-	CgroupRoot string // where the cgroup file system is mounted
+	CgroupRoot string // mount point of the cgroup file system
 }
 
-// EnvironmentSize is the largest environment that is built where all of them take most: a
-// tenth of that. A build has as much room in memory, which a tenant may fill, so it is a
-// quarter of this host's, or of what this container may have of it, at most.
+// EnvironmentSize returns the largest environment to build, given the limit of their total: a
+// tenth. A build takes as much memory, which a tenant may fill. So the result is at most a quarter
+// of the memory of this host or container.
 func EnvironmentSize(most job.Size) job.Size { return environmentSize(most, hostcheck.Memory()) }
 
 func environmentSize(most, memory job.Size) job.Size {
@@ -153,7 +143,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults fills in what is empty, except Warm, CellWarm and PreloadMemory, whose zero means something.
+// withDefaults sets empty fields, except Warm, CellWarm and PreloadMemory, whose zero has a
+// meaning.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	for _, f := range []struct{ have, def *string }{
@@ -206,12 +197,12 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Run is the directory below a state directory that is a runtime's own: what is in
-// it is unmounted and removed. Beside it an operator may keep what they like there,
-// such as archives of images and built environments.
+// Run is the directory below a state directory that belongs to a runtime: its content is unmounted
+// and removed. Operators may keep other files beside it, such as archives of images and built
+// environments.
 const Run = "run"
 
-// checkOwn refuses paths of the operator's that would be removed with dir.
+// checkOwn rejects the operator's paths inside dir, which would be removed.
 func (c Config) checkOwn(dir string) error {
 	for _, p := range append([]string{c.Environments}, c.ImageArchives...) {
 		if p == "" {
@@ -224,7 +215,7 @@ func (c Config) checkOwn(dir string) error {
 	return nil
 }
 
-// realPath is path without symbolic links, as far as it exists.
+// realPath resolves symbolic links in path, as far as it exists.
 func realPath(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -236,12 +227,11 @@ func realPath(path string) string {
 	return filepath.Join(realPath(filepath.Dir(path)), filepath.Base(path))
 }
 
-// stateDir makes the state directory and returns its real path.
+// stateDir creates the state directory and returns its real path.
 //
-// Containers of a user namespace reach their root file system as a user who is
-// nobody on the host, so every directory on the way must let others pass. Where
-// one does not (a data directory below /root, say), a directory below /run that
-// is named after the asked one is used instead.
+// Containers of a user namespace reach their root file system as an unprivileged host user, so
+// every parent directory must be searchable by others. If one is not (such as a data directory
+// below /root), stateDir uses a directory below /run instead, named after the configured one.
 func (c Config) stateDir() (string, error) {
 	dir, err := filepath.Abs(c.StateDir)
 	if err != nil {
@@ -265,8 +255,7 @@ func (c Config) stateDir() (string, error) {
 	return dir, os.Chmod(filepath.Join(dir, Run), 0o711)
 }
 
-// passable reports whether others may pass through dir and all its existing
-// parents.
+// passable reports whether dir and all its existing parents are searchable by others.
 func passable(dir string) bool {
 	for ; ; dir = filepath.Dir(dir) {
 		var st unix.Stat_t
@@ -279,15 +268,15 @@ func passable(dir string) bool {
 	}
 }
 
-// instance names a state directory wherever a short name is needed: control
-// groups, labels and container names of the host.
+// instance returns a short name of a state directory, for control groups, labels and container
+// names.
 func instance(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return hex.EncodeToString(sum[:5])
 }
 
-// lock makes sure that no other runtime uses dir. It is released by closing the
-// file, and so by the end of the process.
+// lock ensures that no other runtime uses dir. Closing the file, or the end of the process,
+// releases it.
 func lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -22,11 +22,10 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// findTries is how often an image is looked for that is collected just then.
+// findTries is how often to look for an image that is being collected.
 const findTries = 3
 
-// find returns the image of key, with the packages that it asks for. It stays until
-// release is called.
+// find returns the image of key with the requested packages, held until release.
 func (r *Runtime) find(ctx context.Context, key runtime.Key) (img *image.Image, release func(), err error) {
 	for range findTries {
 		if img, err = r.look(ctx, key); err == nil {
@@ -39,7 +38,7 @@ func (r *Runtime) find(ctx context.Context, key runtime.Key) (img *image.Image, 
 	return nil, nil, fmt.Errorf("%w: %w", runtime.ErrImage, err)
 }
 
-// look is find for what nobody holds yet.
+// look is find without the hold.
 func (r *Runtime) look(ctx context.Context, key runtime.Key) (*image.Image, error) {
 	base, err := r.images.Get(ctx, key.Image)
 	if err != nil {
@@ -52,18 +51,18 @@ func (r *Runtime) look(ctx context.Context, key runtime.Key) (*image.Image, erro
 	return r.environments.get(ctx, base, key.Tenant, key.Packages)
 }
 
-// environments are those of package environment, over a runtime's images, its sandboxes of
-// isolation task and what it does in the background.
+// environments connects package environment with a runtime's images, its task sandboxes and its
+// background tasks.
 type environments struct {
 	*environment.Store
 	rt   *Runtime
-	lock *os.File // of the directory that they are kept in; nil: it is the runtime's own
+	lock *os.File // of their directory; nil: the runtime's own directory
 }
 
 var _ environment.Host = (*environments)(nil)
 
-// openEnvironments takes the directory of environments for this runtime alone. If another
-// has it already, or there is none, this one's last as long as itself.
+// openEnvironments locks the directory of environments for this runtime. If another runtime has it,
+// or there is none, environments end with this runtime.
 func openEnvironments(r *Runtime) (*environments, error) {
 	e := &environments{rt: r}
 	dir := r.cfg.Environments
@@ -105,7 +104,7 @@ func (e *environments) close() {
 	}
 }
 
-// get returns base with packages, one requirement a line, for a tenant.
+// get returns base with a tenant's packages, one requirement a line.
 func (e *environments) get(ctx context.Context, base *image.Image, tenant, packages string) (*image.Image, error) {
 	got, err := e.Get(ctx, environment.Base{
 		Name: base.Name, Digest: base.Digest, Env: base.Env, Root: base.Rootfs, Image: hostImage{e.rt, base},
@@ -130,7 +129,7 @@ func (e *environments) Join() (leave func(), err error) {
 	return e.rt.background.Leave, nil
 }
 
-// mountPrefix begins the names that mounts of environments have among those of images.
+// mountPrefix is the prefix of mounts of environments among images.
 const mountPrefix = "env-"
 
 // Detach implements environment.Host.
@@ -143,8 +142,7 @@ func (e *environments) LastUse(name string) time.Time {
 	return e.rt.images.LastUse(mountPrefix + name)
 }
 
-// rest has the environments that are mounted over the root file system of a chain of layers,
-// and that nobody uses, let go of it.
+// rest unmounts unused environments over the root file system of a chain of layers.
 func (e *environments) rest(chain string) {
 	var names []string
 	for _, name := range e.rt.images.StackedOn(chain) {
@@ -153,7 +151,7 @@ func (e *environments) rest(chain string) {
 	e.Rest(names)
 }
 
-// hostImage is an image as environments know it.
+// hostImage is an image for package environment.
 type hostImage struct {
 	rt    *Runtime
 	image *image.Image
@@ -170,7 +168,7 @@ func (i hostImage) Hold() (release func(), err error) {
 	return release, err
 }
 
-// workspace is where programs leave what is looked at after them.
+// workspace is the output directory of programs.
 const workspace = "/workspace"
 
 // Run implements environment.BaseImage.

@@ -15,11 +15,10 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
-// layGuest puts into dir what every sandbox finds at /run/assay.
+// layGuest creates the content of /run/assay for every sandbox in dir.
 //
-// It is a mount of its own, because a user namespace cannot take off a flag that
-// a mount has on the host: below /run, say, which systems mount noexec, the
-// guest could not be executed.
+// It is a separate mount, because a user namespace cannot remove the host's mount flags: the guest
+// could not be executed below /run, which some systems mount noexec.
 func layGuest(binary, dir string) error {
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return err
@@ -68,7 +67,7 @@ func layGuest(binary, dir string) error {
 		os.WriteFile(filepath.Join(dir, "zygote.py"), python.Zygote, 0o644))
 }
 
-// inspect is the self-check of this host.
+// inspect runs the self-check of this host.
 func (r *Runtime) inspect(ctx context.Context) policy.Host {
 	h := hostcheck.Inspect(ctx, hostcheck.Worker{
 		Guest: r.cfg.Guest, Runsc: r.cfg.Runsc, VM: r.cfg.VMRuntime != "", Groups: r.cgroups, Root: r.cfg.CgroupRoot,

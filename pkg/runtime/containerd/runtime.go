@@ -35,15 +35,15 @@ import (
 // Runtime runs attempts in containers of one containerd.
 type Runtime struct {
 	cfg      Config
-	dir      string // below the state directory, our own
+	dir      string // below the state directory, exclusive
 	lock     *os.File
-	instance string // names the state directory
-	started  string // differs from run to run, so that names never come back
+	instance string // identifies the state directory
+	started  string // differs from run to run, so that names are unique
 	next     atomic.Uint64
 	ids      hostcheck.IDs
 
 	client  *client.Client
-	engine  *engine.Engine // of isolation task, and of cells
+	engine  *engine.Engine // for isolation task, and for cells
 	levels  map[policy.Isolation]*level
 	cgroups *cgroup.Hierarchy
 	share   guest.Share // of each job
@@ -52,15 +52,15 @@ type Runtime struct {
 	cells   *cell.Cells
 
 	environments *environments
-	network      *egress.Network // that jobs reach
+	network      *egress.Network // of jobs
 
-	filter  []byte // the seccomp program of every job that asks for no other
+	filter  []byte // the seccomp program of jobs without restrictions
 	filters filter.Filters
 	host    policy.Host
 
-	background *background.Group // what Close waits for
-	parallel   chan struct{}     // bounds making and cleaning
-	patience   time.Duration     // for one try at making a container
+	background *background.Group // Close waits for it
+	parallel   chan struct{}     // limits concurrent creation and clean-up
+	patience   time.Duration     // time limit of one attempt to create a container
 
 	mu   sync.Mutex
 	live map[*slot]bool
@@ -72,11 +72,11 @@ type Runtime struct {
 
 var _ runtime.Runtime = (*Runtime)(nil)
 
-// connectTime is how long New waits for containerd to answer.
+// connectTime is how long New waits for containerd to respond.
 const connectTime = 10 * time.Second
 
-// New connects to containerd, removes what a killed predecessor left behind,
-// and imports the image archives. The state directory must not be in use.
+// New connects to containerd, removes the remains of a killed predecessor, and imports the image
+// archives. The state directory must not be in use.
 func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	cfg = cfg.withDefaults()
 	r := &Runtime{
@@ -92,7 +92,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 		}
 	}()
 	if r.ids, err = hostcheck.NewIDs(); err != nil {
-		r.ids = hostcheck.AllIDs(hostcheck.BaseID, 1) // never given: inspect offers nothing then, and says why
+		r.ids = hostcheck.AllIDs(hostcheck.BaseID, 1) // never used, because inspect then offers nothing and reports why
 	}
 	if r.network, err = egress.Open(ctx, cfg.Egress); err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (r *Runtime) connect(ctx context.Context) error {
 	return err
 }
 
-// Cells are those of isolation cell, for their own tests: whoever runs programs acquires slots.
+// Cells returns the cells, for their own tests. Programs use Acquire.
 func (r *Runtime) Cells() *cell.Cells { return r.cells }
 
 // openCells opens the cells of r.
@@ -180,10 +180,10 @@ func (r *Runtime) openCells() (*cell.Cells, error) {
 	})
 }
 
-// Cgroup is the control group below which everything runs that r started.
+// Cgroup returns the control group of everything that r starts.
 func (r *Runtime) Cgroup() string { return "/assay-" + r.instance }
 
-// cgroup names a control group of this instance.
+// cgroup returns the path of a control group of this instance.
 func (r *Runtime) cgroup(name string) string { return r.Cgroup() + "/" + name }
 
 // Host implements runtime.Runtime.
@@ -206,7 +206,7 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 		return nil, err
 	}
 	defer release()      // the slot holds it
-	if key.Alone != "" { // those that wait may have been broken by what broke the first
+	if key.Alone != "" { // warm ones may be affected by the same fault as the first
 		s, err := r.makeSlot(ctx, l, img, defaultShape)
 		if err != nil {
 			return nil, err
@@ -221,14 +221,14 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 }
 
 const (
-	// makeTime bounds the making of a container on a machine without any time left.
+	// makeTime limits the creation of a container on an overloaded machine.
 	makeTime = time.Minute
-	// makePatience bounds one try at it. One in thousands of sandboxes of gVisor
-	// hangs while it is made, and the next one does not.
+	// makePatience limits one attempt. One in thousands of gVisor sandboxes hangs during its
+	// creation, and the next one does not.
 	makePatience = 20 * time.Second
 )
 
-// makeSlot is newSlot with its turn, once more if that takes too long.
+// makeSlot calls newSlot in its turn, and a second time after a timeout.
 func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image.Image, want shape) (*slot, error) {
 	if !r.background.Enter() {
 		return nil, background.ErrClosed
@@ -260,7 +260,7 @@ func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image.Image, wan
 
 var errTimeout = errors.New("a sandbox that is being made hangs")
 
-// tryNewSlot is newSlot within the time that one try has.
+// tryNewSlot calls newSlot with the time limit of one attempt.
 func (r *Runtime) tryNewSlot(ctx context.Context, lv *level, img *image.Image, want shape) (*slot, error) {
 	try, cancel := context.WithTimeoutCause(ctx, r.patience, errTimeout)
 	defer cancel()
@@ -271,7 +271,7 @@ func (r *Runtime) tryNewSlot(ctx context.Context, lv *level, img *image.Image, w
 	return s, err
 }
 
-// register notes a slot that Close must destroy. It fails once Close has begun.
+// register records a slot that Close must destroy. It fails after Close has started.
 func (r *Runtime) register(s *slot) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -282,7 +282,7 @@ func (r *Runtime) register(s *slot) bool {
 	return true
 }
 
-// clean destroys a closed slot, in the background while there is one.
+// clean destroys a closed slot, in the background if possible.
 func (r *Runtime) clean(s *slot) {
 	r.mu.Lock()
 	delete(r.live, s)
@@ -304,7 +304,7 @@ func (r *Runtime) clean(s *slot) {
 	}
 }
 
-// Close implements runtime.Runtime. Attempts that still run are killed.
+// Close implements runtime.Runtime. It kills running attempts.
 func (r *Runtime) Close(ctx context.Context) error {
 	r.closing.Lock()
 	defer r.closing.Unlock()
@@ -332,7 +332,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	return r.closeErr
 }
 
-// slots are those that are live.
+// slots returns the live slots.
 func (r *Runtime) slots() []*slot {
 	r.mu.Lock()
 	defer r.mu.Unlock()

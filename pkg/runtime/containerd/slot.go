@@ -23,8 +23,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// cleanTime is how long taking a slot apart may take; it goes on in the
-// background.
+// cleanTime limits the destruction of a slot, in the background.
 const cleanTime = 30 * time.Second
 
 // slot is a running container whose guest waits for one attempt.
@@ -37,42 +36,42 @@ type slot struct {
 	dir       string // on the host
 	container *engine.Container
 	link      *sandbox.Link
-	gate      *sandbox.Gate // of the program that runs
-	python    *interpreter  // that waits for the job; nil: none
-	pid       int           // on the host, of the program that runs
+	gate      *sandbox.Gate // of the running program
+	python    *interpreter  // the waiting interpreter; nil: none
+	pid       int           // on the host, of the running program
 	life      sandbox.Life
-	release   func() // its image; nil: it holds none
+	release   func() // releases its image; nil: none held
 }
 
-// What the label of a container says of its attempt.
+// The labels of a container about its attempt.
 const (
 	labelJob      = "assay.dev/job"
 	labelLease    = "assay.dev/lease"
 	labelDeadline = "assay.dev/deadline" // RFC 3339
 )
 
-// shape is what of a job's policy its container has from the start.
+// shape is the part of a job's policy that its container has from the start.
 type shape struct {
 	sandbox.Layout
-	network policy.NetworkMode // matters where proxied jobs are run by another
-	cpu     float64            // and this, memory and the rest, to a kernel of its own
+	network policy.NetworkMode // matters if another runtime runs jobs with a proxy
+	cpu     float64            // with memory and the rest, for a sandbox with its own kernel
 	memory  job.Size
 }
 
-// defaultShape is what warm slots have.
+// defaultShape is the shape of warm slots.
 var defaultShape = shape{Layout: sandbox.DefaultLayout, network: policy.NetworkNone, cpu: policy.Default().CPU, memory: policy.Default().Memory}
 
 func shapeOf(p *policy.Policy) shape {
 	return shape{sandbox.LayoutOf(p), p.Network.Mode, p.CPU, p.Memory}
 }
 
-// fits reports whether a container of shape s serves for want.
+// fits reports whether a container of shape s can run a job that needs want.
 func (l *level) fits(s, want shape) bool {
 	return s.Layout.Equal(want.Layout) && l.through(s.network) == l.through(want.network) &&
 		(!l.foreign || sandbox.CoresOf(s.cpu) == sandbox.CoresOf(want.cpu) && s.memory == want.memory)
 }
 
-// newSlot makes a slot. It needs no job: limits are set when one takes it.
+// newSlot creates a slot without a job. The job's limits are set when it takes the slot.
 func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image.Image, want shape) (_ *slot, err error) {
 	release, err := r.images.Hold(img)
 	if err != nil {
@@ -94,13 +93,13 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image.Image, want
 	}
 	box.Cgroup = r.cgroup(name)
 	group := box.Cgroup + "-job"
-	if lv.foreign { // the container's own: all of it is one process here
+	if lv.foreign { // the container's own, because the whole sandbox is one host process
 		group = box.Cgroup
 	}
 	if s.Group, err = r.cgroups.Create(group); err != nil {
 		return nil, err
 	}
-	if lv.foreign { // its kernel tells programs what it finds there when it starts
+	if lv.foreign { // its kernel reads its resources at the start
 		limits := cgroup.Limits{Memory: int64(max(want.memory, sandbox.ForeignLeast)), CPU: want.cpu, Processes: sandbox.ForeignPids}
 		if err := s.Group.Limit(limits); err != nil {
 			return nil, err
@@ -126,13 +125,13 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image.Image, want
 	if s.link, err = sandbox.Accept(ctx, l, s.container.Proc); err != nil {
 		return nil, err
 	}
-	// Nobody else shall find it, and its inode is not the program's.
+	// Remove the socket from view; the program has a different inode.
 	return s, os.Remove(filepath.Join(s.Scratch.Dir, "slot", sandbox.SocketName))
 }
 
-// lay makes the slot's directories and says what its container consists of.
+// lay creates the slot's directories and returns the specification of its container.
 func (s *slot) lay(uid int) (*engine.Spec, error) {
-	// Nobody else of this host passes: what the job has lies beneath.
+	// Other users of the host cannot enter: the job's files are below.
 	if err := errors.Join(os.Mkdir(s.dir, 0o700), os.Chown(s.dir, uid, uid)); err != nil {
 		return nil, err
 	}
@@ -153,7 +152,7 @@ func (s *slot) lay(uid int) (*engine.Spec, error) {
 		UID:  uid, Caps: engine.GuestCaps, Memory: 64 << 20, Pids: 64, Share: s.rt.share, Limits: engine.Limits(s.rt.share),
 	}
 	extra := s.Layout.Extra()
-	if s.Foreign { // what is in its /dev is the engine's, but for what we bind there
+	if s.Foreign { // the engine creates its /dev, except for our mounts
 		extra = append(extra, "/dev/shm")
 	}
 	if s.Layout.Equal(sandbox.DefaultLayout) && (!s.Foreign || hasShm(s.of.Rootfs)) {
@@ -175,9 +174,9 @@ func (s *slot) lay(uid int) (*engine.Spec, error) {
 		}
 		box.Mounts = append(box.Mounts, engine.Bind(w.Host, w.Path, options...))
 	}
-	if s.Foreign { // its kernel says what there is
+	if s.Foreign { // its kernel decides
 		box.Memory, box.Pids, box.CPU = int64(s.shape.memory)+sandbox.ForeignMemory, sandbox.ForeignPids, s.shape.cpu
-		if !slices.Contains(s.Layout.Write, "/tmp") { // runsc would put a writable one there
+		if !slices.Contains(s.Layout.Write, "/tmp") { // otherwise runsc adds a writable one
 			empty := filepath.Join(s.dir, "empty")
 			if err := os.Mkdir(empty, 0o755); err != nil {
 				return nil, err
@@ -198,14 +197,13 @@ func (s *slot) lay(uid int) (*engine.Spec, error) {
 	return box, nil
 }
 
-// hasShm reports whether an image has the one directory of our own that not all have.
+// hasShm reports whether an image has /dev/shm, our only directory that some images lack.
 func hasShm(rootfs string) bool {
 	info, err := os.Lstat(filepath.Join(rootfs, "dev/shm"))
 	return err == nil && info.IsDir()
 }
 
-// alive reports whether the guest is still there, and the interpreter if it had
-// one.
+// alive reports whether the guest runs, and its interpreter if it had one.
 func (s *slot) alive() bool {
 	select {
 	case <-s.link.Gone:
@@ -227,12 +225,12 @@ func (s *slot) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, e
 	})
 }
 
-// run is Run; trusted says that the policy's allow-list is the operator's.
+// run is Run. trusted means that the operator set the policy's allow-list.
 func (s *slot) run(ctx context.Context, a runtime.Attempt, trusted bool) (*runtime.Report, error) {
 	return s.attempt(ctx, &sandbox.Attempt{Attempt: a, Trusted: trusted})
 }
 
-// attempt runs a in s, or in a slot of the shape that it wants.
+// attempt runs a in s, or in a slot of the required shape.
 func (s *slot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report, error) {
 	if canceled, err := s.life.Take(ctx, a); canceled != nil || err != nil {
 		return canceled, err
@@ -255,8 +253,8 @@ func (s *slot) attempt(ctx context.Context, a *sandbox.Attempt) (*runtime.Report
 	return a.Run(ctx)
 }
 
-// replace makes a slot of another shape than warm ones have. The error is a *job.FieldError
-// if the image cannot have the layout.
+// replace creates a slot of another shape than warm ones. The error is a *job.FieldError if the
+// image cannot have the layout.
 func (s *slot) replace(ctx context.Context, want shape) (*slot, error) {
 	if err := want.Check(); err != nil {
 		return nil, err
@@ -268,8 +266,8 @@ func (s *slot) replace(ctx context.Context, want shape) (*slot, error) {
 	return other, want.Refuse(err)
 }
 
-// mark labels the container with the attempt, in the background: labels are for
-// people, and what the sweep does with a container does not depend on them.
+// mark labels the container with the attempt, in the background. Labels are for people; the sweep
+// does not depend on them.
 func (s *slot) mark(a runtime.Attempt) {
 	labels := map[string]string{
 		labelJob: string(a.Job), labelLease: strconv.FormatInt(int64(a.Lease), 10),
@@ -290,19 +288,18 @@ func (s *slot) Init() *process.Process { return s.container.Proc }
 // Kill implements sandbox.Box.
 func (s *slot) Kill() error { return errors.Join(s.container.Kill(), s.Group.Hasten()) }
 
-// Close implements runtime.Slot: it kills at once and cleans in the background.
+// Close implements runtime.Slot: it kills at once and cleans up in the background.
 func (s *slot) Close() {
 	if !s.life.Close() {
 		return
 	}
 	if s.container != nil {
-		_ = s.container.Kill() // destroy tries again, and reports
+		_ = s.container.Kill() // destroy retries and reports errors
 	}
 	s.rt.clean(s)
 }
 
-// destroy removes everything that the slot consists of. It may be called again
-// after a failure.
+// destroy removes all resources of the slot. It may be repeated after a failure.
 func (s *slot) destroy(ctx context.Context) error {
 	if s.python != nil {
 		s.python.conn.Close()
@@ -322,14 +319,14 @@ func (s *slot) destroy(ctx context.Context) error {
 	}
 	errs = append(errs, removeSlotDir(s.dir))
 	err := errors.Join(errs...)
-	if err == nil && s.release != nil { // what is left of it would lose its files
+	if err == nil && s.release != nil { // otherwise the remaining processes would lose their files
 		s.release()
 	}
 	return err
 }
 
-// removeSlotDir unmounts and removes what lay made, and the directory itself. It
-// never descends into a mount.
+// removeSlotDir unmounts the content of the slot's directory and removes it. It never descends into
+// a mount.
 func removeSlotDir(dir string) error {
 	return errors.Join(overlay.Unmount(dir, "rootfs", "guest", "dev", "scratch"), os.RemoveAll(dir))
 }

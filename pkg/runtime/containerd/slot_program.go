@@ -39,7 +39,8 @@ func (s *slot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) 
 	start := guest.Start{Argv: p.Args, Env: p.Env, Dir: p.Dir, UID: sandbox.ProgramUID, GID: sandbox.ProgramGID, Filter: filter}
 	if s.Foreign {
 		start.Stack = sandbox.StackOf(p.Limits)
-		start.OpenFiles, start.Processes = uint64(p.Limits.OpenFiles), uint64(max(p.Limits.Processes-1, 1)) // its kernel does not count the first
+		// its kernel does not count the first
+		start.OpenFiles, start.Processes = uint64(p.Limits.OpenFiles), uint64(max(p.Limits.Processes-1, 1))
 		u, err := s.Group.Usage()
 		if err != nil {
 			return time.Time{}, err
@@ -50,7 +51,7 @@ func (s *slot) Begin(ctx context.Context, p *sandbox.Program, files []*os.File) 
 	return time.Now(), err
 }
 
-// launch has the guest start a program, and returns its process on the host.
+// launch makes the guest start a program, and returns its process on the host.
 func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, p *sandbox.Program) (pid int, err error) {
 	g, theirs, err := sandbox.NewGate()
 	if err != nil {
@@ -69,9 +70,8 @@ func (s *slot) launch(ctx context.Context, start guest.Start, files []*os.File, 
 	return pid, nil
 }
 
-// enter waits for the process at the gate, puts it under the job's limits and
-// has it go through. The process of a kernel of its own is that of the whole
-// sandbox, which is in its group from the start.
+// enter waits for the process at the gate, applies the job's limits and lets it continue. With a
+// separate kernel the process is the whole sandbox's, which is in its group from the start.
 func (s *slot) enter(ctx context.Context, g *sandbox.Gate, p *sandbox.Program) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, sandbox.GateTime)
 	defer cancel()
@@ -79,7 +79,7 @@ func (s *slot) enter(ctx context.Context, g *sandbox.Gate, p *sandbox.Program) (
 	pid, err := g.Wait()
 	if err == nil && !s.Foreign {
 		err = s.Group.Add(pid)
-		if n := uint64(p.Limits.OpenFiles); err == nil && n > 0 { // from outside, since the sandbox may not raise its own
+		if n := uint64(p.Limits.OpenFiles); err == nil && n > 0 { // from outside, because the sandbox may not raise its own
 			err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}, nil)
 		}
 		if err == nil {
@@ -95,12 +95,12 @@ func (s *slot) enter(ctx context.Context, g *sandbox.Gate, p *sandbox.Program) (
 	return pid, nil
 }
 
-// Over implements sandbox.Box. The process of a kernel of its own is that of the whole sandbox.
+// Over implements sandbox.Box. With a separate kernel the process is the whole sandbox's.
 func (s *slot) Over() bool { return s.link.Said() || !s.Foreign && process.Over(s.pid) }
 
 // End implements sandbox.Box.
 func (s *slot) End(e *sandbox.Ended) error {
-	if s.gate != nil { // none before an interpreter that waited
+	if s.gate != nil { // none with a waiting interpreter
 		defer s.gate.Close()
 		err := s.gate.Result()
 		if !errors.As(err, &e.Failure) && err != nil {

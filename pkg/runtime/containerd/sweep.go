@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweep removes everything of this instance. It runs when no slot is live: at
-// the start, for what a killed worker left, and at the end.
+// sweep removes everything of this instance. It runs when no slot is live: at the start, for the
+// remains of a killed worker, and at the end.
 func (r *Runtime) sweep(ctx context.Context) error {
 	ids, err := r.engine.List(ctx)
 	if err != nil {
@@ -37,8 +37,8 @@ func (r *Runtime) sweep(ctx context.Context) error {
 	return errors.Join(os.MkdirAll(filepath.Join(r.dir, "slots"), 0o711), os.MkdirAll(filepath.Join(r.dir, "cells"), 0o711))
 }
 
-// removeState removes our own directory, with what is known to be in it. The state
-// directory goes with it unless the operator keeps something there.
+// removeState removes our own directory with its known content. It removes the state directory as
+// well, if it is empty.
 func (r *Runtime) removeState() error {
 	var errs []error
 	for _, d := range []string{"slots", "cells", "dev", "bare", "images", "guest", "runsc", "environments", "lock"} {
@@ -49,7 +49,8 @@ func (r *Runtime) removeState() error {
 	return errors.Join(errs...)
 }
 
-// unmountBelow unmounts everything below dir, the latest first. What is gone by now, another has unmounted.
+// unmountBelow unmounts everything below dir, latest first. Missing mounts were unmounted
+// elsewhere.
 func unmountBelow(dir string) error {
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -63,7 +64,7 @@ func unmountBelow(dir string) error {
 	return unmountAll(points)
 }
 
-// unmountAll unmounts each, as far as it is still there and a mount point. One that stays does not keep the others.
+// unmountAll unmounts each existing mount point. After a failure it continues with the others.
 func unmountAll(points []string) error {
 	var errs []error
 	for _, p := range points {
@@ -74,8 +75,8 @@ func unmountAll(points []string) error {
 	return errors.Join(errs...)
 }
 
-// mountsBelow reads the mount points below dir from the form of proc(5)'s
-// mountinfo, in which a space is \040 and so on.
+// mountsBelow reads the mount points below dir in the format of proc(5)'s mountinfo, in which a
+// space is \040 and so on.
 func mountsBelow(table []byte, dir string) ([]string, error) {
 	var points []string
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

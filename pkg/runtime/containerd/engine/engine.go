@@ -1,9 +1,9 @@
-// Package engine makes and destroys containers of one containerd: of one worker's, each with one
-// task, whose process 1 is known by a descriptor.
+// Package engine creates and destroys the containers of one worker, each with one task whose
+// process 1 is held by a descriptor.
 //
-// What a failure or a kill of the worker leaves behind is found by its label: List names it, and
-// Remove removes it. Deleting is tried again rather than told by an exit event, because such
-// events can be lost.
+// After a failure or a kill of the worker, the label identifies remaining containers: List returns
+// them, and Remove removes them. Deletion is retried instead of waiting for an exit event, because
+// such events can be lost.
 package engine
 
 import (
@@ -25,29 +25,28 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
-// The labels that all containers have.
+// The labels of all containers.
 const (
 	labelInstance = "assay.dev/instance"
 	labelWorker   = "assay.dev/worker"
 )
 
-// Maker says whose containers are made, and where.
+// Maker identifies the owner of containers and their containerd.
 type Maker struct {
 	Client   *client.Client
-	Instance string // that no other worker of this containerd has, and that stays the same from run to run
+	Instance string // unique in this containerd, and constant between runs
 	Worker   string // for people
 }
 
-// Engine makes containers that one handler of containerd runs. It talks to containerd's services
-// directly: the client's own wrappers ask for the container's record again before each of
-// their steps.
+// Engine creates containers with one handler of containerd. It calls containerd's services
+// directly, because the client's wrappers read the container's record before each step.
 type Engine struct {
 	Maker
 	runtime containers.RuntimeInfo
 }
 
-// Of returns an engine for a handler. binary is what the shim of runc runs in the place of
-// runc, and root where that keeps its state; without either, the handler decides.
+// Of returns an engine for a handler. binary replaces runc in the shim of runc, and root is its
+// state directory. If both are empty, the handler's defaults apply.
 func (m Maker) Of(handler, binary, root string) (*Engine, error) {
 	e := &Engine{Maker: m, runtime: containers.RuntimeInfo{Name: handler}}
 	if binary == "" && root == "" {
@@ -61,7 +60,7 @@ func (m Maker) Of(handler, binary, root string) (*Engine, error) {
 	return e, nil
 }
 
-// Handler is the name of what runs the containers.
+// Handler returns the name of the handler.
 func (e *Engine) Handler() string { return e.runtime.Name }
 
 // Container is a container with its task.
@@ -71,8 +70,8 @@ type Container struct {
 	engine *Engine
 }
 
-// Create makes a container and its task, ready to be started. What a failure
-// leaves behind is removed by Destroy.
+// Create creates a container and its task, ready to start. After a failure, Destroy removes the
+// remains.
 func (e *Engine) Create(ctx context.Context, id string, s *specs.Spec) (*Container, error) {
 	c := &Container{engine: e, ID: id}
 	labels := map[string]string{labelInstance: e.Instance, labelWorker: e.Worker}
@@ -117,8 +116,7 @@ func (c *Container) Label(ctx context.Context, labels map[string]string) error {
 	return nil
 }
 
-// Kill kills process 1 and so, by the kernel's doing, everything in the
-// container.
+// Kill kills process 1, and with it everything in the container.
 func (c *Container) Kill() error {
 	if c.Proc == nil {
 		return nil
@@ -126,8 +124,8 @@ func (c *Container) Kill() error {
 	return c.Proc.Kill()
 }
 
-// Destroy kills the container and removes every record of it. It may be called
-// for a container that was only half made, or again after it failed.
+// Destroy kills the container and removes all of its records. It also works for an incomplete
+// container, and may be repeated after a failure.
 func (c *Container) Destroy(ctx context.Context) error {
 	if err := c.Kill(); err != nil {
 		return fmt.Errorf("kill container %s: %w", c.ID, err)
@@ -141,7 +139,7 @@ func (c *Container) Destroy(ctx context.Context) error {
 	return nil
 }
 
-// Remove deletes the task and the container called id, and waits until they are gone.
+// Remove deletes the task and the container with this id, and waits until they are gone.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		_, err := e.Client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
@@ -167,13 +165,13 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// running reports whether err is a shim's way of saying that it has not yet
-// seen the process exit; it has no code of its own for that.
+// running reports whether err means that the shim has not yet seen the process exit, for which
+// there is no specific code.
 func running(err error) bool {
 	return err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && errdefs.IsUnknown(err)
 }
 
-// List returns the ids of this instance's containers, whichever engine made them.
+// List returns the ids of this instance's containers from all engines.
 func (m Maker) List(ctx context.Context) ([]string, error) {
 	found, err := m.Client.ContainerService().List(ctx, fmt.Sprintf("labels.%q==%s", labelInstance, m.Instance))
 	if err != nil {

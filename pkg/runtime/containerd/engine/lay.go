@@ -13,9 +13,8 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 )
 
-// LayDevices makes the /dev of a cell or of a container: a file system of its own,
-// since others tend to be mounted so that devices on them do not work, and since the
-// host's devices are files that everybody has.
+// LayDevices creates the /dev of a cell or of a container: a separate file system, because others
+// are often mounted with nodev, and the host's device files are shared.
 func LayDevices(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -45,8 +44,8 @@ func LayDevices(dir string) error {
 	return nil
 }
 
-// RaiseOpenFiles lets a process hand its children any limit of open files that
-// this host allows. A worker without CAP_SYS_RESOURCE hands out at most its own.
+// RaiseOpenFiles lets a process give its children any limit of open files that this host allows.
+// Without CAP_SYS_RESOURCE it allows at most the worker's own limit.
 func RaiseOpenFiles(pid int) error {
 	data, err := os.ReadFile("/proc/sys/fs/nr_open")
 	if err != nil {
@@ -79,8 +78,8 @@ func LimitStack(pid int, l guest.StackLimit) error {
 	return nil
 }
 
-// RaiseStack gives a process the limit that interpreters start with. Without
-// CAP_SYS_RESOURCE it gets at most its hard limit.
+// RaiseStack sets the initial stack limit of interpreters. Without CAP_SYS_RESOURCE it sets at most
+// the hard limit.
 func RaiseStack(pid int) error {
 	err := LimitStack(pid, guest.NewStackLimit(guest.MostStack, false))
 	if errors.Is(err, unix.EPERM) {

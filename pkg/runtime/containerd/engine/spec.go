@@ -10,25 +10,23 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// GuestCaps are what the guest needs to start a program as somebody else, to
-// kill what it leaves behind and to bring up loopback. They are worth something
-// in the sandbox's own namespaces only.
+// GuestCaps are the capabilities that a guest needs to start a program as another user, kill its
+// remaining processes and bring up loopback. They are only valid in the sandbox's own namespaces.
 var GuestCaps = []string{"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_NET_ADMIN"}
 
-// Spec says what differs between the containers that we make. A zero field
-// means nothing of the kind.
+// Spec holds the differences between our containers. A zero field means none.
 type Spec struct {
 	Rootfs  string
-	Devices string   // directory that becomes its /dev; empty: the engine makes one
+	Devices string   // directory for its /dev; empty: the engine creates one
 	Args    []string // of process 1
-	UID     int      // host uid that is its root
+	UID     int      // host uid of its root
 	Cgroup  string   // path of its control group
 	Mounts  []specs.Mount
 	Caps    []string
 	Seccomp *specs.LinuxSeccomp
 	Share   guest.Share
-	Limits  []specs.POSIXRlimit // besides those that all have
-	Memory  int64               // bytes; for process 1 and what is not yet in a job's group
+	Limits  []specs.POSIXRlimit // in addition to the common ones
+	Memory  int64               // bytes; for process 1 and processes outside of a job's group
 	Pids    int64
 	CPU     float64 // cores; 0: all
 }
@@ -37,7 +35,7 @@ type Spec struct {
 func (s *Spec) OCI() *specs.Spec {
 	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: uint32(s.UID), Size: sandbox.IDs}}
 	umask := uint32(0o022)
-	oom := 500 // whatever runs in a sandbox dies before anything of the host
+	oom := 500 // kill sandboxes before any process of the host
 	noSwap := s.Memory
 	var cpu *specs.LinuxCPU
 	if s.CPU > 0 {
@@ -51,7 +49,7 @@ func (s *Spec) OCI() *specs.Spec {
 		Process: &specs.Process{
 			Args: s.Args,
 			Cwd:  "/",
-			// One thread is enough, and it never lives long enough to collect.
+			// One thread suffices, and it ends before a garbage collection.
 			Env:  []string{"GOMAXPROCS=1", "GOGC=off"},
 			User: specs.User{UID: 0, GID: 0, Umask: &umask},
 			Capabilities: &specs.LinuxCapabilities{
@@ -93,7 +91,7 @@ func (s *Spec) OCI() *specs.Spec {
 
 func (s *Spec) baseMounts() []specs.Mount {
 	devices := specs.Mount{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=64k"}}
-	if s.Devices != "" { // not the host's, which is what runc would bind there
+	if s.Devices != "" { // instead of the host's, which runc would mount there
 		devices = specs.Mount{Destination: "/dev", Type: "bind", Source: s.Devices, Options: []string{"bind", "ro", "nosuid", "noexec"}}
 	}
 	return []specs.Mount{
@@ -105,8 +103,8 @@ func (s *Spec) baseMounts() []specs.Mount {
 	}
 }
 
-// Bind binds a file or directory of the host. A flag that its mount has there
-// must be asked for: a user namespace cannot take one off.
+// Bind mounts a file or directory of the host. It repeats the flags of its mount, because a user
+// namespace cannot remove them.
 func Bind(source, target string, options ...string) specs.Mount {
 	var st unix.Statfs_t
 	if err := unix.Statfs(source, &st); err == nil && st.Flags&unix.ST_NOEXEC != 0 {
@@ -116,7 +114,7 @@ func Bind(source, target string, options ...string) specs.Mount {
 		Options: append([]string{"bind", "nosuid", "nodev"}, options...)}
 }
 
-// Limits are those of a process that makes no namespaces; its programs inherit them.
+// Limits returns the limits of a process that creates no namespaces; its programs inherit them.
 func Limits(share guest.Share) []specs.POSIXRlimit {
 	signals := uint64(share.Signals)
 	return []specs.POSIXRlimit{

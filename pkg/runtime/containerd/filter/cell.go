@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boxCalls are what the making of a box takes beyond the engine's default
-// profile, and what a job is refused again: see Cell and Job.
+// boxCalls are the calls that the set-up of a box needs beyond the engine's default profile. Jobs
+// may not make them: see Cell and Job.
 var boxCalls = map[string]uint32{
 	"unshare": unix.SYS_UNSHARE, "setns": unix.SYS_SETNS, "mount": unix.SYS_MOUNT, "umount2": unix.SYS_UMOUNT2,
 	"pivot_root": unix.SYS_PIVOT_ROOT, "move_mount": unix.SYS_MOVE_MOUNT, "sethostname": unix.SYS_SETHOSTNAME,
 }
 
-// Cell is the profile of a cell's container: the engine's default and
-// exactly what the making of boxes takes.
+// Cell returns the profile of a cell's container: the engine's default plus the calls for the
+// set-up of boxes.
 func Cell() *specs.LinuxSeccomp {
 	p := engineSeccomp()
 	p.Syscalls = slices.DeleteFunc(slices.Clone(p.Syscalls), func(s specs.LinuxSyscall) bool {
-		return len(s.Names) == 1 && s.Names[0] == "clone" // allowed without namespaces: here, with
+		return len(s.Names) == 1 && s.Names[0] == "clone" // allowed without namespaces; here also with them
 	})
 	names := []string{"clone"}
 	for name := range boxCalls {
@@ -33,13 +33,13 @@ func Cell() *specs.LinuxSeccomp {
 	return p
 }
 
-// Numbers of the kernel, from linux/seccomp.h and linux/audit.h.
+// Constants of linux/seccomp.h and linux/audit.h.
 const (
 	seccompAllow = 0x7fff0000
 	seccompErrno = 0x00050000
 	dataCall     = 0  // offsets in struct seccomp_data
 	dataArch     = 4  //
-	dataArg0     = 16 // its lower half, on the little-endian machines that we run on
+	dataArg0     = 16 // its lower half, on our little-endian machines
 	x32          = 0x40000000
 )
 
@@ -48,15 +48,13 @@ var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix
 const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// Job is the seccomp filter that a job gets on top of its cell's: it takes
-// back what the cell's has beyond Program. It is short on
-// purpose, because it is installed for every job, and because the kernel runs
-// both for every call of a job that its cache does not know to be harmless.
+// Job returns the seccomp filter of a job on top of its cell's: it forbids the calls that exceed
+// Program. It is short because it is installed for every job, and the kernel runs both filters for
+// every call that its cache does not allow.
 //
-// A job that may be copied owns the boxes of its copies, and so has capabilities over
-// what it might get hold of there, a socket of one's network for instance. So it has
-// no call, option or request that takes one: see socketRules. It does not enter
-// anything itself, see enter.
+// A job that may be copied owns the boxes of its copies, and so has capabilities over objects from
+// them, such as a socket of their network. So the filter forbids calls, options and requests that
+// use a capability: see socketRules. It does not enter boxes itself, see enter.
 func Job(forks bool) ([]byte, error) {
 	arch, ok := auditArch[runtime.GOARCH]
 	if !ok {
@@ -71,7 +69,7 @@ func Job(forks bool) ([]byte, error) {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: dataArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: arch, SkipTrue: 1},
-		refuse(unix.ENOSYS), // another architecture's numbers mean other calls
+		refuse(unix.ENOSYS), // another architecture has other numbers
 		bpf.LoadAbsolute{Off: dataCall, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: x32, SkipTrue: 1},
 		refuse(unix.ENOSYS),

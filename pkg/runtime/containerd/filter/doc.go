@@ -1,9 +1,9 @@
-// Package filter says which system calls the programs of sandboxes may make.
+// Package filter defines the system calls that programs in sandboxes may make.
 //
-// Everything begins with the engine's default profile, less what is counted for the whole host
-// (engine.go). A program's own is tighter where its policy asks for that: strict.txt is the list then. A
-// cell may make boxes besides, which each job in it is refused again.
+// The base is the engine's default profile without calls that use host-wide resources (engine.go).
+// A program's policy may restrict it to the list in strict.txt. A cell may also set up boxes, which
+// is forbidden again for each job in it.
 //
-// It compiles with package seccomp and needs no cgo. A policy that does not compile is an error of the
-// job's policy; a machine whose architecture nobody knows has no cells.
+// It compiles with package seccomp, without cgo. If a policy does not compile, that is an error of
+// the job's policy. A machine with an unknown architecture has no cells.
 package filter

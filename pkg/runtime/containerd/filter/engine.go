@@ -7,11 +7,10 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// engineSeccomp is the engine's default seccomp profile for a process without
-// capabilities, without the calls whose resources are counted for the whole host or not at all, without
-// uretprobe, which is the kernel's own, and without the newest ones. Each program
-// gets it from its guest, compiled once: to leave it to runc costs an eighth of a
-// container. The guest itself does without.
+// engineSeccomp returns the engine's default seccomp profile for a process without capabilities,
+// with these exceptions: calls with host-wide or uncounted resources, uretprobe, which is internal
+// to the kernel, and the newest calls. Each program gets it from its guest, compiled once, because
+// leaving it to runc costs an eighth of a container. The guest itself has no filter.
 func engineSeccomp() *specs.LinuxSeccomp {
 	p := seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
 	calls := slices.DeleteFunc(p.Syscalls, func(s specs.LinuxSyscall) bool {
@@ -26,20 +25,21 @@ func engineSeccomp() *specs.LinuxSeccomp {
 	return p
 }
 
-// firstNewest is the number of the first call in newest; the numbers are the same on all architectures.
+// firstNewest is the number of the first call in newest; all architectures share these numbers.
 const firstNewest = 451
 
-// newest are calls that the libseccomp of some hosts does not have, so that runc leaves them out of the profile of a cell. No
-// program is left them, at any isolation: they do not exist, and a C library uses the older ones. Some show mounts of the host.
+// newest are calls that some hosts' libseccomp lacks, so that runc omits them from a cell's
+// profile. No program has them, at any isolation: they return ENOSYS, and C libraries use older
+// calls. Some reveal mounts of the host.
 var newest = []string{
 	"cachestat", "fchmodat2", "map_shadow_stack", "futex_wake", "futex_wait", "futex_requeue", "statmount", "listmount",
 	"lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules", "mseal", "setxattrat", "getxattrat", "listxattrat", "removexattrat",
 	"open_tree_attr", "file_getattr", "file_setattr", "listns", "rseq_slice_yield",
 }
 
-// uncounted are system calls that no job is left: what they take comes out of one
-// pot for the whole host (fs.aio-max-nr), or for the root who made the namespaces
-// (message queues), or is memory that the kernel can neither swap nor see.
+// uncounted are calls that no job may make. Their resources are limited for the whole host
+// (fs.aio-max-nr) or for the creator of the namespaces (message queues), or are memory that the
+// kernel can neither swap nor account.
 var uncounted = []string{
 	"io_setup", "mq_open", "fanotify_init", "fanotify_mark", "memfd_secret",
 }

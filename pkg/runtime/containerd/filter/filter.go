@@ -17,7 +17,7 @@ import (
 //go:embed strict.txt
 var strictTable string
 
-// strictCalls are the system calls that "syscalls": "strict" leaves.
+// strictCalls are the system calls allowed by "syscalls": "strict".
 var strictCalls = parseCalls(strictTable)
 
 func parseCalls(table string) (names []string) {
@@ -29,30 +29,28 @@ func parseCalls(table string) (names []string) {
 	return names
 }
 
-// netCalls are those that strict leaves a job with a way out besides.
+// netCalls are additionally allowed in strict jobs with a network.
 var netCalls = []string{"socket", "connect", "bind", "listen", "accept", "accept4"}
 
-// Program is the profile of every program that asks for no other. Each gets
-// it from its guest, compiled once: to leave it to runc costs an eighth of a
-// container. The guest itself does without.
+// Program returns the default profile of programs. Each program gets it from its guest, compiled
+// once, because leaving it to runc costs an eighth of a container. The guest itself has no filter.
 //
-// It is the engine's, less what would make a program's failure one of what started
-// it. That has the program's user (process 1 of its box, the interpreter that it
-// was forked from), and the kernel asks for no more of who makes himself a sibling
-// of his own (CLONE_PARENT), or sets limits of another process (prlimit). Its
-// priority and its processors are safe: for those the kernel looks at capabilities.
+// It is the engine's profile without two ways to affect the program's parent: process 1 of its box,
+// or the interpreter that it was forked from. The parent has the same user, so the kernel would
+// allow a program to create a sibling (CLONE_PARENT) or to set another process's limits (prlimit).
+// The parent's priority and processors are safe, because they require capabilities.
 func Program() *specs.LinuxSeccomp {
 	p := engineSeccomp()
 	for i := range p.Syscalls {
 		s := &p.Syscalls[i]
 		if slices.Equal(s.Names, []string{"clone"}) && len(s.Args) == 1 {
-			s.Args[0].Value |= unix.CLONE_PARENT // which must be 0, with the flags for namespaces
+			s.Args[0].Value |= unix.CLONE_PARENT // must be 0, like the flags for namespaces
 		}
 		s.Names = slices.DeleteFunc(slices.Clone(s.Names), func(name string) bool { return name == "prlimit64" })
 	}
 	for _, a := range []specs.LinuxSeccompArg{
 		{Index: 0, Value: 1<<32 - 1, ValueTwo: 0, Op: specs.OpMaskedEqual}, // itself
-		{Index: 2, Value: 0, Op: specs.OpEqualTo},                          // it only asks
+		{Index: 2, Value: 0, Op: specs.OpEqualTo},                          // reads only
 	} {
 		p.Syscalls = append(p.Syscalls, specs.LinuxSyscall{Names: []string{"prlimit64"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{a}})
 	}
@@ -61,27 +59,27 @@ func Program() *specs.LinuxSeccomp {
 	return p
 }
 
-// restriction says how a program's filter is tighter than the default one.
+// restriction is how a program's filter is tighter than the default one.
 type restriction struct {
 	strict  bool // an allow-list
-	network bool // that has sockets on it
-	alone   bool // no process besides the program itself, whatever that becomes
+	network bool // with sockets on it
+	alone   bool // no process besides the program itself, even after execve
 }
 
-// restrictionOf returns what p asks for.
+// restrictionOf returns the restriction in p.
 func restrictionOf(p *policy.Policy) restriction {
 	r := restriction{strict: p.Syscalls == "strict", alone: !p.Subprocesses}
 	r.network = r.strict && p.Network.Mode != policy.NetworkNone
 	return r
 }
 
-// Filters compiles and keeps the filters of restricted programs.
+// Filters compiles and caches the filters of restricted programs.
 type Filters struct {
 	mu   sync.Mutex
 	kept map[restriction][]byte
 }
 
-// Of returns the filter for p, which is usual where p asks for nothing special.
+// Of returns the filter for p, or usual if p has no restriction.
 func (f *Filters) Of(p *policy.Policy, usual []byte) ([]byte, error) {
 	r := restrictionOf(p)
 	if r == (restriction{}) {
@@ -103,7 +101,7 @@ func (f *Filters) Of(p *policy.Policy, usual []byte) ([]byte, error) {
 	return filter, nil
 }
 
-// profile is that of any program, less what r takes away.
+// profile returns the default profile with restriction r.
 func (r restriction) profile() *specs.LinuxSeccomp {
 	profile := Program()
 	for i := range profile.Syscalls {
@@ -117,10 +115,10 @@ func (r restriction) profile() *specs.LinuxSeccomp {
 	return profile
 }
 
-// forbids reports whether r takes the call away altogether.
+// forbids reports whether r forbids the call completely.
 func (r restriction) forbids(name string) bool {
 	switch {
-	case name == "clone3": // has an answer of its own: there is none such
+	case name == "clone3": // has its own result, ENOSYS
 		return false
 	case r.alone && slices.Contains([]string{"fork", "vfork", "clone"}, name):
 		return true
@@ -128,7 +126,7 @@ func (r restriction) forbids(name string) bool {
 	return r.strict && !slices.Contains(strictCalls, name) && !(r.network && slices.Contains(netCalls, name))
 }
 
-// threadsOnly allows clone for threads, in no namespaces of their own.
+// threadsOnly allows clone for threads without new namespaces.
 func threadsOnly() specs.LinuxSyscall {
 	return specs.LinuxSyscall{Names: []string{"clone"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{
 		{Index: 0, Value: unix.CLONE_THREAD, ValueTwo: unix.CLONE_THREAD, Op: specs.OpMaskedEqual},

@@ -5,8 +5,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketOptions are the options of sockets that a job has which may be copied, by
-// their level. None takes a capability. Some have no name in package unix.
+// socketOptions are the allowed socket options of a job that may be copied, by level. None requires
+// a capability. Some have no name in package unix.
 var socketOptions = []struct {
 	level uint32
 	names []uint32
@@ -37,8 +37,8 @@ var socketOptions = []struct {
 	{unix.SOL_NETLINK, []uint32{unix.NETLINK_PKTINFO, unix.NETLINK_EXT_ACK, unix.NETLINK_GET_STRICT_CHK}},
 }
 
-// socketRequests are the last bytes of the ioctls of sockets, all 0x89xx, that such a
-// job has: whose its signals are, and what there is to be read of interfaces.
+// socketRequests are the last bytes of the allowed ioctls on such a job's sockets, all 0x89xx:
+// ownership of signals, and reading of interfaces.
 var socketRequests = []uint32{
 	0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, // owner, mark, times
 	unix.SIOCGIFNAME & 0xff, unix.SIOCGIFCONF & 0xff, unix.SIOCGIFFLAGS & 0xff, unix.SIOCGIFADDR & 0xff, unix.SIOCGIFDSTADDR & 0xff,
@@ -52,9 +52,8 @@ const (
 	dataArg2 = dataArg0 + 16
 )
 
-// socketRules leave a job that may be copied the sockets and what is done to them
-// that takes no capability in any network. They expect, and leave, the number of
-// the call in the register.
+// socketRules allow a job that may be copied only sockets and operations that require no capability
+// in any network. They expect and preserve the number of the call in the register.
 func socketRules() (rules []bpf.Instruction) {
 	families := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: dataArg0, Size: 4},
@@ -74,7 +73,7 @@ func socketRules() (rules []bpf.Instruction) {
 	requests := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: dataArg1, Size: 4},
 		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xff00},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0x8b00, SkipFalse: 1}, // of wireless ones
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0x8b00, SkipFalse: 1}, // of wireless interfaces
 		bpf.RetConstant{Val: refused},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0x8900, SkipTrue: 1},
 		bpf.RetConstant{Val: seccompAllow},
@@ -87,12 +86,12 @@ func socketRules() (rules []bpf.Instruction) {
 
 const refused = seccompErrno | uint32(unix.EPERM)
 
-// when is what to do if the register is v. It does not go on then.
+// when returns instructions that run do if the register is v. do must not fall through.
 func when(v uint32, do []bpf.Instruction) []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipFalse: uint8(len(do))}}, do...)
 }
 
-// among allows a call if the argument at off is one of values, and refuses it otherwise.
+// among allows a call if the argument at off is one of values, and rejects it otherwise.
 func among(off uint32, values ...uint32) []bpf.Instruction {
 	out := []bpf.Instruction{bpf.LoadAbsolute{Off: off, Size: 4}}
 	for i, v := range values {

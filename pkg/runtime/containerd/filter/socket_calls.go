@@ -5,9 +5,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// argument says that an argument of a call has a value. A comparison of all 64 bits
-// is right for numbers of which the kernel looks at the lower half, as long as what
-// it finds is allowed: with anything in the upper half it finds nothing.
+// argument requires a value for an argument of a call. It compares all 64 bits. This is correct
+// although the kernel reads only the lower half of some numbers: a value with upper bits does not
+// match and is rejected.
 func argument(index uint, value uint64) specs.LinuxSeccompArg {
 	return specs.LinuxSeccompArg{Index: index, Value: value, Op: specs.OpEqualTo}
 }
@@ -16,9 +16,8 @@ func allowed(name string, args ...specs.LinuxSeccompArg) specs.LinuxSyscall {
 	return specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow, Args: args}
 }
 
-// socketCalls allows the sockets of which some meter of a job knows the memory, and
-// of netlink the kind that lists interfaces. The other families have no use behind
-// these walls, and modules that load when somebody asks for them.
+// socketCalls allows sockets whose memory a job's meters include, and the kind of netlink that
+// lists interfaces. Other families have no use in a sandbox, and their modules load on demand.
 func socketCalls() []specs.LinuxSyscall {
 	calls := []specs.LinuxSyscall{
 		allowed("socket", argument(0, unix.AF_UNIX)),
@@ -41,10 +40,9 @@ func socketCalls() []specs.LinuxSyscall {
 	return calls
 }
 
-// The options of IP that a program may set. Missing are those which outlive the
-// socket in its network namespace: labels of flows, and groups of multicast, of
-// which the kernel tells whom it concerns some time after their end. The namespace
-// may be the next job's by then.
+// The IP options that a program may set. The list excludes options that outlive the socket in its
+// network namespace: flow labels, and multicast groups, which the kernel reports for some time
+// after their end. The next job may use the same namespace.
 var (
 	optionsOfIP = []uint64{
 		unix.IP_TOS, unix.IP_TTL, unix.IP_RECVOPTS, unix.IP_PKTINFO, unix.IP_MTU_DISCOVER, unix.IP_RECVERR, unix.IP_RECVTTL, unix.IP_RECVTOS,

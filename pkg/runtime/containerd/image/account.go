@@ -15,15 +15,15 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// accountsMost bounds the account files of an image, in bytes. Longer ones stay as they are.
+// accountsMost is the largest account file of an image that is extended, in bytes.
 const accountsMost = 1 << 20
 
-// An account file has one entry per line, with fields separated by colons. The third
-// field is the numeric id.
+// An account file has one entry per line, with fields separated by colons. The third field is the
+// numeric id.
 type accountFile struct {
 	path  string
 	id    int
-	entry string // of the user or group that programs run as
+	entry string // of the user or group of programs
 }
 
 var accountFiles = []accountFile{
@@ -31,9 +31,9 @@ var accountFiles = []accountFile{
 	{"etc/group", sandbox.ProgramGID, fmt.Sprintf("%s:x:%d:", sandbox.UserName, sandbox.ProgramGID)},
 }
 
-// addAccounts gives the user and the group that programs run as an entry in the account
-// files below root, so that getpwuid, whoami and getpass find one. An entry that the image
-// has for the same id stays. So does a file that cannot be extended, such as a pipe.
+// addAccounts adds entries for the user and the group of programs to the account files below root,
+// so that getpwuid, whoami and getpass find them. It keeps existing entries for the same id, and
+// files that cannot be extended, such as a pipe.
 func addAccounts(root string) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -73,10 +73,10 @@ func (f accountFile) extend(r *os.Root) error {
 	return errors.Join(err, out.Close(), r.Chmod(f.path, mode))
 }
 
-// readAccounts returns the content of an account file, and the mode for its replacement.
-// A missing file is empty. A link that leads out of the image is an error.
+// readAccounts returns the content of an account file, and the mode for its replacement. A missing
+// file is empty. A link that leads out of the image is an error.
 func readAccounts(r *os.Root, name string) (text string, mode os.FileMode, err error) {
-	if target, err := r.Readlink(name); err == nil && path.IsAbs(target) { // which os.Root does not follow
+	if target, err := r.Readlink(name); err == nil && path.IsAbs(target) { // os.Root does not follow it
 		name = strings.TrimPrefix(path.Clean(target), "/")
 	}
 	in, err := r.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -98,7 +98,7 @@ func readAccounts(r *os.Root, name string) (text string, mode os.FileMode, err e
 	return string(b), info.Mode().Perm() | 0o444, err
 }
 
-// nameOf returns the name of the first entry with an id, empty if there is none.
+// nameOf returns the name of the first entry with an id, or "".
 func nameOf(text string, id int) string {
 	for line := range strings.Lines(text) {
 		if fields := strings.Split(strings.TrimSpace(line), ":"); len(fields) > 2 && fields[2] == strconv.Itoa(id) {
@@ -108,7 +108,7 @@ func nameOf(text string, id int) string {
 	return ""
 }
 
-// userName returns the name of the user that programs run as in the root file system at dir.
+// userName returns the name of the programs' user in the root file system at dir.
 func userName(dir string) string {
 	r, err := os.OpenRoot(dir)
 	if err != nil {

@@ -15,26 +15,26 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// environmentMost is how many bytes the environment of an image may have: all of it goes
-// to each program.
+// environmentMost is the most bytes of an image's environment, because every program receives all
+// of it.
 const environmentMost = 128 << 10
 
-// ofTheLayers are beginnings of what containerd says of layers that are no such thing.
-// It says so in words only: what its own process meets comes without a type.
+// ofTheLayers are prefixes of containerd's messages about malformed layers. They are only
+// recognizable by text, because containerd's own process returns errors without types.
 var ofTheLayers = []string{
 	"archive/tar: ", "unexpected EOF", "wrong diff id calculated", "mismatched image rootfs and manifest layers",
 	"no such file or directory", "not a directory", "is a directory", "file exists", "file name too long", "invalid argument",
 	"invalid checksum", "magic number mismatch", "gzip: invalid", "zstd", "too many levels of symbolic links", "path escapes",
 }
 
-// ofTheHost are those of a host's trouble, whatever else is said.
+// ofTheHost are messages about problems of the host, which take precedence.
 var ofTheHost = []string{
 	"no space left on device", "disk quota exceeded", "input/output error", "read-only file system", "cannot allocate memory", "too many open files",
 }
 
-// unpackError tells whose trouble it is that an image could not be read or unpacked:
-// job.ErrInvalid if it is no image, runtime.ErrImage if nobody knows, which is for
-// another worker to try then. A containerd that does not answer is neither.
+// unpackError classifies a failure to read or unpack an image: job.ErrInvalid if the image is
+// malformed, and runtime.ErrImage if the cause is unknown, so that another worker tries. A
+// containerd that does not respond is neither.
 func unpackError(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -60,10 +60,10 @@ func unpackError(err error) error {
 	return fmt.Errorf("%w: it does not unpack: %w", runtime.ErrImage, err)
 }
 
-// temporary is where containerd mounts an image that it unpacks.
+// temporary matches containerd's mount point during unpacking.
 var temporary = regexp.MustCompile(`[^ "]*/containerd-mount[0-9]+`)
 
-// unpacking reports whether what was pulled failed after it had come.
+// unpacking reports whether a pull failed after the transfer.
 func unpacking(err error) bool {
 	text := err.Error()
 	for _, s := range []string{"failed to extract layer", "wrong diff id calculated", "mismatched image rootfs", "unmarshal image config"} {
@@ -74,7 +74,7 @@ func unpacking(err error) bool {
 	return false
 }
 
-// lastOf is the end of a chain of errors, without paths of this host.
+// lastOf returns the last part of a chain of errors without paths of this host.
 func lastOf(text string) string {
 	if _, rest, ok := strings.Cut(text, "mount callback failed on "); ok {
 		_, text, _ = strings.Cut(rest, ": ")
@@ -82,8 +82,8 @@ func lastOf(text string) string {
 	return temporary.ReplaceAllString(text, "")
 }
 
-// absent is for an image of which containerd has no part that is asked for: it was
-// collected a moment ago, or is none for this machine.
+// absent returns the error for an image whose requested part is missing in containerd: it was just
+// collected, or is not for this machine.
 func (m *Store) absent(ctx context.Context, ref string, img client.Image, err error) error {
 	now, getErr := m.client.GetImage(ctx, ref)
 	if getErr != nil || now.Target().Digest != img.Target().Digest {
@@ -92,7 +92,7 @@ func (m *Store) absent(ctx context.Context, ref string, img client.Image, err er
 	return job.Invalid("image", "nothing of it is for the machine of this worker, or parts of it were not imported: %v", err)
 }
 
-// checkEnvironment refuses an environment that no program can have.
+// checkEnvironment rejects an environment that no program can have.
 func checkEnvironment(env []string) error {
 	size := 0
 	for _, e := range env {

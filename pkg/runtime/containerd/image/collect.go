@@ -19,40 +19,38 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Images that were pulled for jobs are kept for the next that names them, as long as
-// there is space. Then the ones go that were used longest ago, and that nobody holds.
-// Those of the operator stay: what was imported, and what they trust.
+// Images that were pulled for jobs are kept while there is space. Then the least recently used
+// images without holders are removed. The operator's images stay: imported and trusted ones.
 
 const (
 	// pulledLabel marks an image that this or another worker pulled for a job.
 	pulledLabel = "assay.dev/pulled"
-	// imagesMost is how many pulled images there may be on a worker: each is a mount.
+	// imagesMost is the most pulled images of a worker, because each is a mount.
 	imagesMost = 500
-	// pullsAtOnce bounds how far above its bound the space of images may get.
+	// pullsAtOnce limits how far the images' space may exceed its limit.
 	pullsAtOnce = 4
 )
 
-// imageFacts are what does not change of an image once it is unpacked: they are asked
-// for once then.
+// imageFacts are the constant properties of an unpacked image, read once.
 type imageFacts struct {
 	chain    string
-	bytes    int64 // packed and unpacked, as if it shared no layer
+	bytes    int64 // packed plus unpacked, without shared layers
 	unpacked bool
-	says     map[string]string // which languages it has
-	unsure   error             // why bytes is not known
+	says     map[string]string // its languages
+	unsure   error             // why bytes is unknown
 }
 
-// keptImage is an image that this containerd has.
+// keptImage is an image in this containerd.
 type keptImage struct {
 	imageFacts
 	record imagespkg.Image
-	pulled bool // for a job, and the operator does not vouch for it
+	pulled bool // for a job, and not trusted by the operator
 }
 
-// host is what the fleet is told of it.
+// host returns the image as reported to the fleet.
 func (k *keptImage) host() policy.HostImage {
 	out := policy.HostImage{Name: k.record.Name, Digest: k.record.Target.Digest.String(), Bytes: k.bytes, Pulled: k.pulled}
-	if !k.pulled { // what others have is not for everybody to know
+	if !k.pulled { // pulled images are private to their users
 		out.Languages = k.says
 	}
 	if k.unsure != nil {
@@ -61,15 +59,15 @@ func (k *keptImage) host() policy.HostImage {
 	return out
 }
 
-// pulledImage is one that may be collected.
+// pulledImage is an image that may be collected.
 type pulledImage struct {
 	imageFacts
 	name string
 	used time.Time
 }
 
-// makeRoom collects images until another may be pulled. The error wraps
-// runtime.ErrImage if those that are in use leave no room.
+// makeRoom collects images until another one may be pulled. The error wraps runtime.ErrImage if the
+// images in use leave no room.
 func (m *Store) makeRoom(ctx context.Context) error {
 	full, err := m.collect(ctx, "")
 	if err != nil {
@@ -81,11 +79,11 @@ func (m *Store) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// Collect removes pulled images until they take no more than they may, and reports whether
-// they still do: then all others are in use.
+// Collect removes pulled images until they are within their limit. It returns true if they are not
+// because the others are in use.
 func (m *Store) Collect(ctx context.Context) (full bool, err error) { return m.collect(ctx, "") }
 
-// Tidy is Collect if there was too much when it was tried last, since all of it was in use.
+// Tidy is Collect if the last attempt failed because images were in use.
 func (m *Store) Tidy(ctx context.Context) error {
 	if !m.full.Load() {
 		return nil
@@ -94,9 +92,8 @@ func (m *Store) Tidy(ctx context.Context) error {
 	return err
 }
 
-// collect removes pulled images, the one first that was used longest ago, until they
-// take no more than they may, and reports whether they still do. The one called keep
-// is not removed.
+// collect removes pulled images, least recently used first, until they are within their limit. It
+// reports whether they still exceed it. It does not remove the image keep.
 func (m *Store) collect(ctx context.Context, keep string) (full bool, err error) {
 	m.collecting.Lock()
 	defer m.collecting.Unlock()
@@ -134,8 +131,8 @@ func (m *Store) collect(ctx context.Context, keep string) (full bool, err error)
 	return full, nil
 }
 
-// pulled returns the images that may be collected, the one used longest ago first,
-// and how many images there are of each chain of layers.
+// pulled returns the images that may be collected, least recently used first, and the number of
+// images of each chain of layers.
 func (m *Store) pulled(ctx context.Context) (pulled []pulledImage, chains map[string]int, err error) {
 	all, err := m.survey(ctx)
 	if err != nil {
@@ -147,11 +144,11 @@ func (m *Store) pulled(ctx context.Context) (pulled []pulledImage, chains map[st
 			slog.WarnContext(ctx, "cannot tell what an image takes", "image", k.record.Name, "error", k.unsure)
 		}
 		if k.chain == "" {
-			continue // it has no layers here, so none in common with others
+			continue // it has no layers here, so it shares none
 		}
 		chains[k.chain]++
 		if k.pulled {
-			used := m.LastUse(k.chain) // by this run of the worker, or else since when it is there
+			used := m.LastUse(k.chain) // by this run of the worker, otherwise its creation
 			if used.IsZero() {
 				used = k.record.UpdatedAt
 			}
@@ -162,7 +159,7 @@ func (m *Store) pulled(ctx context.Context) (pulled []pulledImage, chains map[st
 	return pulled, chains, nil
 }
 
-// survey returns all images that there are. The caller holds collecting.
+// survey returns all images. The caller holds collecting.
 func (m *Store) survey(ctx context.Context) ([]keptImage, error) {
 	all, err := m.client.ImageService().List(ctx)
 	if err != nil {
@@ -198,7 +195,7 @@ func (m *Store) examine(ctx context.Context, record imagespkg.Image) (f imageFac
 		return f
 	}
 	f.chain = identity.ChainID(layers).String()
-	if spec, err := img.Spec(ctx); err == nil { // else whoever runs something in it is told
+	if spec, err := img.Spec(ctx); err == nil { // otherwise the next program in it gets the error
 		f.says = language.Versions(spec.Config.Labels[language.Label])
 	}
 	f.unpacked = m.isUnpacked(ctx, f.chain)
@@ -208,9 +205,9 @@ func (m *Store) examine(ctx context.Context, record imagespkg.Image) (f imageFac
 	return f
 }
 
-// remove removes an image, with its root file system if it is the last that has it. It
-// reports whether it is gone: one that is in use, here or by another worker of this
-// containerd, is not.
+// remove removes an image, with its root file system if it is the last image with it. It reports
+// whether the image is gone. It does not remove an image in use, here or by another worker of this
+// containerd.
 func (m *Store) remove(ctx context.Context, p pulledImage, last bool) (gone bool, err error) {
 	if last {
 		m.rest(p.chain)
@@ -237,9 +234,8 @@ func (m *Store) remove(ctx context.Context, p pulledImage, last bool) (gone bool
 	return true, nil
 }
 
-// removeOrphans removes the root file systems that no image had at a time, and nobody has
-// used since or holds: those of what a tag meant before it was moved, and of images that
-// somebody removed.
+// removeOrphans removes the root file systems without an image at a time, and without later uses or
+// holders. They come from moved tags and from manually removed images.
 func (m *Store) removeOrphans(ctx context.Context, chains map[string]int, at time.Time) error {
 	m.mu.Lock()
 	var orphans []string
@@ -273,7 +269,7 @@ func (m *Store) removeOrphans(ctx context.Context, chains map[string]int, at tim
 	return nil
 }
 
-// reclaim has containerd free at once what nothing refers to any more.
+// reclaim makes containerd free unreferenced content at once.
 func (m *Store) reclaim(ctx context.Context) error {
 	s := m.client.LeasesService()
 	l, err := s.Create(ctx, leases.WithRandomID())
@@ -286,8 +282,8 @@ func (m *Store) reclaim(ctx context.Context) error {
 	return nil
 }
 
-// removeBase removes the snapshots that mountRoot made of a chain, those of earlier
-// releases included. It returns false if another worker has a view of them.
+// removeBase removes the snapshots that mountRoot made of a chain, including earlier releases'. It
+// returns false if another worker has a view of them.
 func (m *Store) removeBase(ctx context.Context, chain string) (bool, error) {
 	sn := m.client.SnapshotService(Snapshotter)
 	for _, name := range []string{m.view(chain), m.formerView(chain), baseName(chain), formerBaseName(chain)} {

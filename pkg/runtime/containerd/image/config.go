@@ -11,9 +11,9 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// workingDir returns the directory of an image's configuration, if there is such a one
-// below rootfs and the program, who is nobody to the image, may enter it. Other engines
-// make it where it is missing; an image that only names it has nothing there.
+// workingDir returns the directory of an image's configuration, if it exists below rootfs and the
+// unprivileged program may enter it. Other engines create a missing directory, but an image that
+// only names it has no content there.
 func workingDir(rootfs, dir string) string {
 	if dir = path.Clean(dir); !path.IsAbs(dir) || dir == "/" {
 		return ""
@@ -43,8 +43,8 @@ func workingDir(rootfs, dir string) string {
 	return dir
 }
 
-// userNote says what a job is not told otherwise: who its programs are not. Images
-// whose user is root are the usual ones, and say nothing by it.
+// userNote notes that programs do not run as the image's user. Images with the user root are usual
+// and get no note.
 func (img *Image) userNote() string {
 	switch user, _, _ := strings.Cut(img.User, ":"); user {
 	case "", "root", "0":
@@ -54,7 +54,7 @@ func (img *Image) userNote() string {
 	}
 }
 
-// Told is what programs are told of img.
+// Told returns the properties of img for programs.
 func (img *Image) Told() sandbox.Image {
 	return sandbox.Image{Digest: img.Digest, Env: img.Env, Login: img.Login, Dir: img.Dir, Note: img.userNote(), Packages: img.Packages}
 }

@@ -12,33 +12,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is made of an image holds it: slots and cells, the builds of environments on
-// it and the environments that are mounted. Only what nobody holds is collected.
+// Slots, cells, builds on an image and mounted environments hold their image. Only images without
+// holders are collected.
 
-// root is the root file system of an image, mounted once on this host. Its fields are
-// guarded by the lock of the store.
+// root is the root file system of an image, mounted once on this host. The store's lock guards its
+// fields.
 type root struct {
-	name  string // that it is kept under: of a chain of layers, or of what was stacked
+	name  string // its key: a chain of layers, or a stacked image
 	dir   string
-	below *root // what an environment is stacked on, and holds; nil: it is none
+	below *root // the held base of an environment; nil: not an environment
 
 	users int
-	used  time.Time // when it last had one
-	gone  bool      // it was collected, and is no file system any more
+	used  time.Time // when it last had a user
+	gone  bool      // it was collected and is unmounted
 }
 
-// ErrCollected says that an image was collected between its being found and its being
-// held. Whoever asks again finds it, or has it made.
+// ErrCollected means that an image was collected before it could be held. A repeated Get finds or
+// recreates it.
 var ErrCollected = errors.New("the image has just been collected")
 
-// Hold keeps img where it is until release is called. The error is ErrCollected if it
-// is there no more.
+// Hold keeps img until release is called. The error is ErrCollected if it is gone.
 func (m *Store) Hold(img *Image) (release func(), err error) {
 	if img == nil {
 		return nil, ErrCollected
 	}
 	r := img.root
-	if r == nil { // nobody collects it
+	if r == nil { // never collected
 		return func() {}, nil
 	}
 	m.mu.Lock()
@@ -54,8 +53,8 @@ func (m *Store) Hold(img *Image) (release func(), err error) {
 	}), nil
 }
 
-// Holders returns how many hold the image that a normalised reference meant when it was last
-// asked for, -1 if none is mounted.
+// Holders returns the number of holders of a reference's image at its last use, or -1 if it is not
+// mounted.
 func (m *Store) Holders(ref string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,14 +64,14 @@ func (m *Store) Holders(ref string) int {
 	return -1
 }
 
-// leave ends one use of r; the caller holds the lock.
+// leave ends one use of r. The caller holds the lock.
 func (m *Store) leave(r *root) {
 	r.users--
 	r.used = time.Now()
 }
 
-// LastUse is when the root file system that is kept under name was last used: now if
-// somebody holds it, the zero time if it is not mounted.
+// LastUse returns when the root file system with this key was last used: now if it has a holder,
+// the zero time if it is not mounted.
 func (m *Store) LastUse(name string) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,9 +85,9 @@ func (m *Store) LastUse(name string) time.Time {
 	return r.used
 }
 
-// Detach forgets the root file system that is kept under name, unless somebody holds
-// it, and whatever leads to it. The caller calls unmount then; it is nil if there is
-// nothing to unmount. free says that nobody holds it.
+// Detach forgets the root file system with this key and all references to it, unless it has
+// holders. The caller then calls unmount, which is nil if there is nothing to unmount. free reports
+// that there are no holders.
 func (m *Store) Detach(name string) (unmount func(), free bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,8 +117,8 @@ func (m *Store) Detach(name string) (unmount func(), free bool) {
 	return r.unmount, true
 }
 
-// unmount ends a root file system that was detached. A mount that stays is empty to
-// whoever comes, and goes with the worker.
+// unmount unmounts a detached root file system. After a failure the mount is empty, and ends with
+// the worker.
 func (r *root) unmount() {
 	if err := errors.Join(mount.UnmountAll(r.dir, unix.MNT_DETACH), os.Remove(r.dir)); err != nil {
 		slog.Warn("cannot unmount the root file system of an image", "error", fmt.Errorf("%s: %w", r.dir, err))

@@ -16,21 +16,20 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// connectTime is how long containerd may take to answer.
+// connectTime is how long containerd may take to respond.
 const connectTime = 10 * time.Second
 
-// Host is the images of a containerd, for whoever looks after them by hand, with workers
-// beside it or without.
+// Host manages the images of a containerd by hand, with or without running workers.
 type Host struct{ store *Store }
 
-// OpenHost connects to the containerd at address. In its namespace, trusted are the
-// images of registries that are as good as the operator's own: see Config.Trusted.
+// OpenHost connects to the containerd at address. trusted are images of registries that count as
+// the operator's: see Config.Trusted.
 func OpenHost(ctx context.Context, address, namespace string, trusted []string) (*Host, error) {
 	if err := checkTrusted(trusted); err != nil {
 		return nil, fmt.Errorf("--image-registries: %w", err)
 	}
 	if strings.HasPrefix(address, "/") {
-		if _, err := os.Stat(address); err != nil { // which is not waited for, as a worker does that starts with it
+		if _, err := os.Stat(address); err != nil { // no wait, unlike a worker that starts with containerd
 			return nil, fmt.Errorf("connect to containerd at %s (--containerd): %w", address, err)
 		}
 	}
@@ -61,7 +60,7 @@ func (s *Host) survey(ctx context.Context) ([]keptImage, error) {
 	return s.store.survey(ctx)
 }
 
-// Check looks whether a file may be an archive of images, without importing it.
+// Check checks whether a file may be an archive of images, without importing it.
 func (s *Host) Check(file string) error {
 	if err := checkArchive(file); err != nil {
 		return fmt.Errorf("import %s: %w", file, err)
@@ -69,7 +68,7 @@ func (s *Host) Check(file string) error {
 	return nil
 }
 
-// Import imports the images of an archive and returns those. On error there are none.
+// Import imports the images of an archive and returns them. After an error there are none.
 func (s *Host) Import(ctx context.Context, file string) ([]policy.HostImage, error) {
 	made, err := importFile(ctx, s.store.client, file)
 	if err != nil {
@@ -82,15 +81,15 @@ func (s *Host) Import(ctx context.Context, file string) ([]policy.HostImage, err
 	return told(all), nil
 }
 
-// Pruned is an image that Prune removed, or would.
+// Pruned is an image that Prune removed, or would remove.
 type Pruned struct {
 	policy.HostImage
-	InUse bool `json:"in_use"` // a worker has its files mounted: they go when that lets go of it
+	InUse bool `json:"in_use"` // a worker has it mounted: its files are removed after the unmount
 }
 
-// Prune removes the images that jobs brought and that were pulled longer ago than older,
-// and calls did for each that is gone. With dry, it removes none. What runs in one goes
-// on, and a worker pulls it again for the next job that names it.
+// Prune removes the images that jobs pulled longer ago than older, and calls did for each. With
+// dry, it removes none. Running programs continue, and a worker pulls the image again for the next
+// job.
 func (s *Host) Prune(ctx context.Context, older time.Duration, dry bool, did func(Pruned)) error {
 	all, err := s.survey(ctx)
 	if err != nil {
@@ -124,11 +123,11 @@ func (s *Host) Prune(ctx context.Context, older time.Duration, dry bool, did fun
 	return s.store.reclaim(ctx)
 }
 
-// errMoved says that a name means no longer what it did a moment ago.
+// errMoved means that a name has changed its image meanwhile.
 var errMoved = errors.New("it has just been pulled anew, or removed")
 
-// prune removes one, and with the last of a chain of layers the root file system that
-// workers made of them, unless one has it mounted.
+// prune removes an image and, with the last image of a chain of layers, the workers' root file
+// system of them, unless a worker has it mounted.
 func (s *Host) prune(ctx context.Context, k *keptImage, last bool) (inUse bool, err error) {
 	m := s.store
 	target := k.record.Target
@@ -146,7 +145,7 @@ func (s *Host) prune(ctx context.Context, k *keptImage, last bool) (inUse bool, 
 	return !free, err
 }
 
-// isViewed reports whether a worker has the root file system of a chain of layers mounted.
+// isViewed reports whether a worker has mounted the root file system of a chain of layers.
 func (m *Store) isViewed(ctx context.Context, chain string) (viewed bool, err error) {
 	err = m.client.SnapshotService(Snapshotter).Walk(ctx, func(context.Context, snapshots.Info) error {
 		viewed = true

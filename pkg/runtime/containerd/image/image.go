@@ -1,15 +1,13 @@
-// Package image keeps the images of a containerd and their root file systems: it finds what a
-// job names, pulls it from a registry or imports it from an archive, mounts its layers
-// read-only once on this host, and removes what nobody uses when space runs out.
+// Package image manages the images of a containerd and their root file systems. It finds a job's
+// image, pulls it from a registry or imports it from an archive, and mounts its layers read-only
+// once on this host. It removes unused images when space is short.
 //
-// An Image that Get returns is there until it is collected. Who makes something of it holds
-// it meanwhile; Hold fails with ErrCollected if it has gone in between, and whoever gets it
-// again finds it, or has it made. Further layers may be stacked on an image: environments of
-// packages are such images.
+// An Image from Get exists until it is collected. Hold prevents this; it fails with ErrCollected if
+// the image is gone, and a repeated Get finds or recreates it. Further layers may be stacked on an
+// image: package environments are such images.
 //
-// Get fails with job.ErrInvalid if a job names what is no image or may not be had, and with
-// runtime.ErrImage if it may be had another time, or by another worker. Every other error is
-// this host's, or that of its containerd.
+// Get returns job.ErrInvalid for a malformed or forbidden image, and runtime.ErrImage if a later
+// attempt or another worker may succeed. Other errors are this host's or its containerd's.
 package image
 
 import (
@@ -25,32 +23,32 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// localDomain is where images live that are imported and never pulled.
+// localDomain is the domain of images that are imported and never pulled.
 const localDomain = "assay.local"
 
-// Image is an image that containers can be made of. Nobody writes to it.
+// Image is an image for containers. It is read-only.
 type Image struct {
 	Name   string   // normalised reference
-	Digest string   // of the manifest or index that the name means, or what Stack was told
-	Env    []string // of its configuration
-	Dir    string   // that commands start in by its configuration; empty: it says none that they may enter
-	User   string   // that its configuration names
-	Login  string   // name of the user that programs run as, see addAccounts
+	Digest string   // of the manifest or index, or from Stack
+	Env    []string // from its configuration
+	Dir    string   // the working directory of commands; empty: none that they may enter
+	User   string   // from its configuration
+	Login  string   // name of the user of programs, see addAccounts
 	Rootfs string   // its root file system, mounted read-only on this host
 
-	// Own is the operator's image that this one is, or adds packages to. Only from
-	// its root starts what has a capability or is forked for others; nil: a tenant
-	// brought the image, and there is none. See ADR 0013.
+	// Own is the operator's image that this one is, or that it extends. Only programs from its root
+	// may have capabilities or be forked for others. Nil: a tenant's image, without such programs.
+	// See ADR 0013.
 	Own *Image
 
-	Packages []string // that were stacked on it, as requirements with hashes
+	Packages []string // packages stacked on it, as requirements with hashes
 
-	root *root // that is mounted at Rootfs; nil: it is never collected
+	root *root // the mount at Rootfs; nil: never collected
 	seen overlay.Seen
 }
 
-// RootName is the name that img's root file system is kept under: that of a chain of layers,
-// or of what was stacked; empty if it is never collected.
+// RootName returns the key of img's root file system: a chain of layers, or a stacked image. It
+// returns "" if it is never collected.
 func (img *Image) RootName() string {
 	if img.root == nil {
 		return ""
@@ -58,15 +56,15 @@ func (img *Image) RootName() string {
 	return img.root.name
 }
 
-// Overlays returns what the scratch of a sandbox of img begins with, nil for nothing.
+// Overlays returns the initial content of the scratch of a sandbox of img, or nil.
 func (m *Store) Overlays(img *Image, l sandbox.Layout) (*overlay.Overlays, error) {
 	return overlay.Of(img.Rootfs, &img.seen, l, func() []string { return m.beneath(img) })
 }
 
-// beneath returns the directories that img's root file system is made of, the top first.
+// beneath returns the directories of img's root file system, top first.
 func (m *Store) beneath(img *Image) []string {
 	layers, err := m.layers(img.Rootfs)
-	if err != nil { // it is mounted no more, and of no use to a sandbox
+	if err != nil { // it is not mounted any more, so a sandbox cannot use it
 		return []string{img.Rootfs}
 	}
 	out := make([]string, len(layers))

@@ -1,5 +1,5 @@
-// Package cores says which cores of the host each program runs on: those with the fewest, and others where these turn out to
-// work more than it was known when programs began.
+// Package cores assigns programs to cores: to those with the fewest programs, and later to others
+// if the load differs from the expectation.
 package cores
 
 import (
@@ -10,29 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Allocator counts the programs that are bound to each core. The zero value has none.
+// Allocator counts the programs on each core. The zero value has none.
 type Allocator struct {
 	mu      sync.Mutex
-	cores   []int       // ours
-	taken   map[int]int // programs, by core
-	working map[int]int // those of them that work now
+	cores   []int       // of this process
+	taken   map[int]int // number of programs by core
+	working map[int]int // number of working programs by core
 	turn    int
 }
 
-// Seat is the cores that one program is bound to.
+// Seat is the cores of one program.
 type Seat struct {
 	all    *Allocator
 	cores  []int
-	counts bool // for others
+	counts bool // for other programs
 	moves  bool
 	works  bool // all.mu is held
 }
 
-// Take chooses n of our cores, all if there are fewer: those that the fewest programs
-// are bound to. Programs that take turns, which have a number in common that is not 0,
-// share theirs. One that waits, as a session does for most of a long life, does not count
-// for others: where idle sessions happen to be must not crowd the rest. The cores are
-// given back, by Leave, when the program has ended.
+// Take selects n of our cores, or all if there are fewer: those with the fewest programs. Programs
+// with the same nonzero together take turns and share cores. A waiting program, such as a session
+// for most of its life, does not count for others. Leave returns the cores when the program has
+// ended.
 func (s *Allocator) Take(n int, together uint64, waits bool) (*Seat, error) {
 	var ours unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &ours); err != nil {
@@ -67,7 +66,7 @@ func (s *Allocator) Take(n int, together uint64, waits bool) (*Seat, error) {
 	return t, nil
 }
 
-// Set is the cores for the kernel.
+// Set returns the cores for the kernel.
 func (t *Seat) Set() (set unix.CPUSet) {
 	for _, core := range t.cores {
 		set.Set(core)
@@ -75,7 +74,7 @@ func (t *Seat) Set() (set unix.CPUSet) {
 	return set
 }
 
-// Leave gives the cores back.
+// Leave returns the cores.
 func (t *Seat) Leave() {
 	t.all.mu.Lock()
 	defer t.all.mu.Unlock()
@@ -87,9 +86,8 @@ func (t *Seat) Leave() {
 	t.work(false)
 }
 
-// Look notes whether the program works, and reports whether it has another core from now on: one
-// on which two fewer programs work. So no core is idle, or less busy, for what was not known
-// when programs began.
+// Look records whether the program works, and reports whether it has moved: to a core with two
+// fewer working programs. So cores stay balanced despite wrong initial expectations.
 func (t *Seat) Look(works bool) (moved bool) {
 	if !t.moves {
 		return false
@@ -114,7 +112,7 @@ func (t *Seat) Look(works bool) (moved bool) {
 	return true
 }
 
-// work counts the program among those that work, or not any more. all.mu is held.
+// work counts or uncounts the program as working. The caller holds all.mu.
 func (t *Seat) work(works bool) {
 	if works == t.works {
 		return

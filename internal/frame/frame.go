@@ -108,13 +108,12 @@ func Read(r io.Reader, l Limits, room func(size int) error) (json.RawMessage, er
 	return body, cut(err)
 }
 
-// ReadObject is Read for a frame that must be one JSON object. It checks only its syntax.
-func ReadObject(r io.Reader, l Limits, room func(size int) error) (json.RawMessage, error) {
-	body, err := Read(r, l, room)
-	if err == nil && (len(body) == 0 || body[0] != '{' || !json.Valid(body)) {
-		return nil, fmt.Errorf("%w: a frame that is no JSON object", ErrProtocol)
+// CheckObject returns an ErrProtocol if the body of a frame is not one JSON object.
+func CheckObject(body []byte) error {
+	if len(body) == 0 || body[0] != '{' || !json.Valid(body) {
+		return fmt.Errorf("%w: a frame that is no JSON object", ErrProtocol)
 	}
-	return body, err
+	return nil
 }
 
 // Decode reads one frame of at most most bytes into v. Invalid JSON and unknown fields are an

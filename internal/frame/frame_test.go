@@ -10,6 +10,15 @@ import (
 	"testing"
 )
 
+// readObject reads a frame that is one JSON object.
+func readObject(r io.Reader, l Limits) (json.RawMessage, error) {
+	body, err := Read(r, l, nil)
+	if err == nil {
+		err = CheckObject(body)
+	}
+	return body, err
+}
+
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	var stream bytes.Buffer
@@ -17,7 +26,7 @@ func TestFrames(t *testing.T) {
 		if err := Write(&stream, map[string]string{"text": text}); err != nil {
 			t.Fatal(err)
 		}
-		raw, err := ReadObject(&stream, Bytes(Max), nil)
+		raw, err := readObject(&stream, Bytes(Max))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,7 +35,7 @@ func TestFrames(t *testing.T) {
 			t.Errorf("got %.40q (%v), want %.40q", got["text"], err, text)
 		}
 	}
-	if _, err := ReadObject(&stream, Bytes(Max), nil); err != io.EOF {
+	if _, err := readObject(&stream, Bytes(Max)); err != io.EOF {
 		t.Errorf("at the end: %v, want io.EOF", err)
 	}
 }
@@ -42,7 +51,7 @@ func TestReadRefuses(t *testing.T) {
 		"above limit":   binary.BigEndian.AppendUint32(nil, 101),
 		"huge":          {0xff, 0xff, 0xff, 0xff},
 	} {
-		if _, err := ReadObject(bytes.NewReader(raw), Bytes(100), nil); !errors.Is(err, ErrProtocol) {
+		if _, err := readObject(bytes.NewReader(raw), Bytes(100)); !errors.Is(err, ErrProtocol) {
 			t.Errorf("%s: %v, want ErrProtocol", name, err)
 		}
 	}
@@ -64,7 +73,7 @@ func FuzzRead(f *testing.F) {
 		r := bytes.NewReader(raw)
 		for {
 			before := r.Len()
-			body, err := ReadObject(r, Bytes(1<<16), nil)
+			body, err := readObject(r, Bytes(1<<16))
 			if err == io.EOF {
 				if before != 0 {
 					t.Errorf("io.EOF with %d bytes left", before)

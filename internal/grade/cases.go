@@ -98,7 +98,7 @@ func (g *grading) runCase(ctx context.Context, i int, c *job.Case) (job.CaseResu
 			return r, err
 		}
 	} else {
-		r = judge(c, g.Tests.MatchingOf(c), got)
+		g.measured(func() { r = judge(c, g.Tests.MatchingOf(c), got) })
 		if !r.Passed && got.value != nil {
 			g.note(got.value.Exception)
 		}
@@ -131,7 +131,7 @@ type answer struct {
 // answer reads the frames of a case by its id. The guest ends the case, but first asks the worker
 // whether the limit is over. The worker's clock decides: a frame after until is late.
 func (g *grading) answer(id int64, until time.Duration) (a answer, err error) {
-	frames := caseFrames{id: id}
+	frames := caseFrames{id: id, toll: &g.toll}
 	for {
 		f, err := g.receiveBy(g.box, until+grace, frames.next)
 		switch {

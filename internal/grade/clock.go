@@ -178,8 +178,16 @@ type leftFrame struct {
 	Left float64 `json:"left"`
 }
 
+// leastLeft is the least time that the worker grants a sandbox until its next request. A program
+// that waits for a core makes slow progress, and a case may have few frames.
+const leastLeft = 100 * time.Millisecond
+
 // tell sends the remaining time to a sandbox whose own clock is over. The sandbox's clock includes
-// waits.
+// waits. A late answer stays late: the worker decides that by its own clock.
 func (g *grading) tell(b *sandbox, until time.Duration) error {
-	return b.send(leftFrame{Op: "left", Left: max(until-g.look(), 0).Seconds()})
+	left := until - g.look()
+	if left > 0 {
+		left = max(left, leastLeft)
+	}
+	return b.send(leftFrame{Op: "left", Left: max(left, 0).Seconds()})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/assay-run/assay/internal/boundedjson"
 	"github.com/assay-run/assay/internal/frame"
 	"github.com/assay-run/assay/internal/grade/value"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // MaxFrame is the most bytes of JSON in one frame.
@@ -68,14 +69,18 @@ type verdict struct {
 	Skipped      string `json:"skipped"` // reason for the skip
 }
 
-// readFrame reads one frame. The error wraps frame.ErrProtocol if the frame is too large or not
-// JSON. Any other error, including an end within the frame, means that the program is gone.
-func readFrame(r io.Reader) (*message, error) {
+// frameReader reads frames from a sandbox. It charges the work of decoding them to toll.
+type frameReader struct{ toll *toll.Meter }
+
+// next reads one frame. The error wraps frame.ErrProtocol if the frame is too large or not JSON.
+// Any other error, including an end within the frame, means that the program is gone.
+func (f frameReader) next(r io.Reader) (m *message, err error) {
 	raw, err := frame.Read(r, frameLimits, nil)
 	if err != nil {
 		return nil, noCut(err)
 	}
-	return decodeFrame(raw)
+	f.toll.Measure(func() { m, err = decodeFrame(raw) })
+	return m, err
 }
 
 // noCut returns io.ErrUnexpectedEOF for an end within a frame: the program was killed during the

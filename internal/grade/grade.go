@@ -71,6 +71,7 @@ func First(t *job.Tests, s *Solution, p *policy.Policy) (kind, code string) {
 type grading struct {
 	Config
 	clock
+	bill
 	report   runtime.Report // so far
 	cases    []job.CaseResult
 	weights  []float64

@@ -61,6 +61,7 @@ func (g *grading) interact(ctx context.Context, s *job.Stdio, d *caseData, limit
 	t.account(interactor, checkSide)
 	g.paused += t.made // already included in the waits
 	g.skip(time.Since(began) - time.Duration(candidate.Usage.WallMS*float64(time.Millisecond)) - t.made)
+	t.pay()
 	c := t.judge(candidate, interactor)
 	g.explain(s, candidate, &c)
 	return c, nil
@@ -68,11 +69,11 @@ func (g *grading) interact(ctx context.Context, s *job.Stdio, d *caseData, limit
 
 // both runs the two and returns their reports.
 func (t *interaction) both(ctx context.Context, a runtime.Attempt, d *caseData, limits job.CaseLimits) (candidate, interactor *runtime.Report, err error) {
-	if t.asks, err = newWire(); err != nil {
+	if t.asks, err = newWire(&t.toll); err != nil {
 		return nil, nil, err
 	}
 	defer t.asks.close()
-	if t.answers, err = newWire(); err != nil {
+	if t.answers, err = newWire(&t.toll); err != nil {
 		return nil, nil, err
 	}
 	defer t.answers.close()

@@ -147,7 +147,7 @@ const writeTime = 10 * time.Second
 // moment, and wraps frame.ErrProtocol for malformed frames. Any other error means that the program
 // is gone.
 func (g *grading) receive(b *sandbox, until time.Duration) (*message, error) {
-	return g.receiveBy(b, until, readFrame)
+	return g.receiveBy(b, until, frameReader{&g.toll}.next)
 }
 
 // receiveBy is receive with a custom read function.
@@ -161,6 +161,7 @@ func (g *grading) receiveBy(b *sandbox, until time.Duration, read func(io.Reader
 		g.waits.Hear()
 	}
 	g.halt()
+	g.pay()
 	return f, err
 }
 

@@ -78,14 +78,15 @@ func (g *grading) runStdioCase(ctx context.Context, s *job.Stdio, limits job.Cas
 		c.Outcome, c.Message = job.Failed, fmt.Sprintf("it wrote %d bytes, expected %d", out.Total, data.answer.Bytes)
 		if g.Tests.Checker == nil {
 			var first string
-			if first, err = describe(ctx, s, data, out); first != "" {
+			g.measured(func() { first, err = describe(ctx, s, data, out) })
+			if first != "" {
 				c.Message += "; " + first
 			}
 		}
 	case g.Tests.Checker != nil:
 		err = g.check(ctx, data, out, &c)
 	default:
-		err = compare(ctx, s, data, out, &c)
+		g.measured(func() { err = compare(ctx, s, data, out, &c) })
 	}
 	g.explain(s, rep, &c)
 	return c, err

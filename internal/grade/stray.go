@@ -8,13 +8,17 @@ import (
 	"strconv"
 
 	"github.com/assay-run/assay/internal/frame"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
-// Limits of a case's frames that are not part of its answer.
+// Limits of a case's frames that are not part of its answer. They include requests for the
+// remaining time.
 const (
-	maxStray      = 1000    // frames, including requests for the remaining time
 	maxStrayBytes = 1 << 20 // total bytes of these frames
-	maxControl    = 64 << 10
+	// frameCost is the number of bytes that each frame counts for in addition. The worker reads as
+	// many in the time that it takes for a small frame.
+	frameCost  = 8 << 10
+	maxControl = 64 << 10
 )
 
 // caseFrames reads the frames of one case. The solution shares its stream with the guest and can
@@ -22,12 +26,12 @@ const (
 // counts their bytes.
 type caseFrames struct {
 	id       int64
-	answered bool // the next frame of the case is small
-	strays   int
-	bytes    int
+	answered bool        // the next frame of the case is small
+	bytes    int         // of other frames, with frameCost for each
+	toll     *toll.Meter // of the job, which pays for all frames
 }
 
-// next reads the next frame of the case. The errors are those from readFrame. frame.ErrProtocol
+// next reads the next frame of the case. The errors are those from frameReader.next. frame.ErrProtocol
 // also means that the solution sent too many other frames, or an overlong one.
 func (c *caseFrames) next(r io.Reader) (*message, error) {
 	for {
@@ -39,11 +43,8 @@ func (c *caseFrames) next(r io.Reader) (*message, error) {
 			c.answered = true
 			return f, nil
 		}
-		if c.strays++; c.strays > maxStray {
-			return nil, fmt.Errorf("%w: more than %d frames that are no answer", frame.ErrProtocol, maxStray)
-		}
-		if c.bytes += size; c.bytes > maxStrayBytes {
-			return nil, fmt.Errorf("%w: more than %d bytes that are no answer", frame.ErrProtocol, maxStrayBytes)
+		if c.bytes += size + frameCost; c.bytes > maxStrayBytes {
+			return nil, fmt.Errorf("%w: more than %d bytes that are no answer; each frame counts for %d more", frame.ErrProtocol, maxStrayBytes, frameCost)
 		}
 		if f != nil {
 			return f, nil
@@ -72,10 +73,11 @@ func (c *caseFrames) read(r io.Reader) (f *message, size int, err error) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil, 0, fmt.Errorf("%w: a frame that is no JSON object", frame.ErrProtocol)
 	}
-	if !c.expects(raw, false) {
-		return nil, len(raw), nil
-	}
-	f, err = decodeFrame(raw)
+	c.toll.Measure(func() {
+		if c.expects(raw, false) {
+			f, err = decodeFrame(raw)
+		}
+	})
 	return f, len(raw), err
 }
 

@@ -35,8 +35,8 @@ func TestStrayFrames(t *testing.T) {
 		"frames of 60 KiB":           {nil, `{"op":"x","id":0,"value":[` + values(20_000) + `]}`, 1<<20 + 128<<10},
 		"second answers of 60 KiB":   {[]string{answer}, `{"op":"return","id":7,"value":[` + values(20_000) + `]}`, 1<<20 + 128<<10},
 		"requests for time of 60 KB": {nil, `{"op":"late","id":7,"value":[` + values(20_000) + `]}`, 1<<20 + 128<<10},
-		"small frames":               {nil, `{}`, 1010 * 6},
-		"requests for time":          {nil, late, 1010 * (len(late) + 4)},
+		"small frames":               {nil, `{}`, 130 * 6},
+		"requests for time":          {nil, late, 130 * (len(late) + 4)},
 		"garbage":                    {nil, "\x00\x01", 10},
 		"empty frames":               {nil, "", 10},
 	} {

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // wire relays one program's output to another through the worker. So its size is limited, the
@@ -18,10 +20,11 @@ type wire struct {
 	ended       chan struct{}
 	once        sync.Once
 	relayed     sync.WaitGroup
+	toll        *toll.Meter // of the job, which pays for the work
 }
 
-func newWire() (*wire, error) {
-	w := &wire{ended: make(chan struct{})}
+func newWire(paid *toll.Meter) (*wire, error) {
+	w := &wire{ended: make(chan struct{}), toll: paid}
 	var err error
 	if w.from, w.says, err = pipeOf(0); err != nil {
 		return nil, err
@@ -37,7 +40,9 @@ func newWire() (*wire, error) {
 func (w *wire) relay(most int64) <-chan struct{} {
 	flood := make(chan struct{})
 	w.relayed.Go(func() {
-		copyUpTo(w.to, w.from, most, flood)
+		if from, err := toll.NewReader(w.from, w.toll); err == nil {
+			copyUpTo(toll.Writer(w.to, w.toll), from, most, flood)
+		}
 		<-w.ended
 		_ = w.to.Close()
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // storeOutputs moves outputs that are too large for a result to the object store.
@@ -28,7 +29,9 @@ func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) (err error)
 	if a.spoken.Load() < control.ProtocolOutputs && outputsSize(res) <= int(job.MaxResult)/2 {
 		return inline(res)
 	}
-	a.outputs, err = a.transfer.Outputs(ctx, a.owner(), res)
+	var work toll.Meter // the job pays for it, as it does for the work before
+	work.Measure(func() { a.outputs, err = a.transfer.Outputs(ctx, a.owner(), res) })
+	res.Usage.CPUMS += job.Milliseconds(work.Spent())
 	a.timings.CollectMS += job.Milliseconds(a.outputs.Took)
 	return err
 }

@@ -86,6 +86,9 @@ func TestLargeOutputsAreKeptBesideTheResult(t *testing.T) {
 		if len(raw) > 8<<20 || res.Outcome != job.Succeeded {
 			t.Errorf("%d bytes, %s", len(raw), res.Outcome)
 		}
+		if res.Usage.CPUMS <= 0 {
+			t.Error("the job is not charged for what it takes to store its outputs")
+		}
 		if res.Stdout.Stored != nil || res.Stdout.Text != "small" || res.Output != nil {
 			t.Errorf("stdout %+v, %d chunks", res.Stdout, len(res.Output))
 		}

@@ -13,7 +13,7 @@ import (
 
 // flood is the beginning of solutions that write frames to the descriptor of the worker.
 const flood = `
-import os, struct
+import os, struct, sys
 def flood(body, n=1000):
     frame = struct.pack(">I", len(body)) + body
     try:
@@ -29,11 +29,17 @@ var floods = map[string]string{
 	"long requests":         `def f(x): flood(b'{"op":"late","id":1,"value":' + values + b'}')`,
 	"medium frames":         `def f(x): flood(b'{"op":"x","id":0,"value":' + values[:60001] + b'[]]}')`,
 	"small frames":          `def f(x): flood(b'{"op":"late","id":1}', 100000)`,
+	"long answers": `
+def f(x):
+    at = sys._getframe()
+    while not {"m", "n"} <= set(at.f_locals): at = at.f_back
+    flood(b'{"op":"return","id":%d,"value":"' % at.f_locals["n"] + b"x" * 7900000 + b'"}', 1)
+    os._exit(0)`,
 	"while it loads":        `flood(b'{"op":"x","id":0,"value":' + values + b'}')` + "\ndef f(x): return 1",
 	"by a child that stays": "def f(x):\n    if os.fork() == 0: flood(b'{\"op\":\"x\",\"id\":0,\"value\":' + values + b'}')\n    return 1",
 }
 
-// TestFloodsAreCheap holds that frames that are no answer cost the worker at most twice what the job is charged, beside what four
+// TestFloodsAreCheap holds that frames that are no answer cost the worker at most 1.2 times what the job is charged, beside what four
 // cases of any solution cost it.
 func TestFloodsAreCheap(t *testing.T) {
 	for _, isolation := range []policy.Isolation{policy.Cell, policy.Task} {
@@ -55,7 +61,7 @@ func TestFloodsAreCheap(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					worker, charged, r := cost(code)
 					t.Logf("the worker used %v, and the job was charged %v", worker, charged)
-					if worker > 2*charged+2*honest+300*time.Millisecond {
+					if worker > charged*6/5+2*honest+300*time.Millisecond {
 						t.Errorf("the worker used %v, %v for a solution that ends its sandboxes; the job was charged %v", worker, honest, charged)
 					}
 					if r.Passed != 0 {

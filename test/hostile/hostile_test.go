@@ -52,7 +52,7 @@ func TestHostile(t *testing.T) {
 			a.canary(t)
 			a.canaryOf(t, innocent)
 			h.settle(t)
-			a.all(t, a.part(t, corpus))
+			a.all(t, part(t, isolation, corpus))
 		})
 	}
 }
@@ -84,10 +84,10 @@ func TestHostilePreloaded(t *testing.T) {
 	a.all(t, testenv.Of(t, preloadedPart, python))
 }
 
-// part is what of the corpus is run at the arena's isolation.
-func (a *arena) part(t *testing.T, corpus []*Attack) []*Attack {
+// part returns the items of a corpus that this run takes at an isolation.
+func part[T any](t *testing.T, isolation policy.Isolation, corpus []T) []T {
 	t.Helper()
-	switch a.isolation {
+	switch isolation {
 	case policy.Task:
 		return testenv.Of(t, taskPart, corpus)
 	case policy.GVisor:

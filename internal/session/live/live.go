@@ -18,6 +18,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 const (
@@ -241,12 +242,12 @@ func (l *live) listen(conn net.Conn) {
 	}
 	for {
 		done := func() {}
-		raw, err := frame.ReadObject(conn, frameBounds, func(size int) (err error) {
+		raw, err := frame.Read(conn, frameBounds, func(size int) (err error) {
 			done, err = l.room(conn, size)
 			return err
 		})
 		if err == nil {
-			err = l.hear(raw)
+			toll.Of(conn).Measure(func() { err = l.hear(raw) })
 		}
 		done()
 		if err == nil {
@@ -333,6 +334,9 @@ func decode(raw []byte) (*message, error) {
 
 // hear handles one frame.
 func (l *live) hear(raw []byte) error {
+	if err := frame.CheckObject(raw); err != nil {
+		return err
+	}
 	f, err := decode(raw)
 	if err != nil {
 		return err
@@ -378,7 +382,7 @@ func (l *live) send(m map[string]any, load [][]byte, files ...*os.File) error {
 		m["load"] = len(b)
 	}
 	var err error
-	if conn, ok := l.conn.(*net.UnixConn); ok && len(files) > 0 {
+	if conn, ok := toll.Raw(l.conn).(*net.UnixConn); ok && len(files) > 0 {
 		err = frame.WriteFiles(conn, m, files)
 	} else {
 		err = frame.Write(l.conn, m)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/netrule"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // Config is what one job may reach. The zero value reaches nothing.
@@ -21,6 +22,9 @@ type Config struct {
 	MaxAttempts int           // kept in the report, of each kind. 0: 100
 	Idle        time.Duration // of a connection; 0: five minutes
 
+	// Toll measures the work for the job, and rations what the proxy does for it. nil: neither.
+	Toll *toll.Meter
+
 	// Resolve and Dial stand in for the host's resolver and network. Dial gets an
 	// address that was judged, and nothing else is ever dialled.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
@@ -33,6 +37,13 @@ const (
 	resolveTime = 10 * time.Second
 	dialTime    = 10 * time.Second // for each address
 	maxAddrs    = 8                // of a name that are tried
+)
+
+// What the work for a client costs about that several threads do. Reading and writing are measured.
+const (
+	connCost   = 40 * time.Microsecond  // to accept a connection, to parse what the client asks for, to record it, and to close it
+	lookUpCost = 100 * time.Microsecond // to resolve a name
+	dialCost   = 100 * time.Microsecond // to connect to an address
 )
 
 func (c Config) withDefaults() Config {

@@ -74,7 +74,7 @@ func (c *client) httpPlain(req *request) {
 	defer context.AfterFunc(c.proxy.ctx, func() { _ = up.Close() })()
 	_ = c.conn.SetDeadline(time.Time{})
 	last := &atomic.Int64{}
-	near := &lively{Conn: c.conn, idle: c.proxy.cfg.Idle, last: last}
+	near := &lively{Conn: c.pass, idle: c.proxy.cfg.Idle, last: last}
 	far := &lively{Conn: up, idle: c.proxy.cfg.Idle, last: last}
 	near.touch()
 	c.r.Reset(io.MultiReader(c.bufferedCopy(), near)) // the body is under the same clock

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // Proxy is the way out of one job.
@@ -45,10 +47,14 @@ func (p *Proxy) accept(l net.Listener) {
 		case <-p.ctx.Done():
 			return
 		}
+		if !p.rest() {
+			return
+		}
 		conn, err := l.Accept()
+		p.cfg.Toll.Request(connCost)
 		if err != nil && p.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 			<-p.places
-			if !p.pause() { // a client that left before it was served, or no descriptors
+			if !p.wait(10 * time.Millisecond) { // a client that left before it was served, or no descriptors
 				return
 			}
 			continue
@@ -63,9 +69,22 @@ func (p *Proxy) accept(l net.Listener) {
 	}
 }
 
-// pause waits a moment; false if Close was faster.
-func (p *Proxy) pause() bool {
-	t := time.NewTimer(10 * time.Millisecond)
+// rest waits until the job's ration allows more work for it; false if Close was faster.
+func (p *Proxy) rest() bool {
+	for {
+		d := p.cfg.Toll.Delay(time.Now())
+		if d <= 0 {
+			return p.ctx.Err() == nil
+		}
+		if !p.wait(d) {
+			return false
+		}
+	}
+}
+
+// wait waits for so long; false if Close was faster.
+func (p *Proxy) wait(d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -95,7 +114,8 @@ func (p *Proxy) serve(conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(p.ctx, func() { _ = conn.Close() })()
 	_ = conn.SetDeadline(time.Now().Add(headTime))
-	c := &client{proxy: p, conn: conn, r: bufio.NewReaderSize(conn, maxHead)}
+	paid := p.paid(conn)
+	c := &client{proxy: p, conn: paid, pass: toll.Conn(conn, p.cfg.Toll, false), r: bufio.NewReaderSize(paid, maxHead)}
 	first, err := c.r.Peek(1)
 	if err != nil {
 		return
@@ -110,7 +130,8 @@ func (p *Proxy) serve(conn net.Conn) {
 // client is a connection of the job's.
 type client struct {
 	proxy *Proxy
-	conn  net.Conn
+	conn  net.Conn // for requests, which the ration delays
+	pass  net.Conn // the same, for what passes between the program and its host
 	r     *bufio.Reader
 }
 
@@ -139,7 +160,7 @@ func (c *client) open(protocol string, t target) (*upstream, *refusal) {
 		return nil, no
 	}
 	a.Decision, a.Address = Allowed, to
-	return &upstream{Conn: conn, entry: p.journal.add(a), meter: &p.meter}, nil
+	return &upstream{Conn: toll.Conn(conn, p.cfg.Toll, false), entry: p.journal.add(a), meter: &p.meter}, nil
 }
 
 // connect judges t, resolves it once, and dials an address that was judged.
@@ -156,6 +177,7 @@ func (p *Proxy) connect(t target) (net.Conn, netip.Addr, *refusal) {
 		ctx, cancel := context.WithTimeout(p.ctx, dialTime)
 		conn, err := p.cfg.Dial(ctx, netip.AddrPortFrom(a, t.port))
 		cancel()
+		p.cfg.Toll.Request(dialCost)
 		if err == nil {
 			return conn, a, nil
 		}
@@ -180,6 +202,7 @@ func (p *Proxy) addresses(t target) ([]netip.Addr, *refusal) {
 	ctx, cancel := context.WithTimeout(p.ctx, resolveTime)
 	defer cancel()
 	found, err := p.cfg.Resolve(ctx, t.name)
+	p.cfg.Toll.Request(lookUpCost)
 	if err != nil || len(found) == 0 {
 		return nil, &refusal{Failed, "cannot resolve the name"}
 	}
@@ -202,9 +225,9 @@ func (p *Proxy) addresses(t target) ([]netip.Addr, *refusal) {
 // for long, or the limit of bytes is reached.
 func (c *client) tunnel(up *upstream) {
 	defer context.AfterFunc(c.proxy.ctx, func() { _ = up.Close() })()
-	_ = c.conn.SetDeadline(time.Time{})
+	_ = c.pass.SetDeadline(time.Time{})
 	last := &atomic.Int64{}
-	near := &lively{Conn: c.conn, idle: c.proxy.cfg.Idle, last: last}
+	near := &lively{Conn: c.pass, idle: c.proxy.cfg.Idle, last: last}
 	far := &lively{Conn: up, idle: c.proxy.cfg.Idle, last: last}
 	near.touch()
 	var wg sync.WaitGroup

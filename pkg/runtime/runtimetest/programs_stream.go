@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"testing"
 	"time"
 
@@ -71,7 +70,7 @@ func streams() []program {
 	return []program{
 		{name: "question and answer", run: py(echo), with: say("one", "two"), outcome: job.Succeeded, check: stdoutIs("")},
 		{name: "hangs up first", run: py(echo), outcome: job.Succeeded, check: stdoutIs("end\n"), with: func(p runtime.Process) error {
-			if err := p.Conn().(*net.UnixConn).CloseWrite(); err != nil {
+			if err := p.Conn().(interface{ CloseWrite() error }).CloseWrite(); err != nil {
 				return err
 			}
 			return listen(p)

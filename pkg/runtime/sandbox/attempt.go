@@ -17,6 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 	"github.com/assay-run/assay/pkg/runtime/mask"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // Attempt is one attempt in its slot.
@@ -35,12 +36,17 @@ type Attempt struct {
 	env    []string
 	report *runtime.Report
 	waited time.Duration // of its wall time it had no core
+	toll   *toll.Meter   // the worker's work for it
+	tolled time.Duration // of that, as much as the report's usage has
 }
 
 // Run runs the attempt and returns its report. An error means that the sandbox failed, not the program.
 func (a *Attempt) Run(ctx context.Context) (*runtime.Report, error) {
 	a.policy = &a.Plan.Policy
-	a.report = &runtime.Report{}
+	a.report, a.toll = &runtime.Report{}, new(toll.Meter)
+	if a.Stream != nil {
+		a.toll = a.Stream.toll
+	}
 	a.report.ImageDigest, a.report.Enforcement = a.Image.Digest, a.Plan.Enforcement
 	a.report.Packages = a.Image.Packages
 	if err := a.prepare(ctx); err != nil {
@@ -60,7 +66,19 @@ func (a *Attempt) Run(ctx context.Context) (*runtime.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.report, a.collect(ctx)
+	err = a.collect(ctx)
+	a.settle()
+	return a.report, err
+}
+
+// settle charges the work for the attempt since its last program ended.
+func (a *Attempt) settle() {
+	rest := a.toll.Spent() - a.tolled
+	a.tolled += rest
+	a.report.Usage.CPUMS += job.Milliseconds(rest)
+	if a.CPU != nil {
+		a.CPU.Spend(rest)
+	}
 }
 
 // unprepared is the report of an attempt whose inputs cannot be put where they are to lie, which is the job's doing; else the error.
@@ -122,7 +140,7 @@ func (a *Attempt) runProgram(ctx context.Context) error {
 func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
 	e, err := a.execute(ctx, a.Box, &Program{
 		Args: c.Argv, Env: a.env, Dir: a.dir(c.Dir), stdin: []byte(c.Stdin), in: a.Attempt.Stdin, out: a.Attempt.Stdout, output: a.Output,
-		Limits: a.policy, budget: a.CPU, waits: a.Waits, metered: a.Metered, written: a.Written, begun: a.Begun, keep: keepAll,
+		Limits: a.policy, toll: a.toll, budget: a.CPU, waits: a.Waits, metered: a.Metered, written: a.Written, begun: a.Begun, keep: keepAll,
 	}, cgroup.Usage{})
 	if err != nil {
 		return err
@@ -136,7 +154,7 @@ func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
 // runSteps runs steps until one fails. The result has the streams, the code and the outcome
 // of the last step that ran, and the usage of all steps.
 func (a *Attempt) runSteps(ctx context.Context, steps []job.Step) error {
-	var used cgroup.Usage
+	var used, before cgroup.Usage // with the worker's work for the steps, and without
 	var written kept
 	for i, step := range steps {
 		p, err := policy.ParseStep(step.Policy, *a.policy)
@@ -148,15 +166,15 @@ func (a *Attempt) runSteps(ctx context.Context, steps []job.Step) error {
 		p.CPUTime = min(p.CPUTime, a.policy.CPUTime-job.Duration(used.CPU))
 		e, err := a.execute(ctx, a.Box, &Program{
 			Args: step.Argv, Env: a.env, Dir: a.dir(step.Dir), stdin: []byte(step.Stdin), Limits: &p, budget: a.CPU, waits: a.Waits, metered: a.Metered,
-			written: a.Written, keep: keepOfStep(len(steps), i, written),
-		}, used)
+			written: a.Written, keep: keepOfStep(len(steps), i, written), toll: a.toll,
+		}, before)
 		if err != nil {
 			return err
 		}
 		written.add(e.kept)
 		v := judge(e.ending, &p)
 		a.report.Steps = append(a.report.Steps, stepResult(step.Name, e, v))
-		used = total(used, e.usage)
+		used, before = total(used, e.usage), total(before, e.group)
 		e.usage.CPU = used.CPU
 		a.account(e)
 		if v.outcome != job.Succeeded {
@@ -218,7 +236,7 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 		return err
 	}
 	defer request.Close()
-	result, err := newResultPipe(uid)
+	result, err := newResultPipe(uid, a.toll)
 	if err != nil {
 		return err
 	}
@@ -233,7 +251,7 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	e, err := a.execute(ctx, a.Box, &Program{
 		Args: []string{"python3", "-B", harness}, Env: a.env, Dir: a.dir(dir), stdin: stdin, output: a.Output, Limits: a.policy,
 		files: files, Python: true, Asked: a.policy.Env.Set, stream: a.Stream, Forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
-		written: a.Written, keep: keepAll,
+		written: a.Written, keep: keepAll, toll: a.toll,
 	}, a.Spent)
 	if err != nil {
 		return err
@@ -284,7 +302,7 @@ func (a *Attempt) account(e *Ended) {
 		r.StartedAt = e.started
 	}
 	r.Stdout, r.Stderr = e.stdout, e.stderr
-	a.waited += e.waited
+	a.waited, a.tolled = a.waited+e.waited, e.tolled
 	r.Usage = usageOf(e.usage, a.wall()+e.wall, a.waited)
 	r.Timings.RunMS = r.Usage.WallMS
 }
@@ -304,7 +322,9 @@ func (a *Attempt) collect(ctx context.Context) error {
 		return nil
 	}
 	begin := time.Now()
-	refused, err := a.gather(ctx, a.Collect)
+	var refused []string
+	var err error
+	a.toll.Measure(func() { refused, err = a.gather(ctx, a.Collect) })
 	if err != nil {
 		return err
 	}

@@ -14,14 +14,15 @@ type meter struct {
 	place  *Place
 	before cgroup.Usage
 	budget *runtime.CPUBudget // of more than this program; nil: none
-	toll   toll.Meter         // the worker's looks at the program, which pays for them
+	toll   *toll.Meter        // the worker's work for the attempt, which pays for it
+	tolled time.Duration      // of that, before the program began
 
 	mu      sync.Mutex
 	over    bool
 	counted time.Duration // CPU time that the budget knows of
 }
 
-// usage returns what the program has used since it began, without the worker's looks at it.
+// usage returns what the program has used since it began, without the worker's work for it.
 func (m *meter) usage() (cgroup.Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,7 +34,7 @@ func (m *meter) usage() (cgroup.Usage, error) {
 }
 
 // charged returns the CPU time that the program pays for, if it has used u.
-func (m *meter) charged(u cgroup.Usage) time.Duration { return u.CPU + m.toll.Spent() }
+func (m *meter) charged(u cgroup.Usage) time.Duration { return u.CPU + m.toll.Spent() - m.tolled }
 
 // exhausts reports whether the program has used up its CPU time with u, or the budget that it shares.
 func (m *meter) exhausts(u cgroup.Usage, limit time.Duration) bool {

@@ -42,7 +42,7 @@ func (a *Attempt) openEgress() (*way, error) {
 		return nil, err
 	}
 	w := &way{
-		proxy: egress.New(egress.Config{Rules: rules, Private: private, Network: a.Network, Trusted: a.Trusted, MaxBytes: int64(n.MaxBytes)}),
+		proxy: egress.New(egress.Config{Rules: rules, Private: private, Network: a.Network, Trusted: a.Trusted, MaxBytes: int64(n.MaxBytes), Toll: a.toll}),
 		env:   egress.Variables(rules, private, a.Network.Private()),
 	}
 	cerr := rc.Control(func(fd uintptr) {

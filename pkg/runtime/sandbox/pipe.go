@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // mostBuffered is the most that a pipe of a program holds, in bytes: the kernel's usual fs.pipe-max-size.
@@ -15,13 +17,23 @@ const mostBuffered = 1 << 20
 // then os.File reads nothing. A pipeReader still returns the bytes that are in the pipe.
 type pipeReader struct {
 	*os.File
-	late int // bytes that were read after the deadline
+	paid *toll.Reader // reads from the same pipe, at the program's expense
+	late int          // bytes that were read after the deadline
+}
+
+// newPipeReader returns a reader of a pipe whose bytes are charged.
+func newPipeReader(r *os.File, m *toll.Meter) (*pipeReader, error) {
+	paid, err := toll.NewReader(r, m)
+	if err != nil {
+		return nil, err
+	}
+	return &pipeReader{File: r, paid: paid}, nil
 }
 
 // Read implements io.Reader. After the deadline, it returns io.EOF at the end of the stream, and os.ErrDeadlineExceeded when the
 // pipe is empty or mostBuffered bytes have been read.
 func (r *pipeReader) Read(b []byte) (int, error) {
-	n, err := r.File.Read(b)
+	n, err := r.paid.Read(b)
 	if !errors.Is(err, os.ErrDeadlineExceeded) || r.late >= mostBuffered {
 		return n, err
 	}

@@ -46,7 +46,7 @@ func TestDrainAfterTheDeadline(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := capture.New(job.MiB, nil)
-			drain(b, r, c.mask)
+			drain(b, paidReader(t, r), c.mask, nil)
 			if got := b.Output().Text; got != c.want {
 				t.Errorf("read %.40q (%d bytes), want %.40q", got, len(got), c.want)
 			}
@@ -64,7 +64,7 @@ func TestResultAfterTheDeadline(t *testing.T) {
 	_, _ = w.WriteString(`{"value": null}`)
 	_ = w.Close()
 	_ = r.SetReadDeadline(time.Unix(1, 0))
-	data, err := boundedjson.ReadAll(&pipeReader{File: r}, maxPythonResult, resultLimits)
+	data, err := boundedjson.ReadAll(paidReader(t, r), maxPythonResult, resultLimits)
 	if err != nil || string(data) != `{"value": null}` {
 		t.Errorf("read %q, %v", data, err)
 	}
@@ -87,7 +87,7 @@ func TestDrainOfAnEndlessWriter(t *testing.T) {
 	}()
 	defer w.Close()
 	_ = r.SetReadDeadline(time.Unix(1, 0))
-	from := &pipeReader{File: r}
+	from := paidReader(t, r)
 	b := make([]byte, 32<<10)
 	total := 0
 	for {
@@ -102,4 +102,14 @@ func TestDrainOfAnEndlessWriter(t *testing.T) {
 			return
 		}
 	}
+}
+
+// paidReader returns the reader of a program's pipe.
+func paidReader(t *testing.T, r *os.File) *pipeReader {
+	t.Helper()
+	from, err := newPipeReader(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return from
 }

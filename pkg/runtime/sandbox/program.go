@@ -16,6 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 	"github.com/assay-run/assay/pkg/runtime/process"
 	"github.com/assay-run/assay/pkg/runtime/sandbox/owntime"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // How patient the worker is with what ought to take microseconds.
@@ -40,6 +41,7 @@ type Program struct {
 	cores     unix.CPUSet       // that it is bound to, chosen when it begins; none: any
 	Limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
 	budget    *runtime.CPUBudget
+	toll      *toll.Meter         // of the attempt
 	waits     *runtime.Waits      // see runtime.Attempt; nil: its own
 	metered   func(runtime.Meter) // see runtime.Attempt; nil: nobody asks
 	written   func(runtime.Tail)  // likewise
@@ -55,7 +57,9 @@ type Ended struct {
 	started        time.Time
 	wall           time.Duration
 	waited         time.Duration // of that it could run and had no core
-	usage          cgroup.Usage
+	usage          cgroup.Usage  // its CPU time includes the worker's work for it
+	group          cgroup.Usage  // without that work
+	tolled         time.Duration // the worker's work for the attempt until the program's end
 }
 
 // Box runs programs in a place, one after the other.
@@ -87,16 +91,16 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	defer seat.Leave()
 	p.cores = seat.Set()
 	stop := newStopper(b.Kill)
+	m := &meter{place: s, before: before, budget: p.budget, toll: p.toll, tolled: p.toll.Spent()}
 	std, err := openStreams(p, s.Null, s.Scratch.UID+ProgramUID, stop, s.mask)
 	if err != nil {
 		return nil, err
 	}
 	defer std.close()
-	m := &meter{place: s, before: before, budget: p.budget}
 	defer m.close()
 	p.offer(m, std)
 	own := owntime.New(s.Group, m.usage, p.messages())
-	own.Toll = &m.toll
+	own.Toll = p.toll
 	if p.waits != nil { // one of many that add up
 		own.Sum()
 	}
@@ -139,7 +143,8 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	if e.stop == "" { // what is beyond its limit passed after its end
 		e.waited = max(e.waited, e.wall-p.Limits.Wall.D())
 	}
-	e.usage.CPU = m.charged(e.usage)
+	e.group, e.tolled = e.usage, p.toll.Spent()
+	e.usage.CPU += e.tolled - m.tolled
 	if s.Foreign { // what of it is the sandbox's kernel's is not the program's
 		e.usage.ProcessesPeak, e.usage.ForksRefused = 0, 0
 		e.usage.MemoryPeak = min(max(e.usage.MemoryPeak-s.Idle, 0), int64(p.Limits.Memory))

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/assay-run/assay/internal/boundedjson"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // What a python program may tell about itself, at most. The harness keeps to
@@ -114,25 +114,31 @@ func (r *pythonRequest) file(uid int) (*os.File, error) {
 // many pipes already.
 const pipeSize = 4096
 
-// resultPipe collects what the harness writes, at most maxPythonResult bytes.
+// resultPipe collects what the harness writes, at most maxPythonResult bytes. When the program has written more, it is stopped from
+// writing: the worker closes its end.
 type resultPipe struct {
 	ours, theirs *os.File
+	toll         *toll.Meter // of the attempt, which pays
 	done         chan []byte
 }
 
-func newResultPipe(uid int) (*resultPipe, error) {
+func newResultPipe(uid int, m *toll.Meter) (*resultPipe, error) {
 	r, w, err := pipe(uid)
 	if err != nil {
 		return nil, err
 	}
-	p := &resultPipe{ours: r, theirs: w, done: make(chan []byte, 1)}
+	from, err := newPipeReader(r, m)
+	if err != nil {
+		return nil, errors.Join(err, r.Close(), w.Close())
+	}
+	p := &resultPipe{ours: r, theirs: w, toll: m, done: make(chan []byte, 1)}
 	go func() {
-		data, err := boundedjson.ReadAll(&pipeReader{File: r}, maxPythonResult, resultLimits)
+		data, err := boundedjson.ReadAll(from, maxPythonResult, resultLimits)
 		if errors.Is(err, boundedjson.ErrLimit) {
-			data = nil // it is none, and none of it is kept
+			data = nil         // it is none, and none of it is kept
+			_ = p.ours.Close() // more of it fails: a program must not hang because it talks too much
 		}
 		p.done <- data
-		_, _ = io.Copy(io.Discard, r) // a program must not hang because it talks too much
 	}()
 	return p, nil
 }
@@ -145,7 +151,9 @@ func (p *resultPipe) read() *pythonResult {
 	if len(data) == 0 {
 		return nil
 	}
-	return decodeResult(data)
+	var r *pythonResult
+	p.toll.Measure(func() { r = decodeResult(data) })
+	return r
 }
 
 func (p *resultPipe) close() {

@@ -12,11 +12,13 @@ import (
 
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/poll"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // Stream is a connection between a program and whoever started it.
 type Stream struct {
 	conn    *net.UnixConn
+	toll    *toll.Meter   // of the attempt
 	theirs  *os.File      // the program's end
 	begun   chan struct{} // closed when the program runs
 	stopped chan struct{} // closed when the program is to end
@@ -34,7 +36,7 @@ func newStream() (*Stream, error) {
 		_ = theirs.Close()
 		return nil, fmt.Errorf("make a stream: %w", err)
 	}
-	return &Stream{conn: conn.(*net.UnixConn), theirs: theirs, begun: make(chan struct{}), stopped: make(chan struct{})}, nil
+	return &Stream{conn: conn.(*net.UnixConn), toll: new(toll.Meter), theirs: theirs, begun: make(chan struct{}), stopped: make(chan struct{})}, nil
 }
 
 // begin says that the program runs, and has its end by now. A program may have no stream: s is nil then.
@@ -126,11 +128,11 @@ func Start(run func(*Stream) (*runtime.Report, error)) (runtime.Process, error) 
 	return p, nil
 }
 
-// Conn implements runtime.Process.
+// Conn implements runtime.Process. The program pays for what is read and written.
 func (p *started) Conn() net.Conn {
 	select {
 	case <-p.begun:
-		return p.conn
+		return toll.Conn(p.conn, p.toll, false)
 	default:
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/capture"
 	"github.com/assay-run/assay/pkg/runtime/mask"
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // streams are the standard streams of one program.
@@ -79,22 +80,26 @@ func openStreams(p *Program, null string, uid int, stop *stopper, m *mask.Mask) 
 	if p.out != nil {
 		s.child[1], err = p.out, shared(p.out)
 	} else {
-		err = s.open(1, tee(s.out, p.output), uid, m)
+		err = s.open(1, tee(s.out, p.output), uid, m, p.toll)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s, s.open(2, s.err, uid, m)
+	return s, s.open(2, s.err, uid, m, p.toll)
 }
 
-// open makes a stream that the program writes to, and drains it into w.
-func (s *streams) open(fd int, w io.Writer, uid int, m *mask.Mask) error {
+// open makes a stream that the program writes to, and drains it into w. The program pays for that.
+func (s *streams) open(fd int, w io.Writer, uid int, m *mask.Mask, paid *toll.Meter) error {
 	r, theirs, err := pipe(uid)
 	if err != nil {
 		return err
 	}
 	s.child[fd], s.ours = theirs, append(s.ours, r)
-	s.draining.Go(func() { drain(w, r, m) })
+	from, err := newPipeReader(r, paid)
+	if err != nil {
+		return err
+	}
+	s.draining.Go(func() { drain(w, from, m, paid) })
 	return nil
 }
 
@@ -135,15 +140,14 @@ func OpenDevice(name string) (*os.File, error) {
 }
 
 // drain copies the stream until the program has ended, or until the deadline of finish.
-func drain(to io.Writer, r *os.File, m *mask.Mask) {
-	from := &pipeReader{File: r}
+func drain(to io.Writer, from *pipeReader, m *mask.Mask, paid *toll.Meter) {
 	if m == nil {
-		_ = capture.Drain(to, from)
+		_ = capture.Drain(toll.Writer(to, paid), from)
 		return
 	}
 	// Mask before the buffer cuts the stream: the mask does not recognize half a value.
 	w := m.Writer(to)
-	_ = capture.Drain(w, from)
+	_ = capture.Drain(toll.Writer(w, paid), from)
 	_ = w.Close()
 }
 

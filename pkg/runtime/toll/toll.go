@@ -1,7 +1,8 @@
 // Package toll measures the CPU time that a worker spends on one job, so that the job pays for it and cannot cause more than its
 // ration of it.
 //
-// A job decides how much work a look at it is: it may have thousands of threads, or of sockets. The cost of each look delays the
+// A job decides how much work the worker has with it: it may have thousands of threads or sockets, and may send millions of
+// messages. All of that work is charged. The cost of each look at the job, and of each request of its egress proxy, delays the
 // next one.
 package toll
 
@@ -14,41 +15,75 @@ import (
 )
 
 const (
-	// share is the part of a core that looks at one job may use: one in so many.
+	// share is the part of a core that looks at one job may use: one in so many. Its requests may use the same.
 	share = 50
-	// credit is the CPU time that looks may use before the ration delays them.
+	// credit is the CPU time that a ration gives before it delays anything.
 	credit = 20 * time.Millisecond
 )
 
-// Meter measures the looks at one job. It is safe for concurrent use. Its zero value is ready, and a nil Meter measures nothing.
-type Meter struct {
-	mu    sync.Mutex
-	spent time.Duration
-	owed  time.Time // until when the ration is used up
+// ration bounds one kind of work. Looks and requests have one each, so that no program delays the look that finds it above a limit,
+// and looks at thousands of threads do not keep a program from its network.
+type ration struct{ owed time.Time } // until when it is used up
+
+func (r *ration) use(now time.Time, cost time.Duration) {
+	if r.owed.Before(now) {
+		r.owed = now
+	}
+	r.owed = r.owed.Add(share * cost)
 }
 
-// Begin starts a measurement of the calling goroutine, which keeps its thread until it calls end. Measurements do not nest.
+// left returns how long work has to wait; zero or less: not at all.
+func (r *ration) left(now time.Time) time.Duration { return max(r.owed.Sub(now), 0) - share*credit }
+
+// Meter measures the work for one job. It is safe for concurrent use. Its zero value is ready, and a nil Meter measures nothing.
+type Meter struct {
+	mu              sync.Mutex
+	spent           time.Duration
+	looks, requests ration
+}
+
+// Begin starts the measurement of a look. The calling goroutine keeps its thread until it calls end. Measurements do not nest.
 func (m *Meter) Begin() (end func()) {
 	if m == nil {
 		return func() {}
 	}
-	runtime.LockOSThread()
-	began := threadTime()
-	return func() {
-		cost := threadTime() - began
-		runtime.UnlockOSThread()
-		m.add(time.Now(), cost)
-	}
+	began := begin()
+	return func() { m.add(&m.looks, time.Now(), finish(began)) }
 }
 
-func (m *Meter) add(now time.Time, cost time.Duration) {
+// Measure charges the CPU time of f, which no ration delays.
+func (m *Meter) Measure(f func()) {
+	if m == nil {
+		f()
+		return
+	}
+	began := begin()
+	defer func() { m.Charge(finish(began)) }()
+	f()
+}
+
+// Charge adds the cost of work that no ration delays.
+func (m *Meter) Charge(cost time.Duration) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.spent += cost
-	if m.owed.Before(now) {
-		m.owed = now
+}
+
+// Request adds the cost of what the program requests, which delays its next requests.
+func (m *Meter) Request(cost time.Duration) {
+	if m != nil {
+		m.add(&m.requests, time.Now(), cost)
 	}
-	m.owed = m.owed.Add(share * cost)
+}
+
+func (m *Meter) add(to *ration, now time.Time, cost time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.spent += cost
+	to.use(now, cost)
 }
 
 // Affords reports whether the ration allows another look.
@@ -58,10 +93,20 @@ func (m *Meter) Affords(now time.Time) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.owed.Sub(now) < share*credit
+	return m.looks.left(now) < 0
 }
 
-// Spent returns the CPU time of all measurements.
+// Delay returns how long a request of the program has to wait for its ration; zero or less: not at all.
+func (m *Meter) Delay(now time.Time) time.Duration {
+	if m == nil {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.requests.left(now)
+}
+
+// Spent returns the CPU time of all measurements and charges.
 func (m *Meter) Spent() time.Duration {
 	if m == nil {
 		return 0
@@ -69,6 +114,19 @@ func (m *Meter) Spent() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.spent
+}
+
+// begin ties the goroutine to its thread, and returns the CPU time of that.
+func begin() time.Duration {
+	runtime.LockOSThread()
+	return threadTime()
+}
+
+// finish returns the CPU time since begin.
+func finish(began time.Duration) time.Duration {
+	cost := threadTime() - began
+	runtime.UnlockOSThread()
+	return cost
 }
 
 // threadTime returns the CPU time of the calling thread.

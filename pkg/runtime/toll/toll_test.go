@@ -27,7 +27,7 @@ func TestRation(t *testing.T) {
 			begin := time.Now()
 			for at := time.Duration(0); at < time.Minute; at += c.every {
 				if m.Affords(begin.Add(at)) {
-					m.add(begin.Add(at), c.cost)
+					m.add(&m.looks, begin.Add(at), c.cost)
 					looks++
 				}
 			}

@@ -63,6 +63,20 @@ func TestLevelsHaveOneList(t *testing.T) {
 		t.Fatal(err)
 	}
 	inCell, onTop, alone := vm(t, cell), vm(t, job), vm(t, program)
+	for _, strict := range []bool{false, true} { // what a policy takes away is the same, too: it is the newer filter at both levels
+		for _, r := range []restriction{{strict: strict, alone: true}, {strict: strict}, {strict: strict, network: strict}} {
+			filter, err := seccomp.Compile(r.profile())
+			if err != nil {
+				t.Fatal(err)
+			}
+			restricted := vm(t, filter)
+			for number := range 500 {
+				if decide(t, restricted, number, 0) == seccompAllow && decide(t, inCell, number, 0) != seccompAllow {
+					t.Errorf("%+v: call %d is allowed in a container, and not in a cell", r, number)
+				}
+			}
+		}
+	}
 	missing := uint32(seccompErrno | uint32(unix.ENOSYS))
 	for number := range 500 {
 		for _, arg := range []uint32{0, 1, 2, unix.CLONE_NEWUSER, unix.CLONE_NEWNS, unix.CLONE_PARENT, unix.CLONE_THREAD} {

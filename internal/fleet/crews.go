@@ -3,6 +3,7 @@ package fleet
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/assay-run/assay/pkg/placement"
 )
@@ -29,41 +30,35 @@ func (f *Fleet) PoolOf(worker string) string {
 // Crew is the workers that may run the jobs of some classes.
 type Crew struct {
 	Classes []string
-	Pools   []string // that they are of
+	Pools   []string // of these workers, sorted
 	Size
 }
 
-// Crews returns who may run the jobs of the classes, where there is anybody: those
-// with the same workers are together.
+// Crews returns the workers for the classes. Classes with the same workers share a crew, and
+// those without workers have none.
 func (f *Fleet) Crews(classes ...string) []Crew {
-	needs := make([]placement.Need, len(classes))
-	for i, c := range classes {
-		needs[i] = placement.ParseClass(c)
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	members := slices.Collect(maps.Values(f.members))
-	var crews []*Crew
-	known := map[string]*Crew{} // by their members
-	for i, n := range needs {
-		c, who := crewFor(n, members)
+	f.rejoin(time.Now())
+	var crews []Crew
+	known := map[mark]int{}
+	for _, class := range classes {
+		c := f.sums.of(class)
 		if c.Slots == 0 {
 			continue
 		}
-		if known[who] == nil {
-			known[who] = c
-			crews = append(crews, c)
+		i, ok := known[c.mark]
+		if !ok {
+			i = len(crews)
+			known[c.mark] = i
+			crews = append(crews, Crew{Pools: slices.Sorted(maps.Keys(c.pools)), Size: c.Size})
 		}
-		known[who].Classes = append(known[who].Classes, classes[i])
+		crews[i].Classes = append(crews[i].Classes, class)
 	}
-	out := make([]Crew, len(crews))
-	for i, c := range crews {
-		out[i] = *c
-	}
-	return out
+	return crews
 }
 
-// Crew is crews of one class.
+// Crew returns the workers for one class.
 func (f *Fleet) Crew(class string) Crew {
 	if cs := f.Crews(class); len(cs) == 1 {
 		return cs[0]
@@ -71,22 +66,29 @@ func (f *Fleet) Crew(class string) Crew {
 	return Crew{Classes: []string{class}}
 }
 
-// crewFor sums up the members that have what a job needs. who is the same for the same
-// ones, and for no others.
-func crewFor(n placement.Need, members []member) (c *Crew, who string) {
-	c = &Crew{}
-	bits := make([]byte, (len(members)+7)/8)
-	for i, m := range members {
-		if m.Slots == 0 || m.rest() > 0 || !m.offer.Takes(m.pool, n) {
-			continue
-		}
-		bits[i/8] |= 1 << (i % 8)
-		c.Size = Size{c.Slots + m.Slots, c.Free + m.Free}
-		if !slices.Contains(c.Pools, m.pool) {
-			c.Pools = append(c.Pools, m.pool)
+// put replaces what is known of a worker, and its part of the sums.
+func (f *Fleet) put(id string, m member) {
+	if before, known := f.members[id]; known {
+		f.sums.remove(&before)
+	}
+	f.sums.add(&m)
+	if rest := m.rests; !m.cordoned && rest.After(time.Now()) && (f.rejoins.IsZero() || rest.Before(f.rejoins)) {
+		f.rejoins = rest
+	}
+	f.members[id] = m
+}
+
+// rejoin counts the workers again whose quarantine has ended.
+func (f *Fleet) rejoin(now time.Time) {
+	if f.rejoins.IsZero() || now.Before(f.rejoins) {
+		return
+	}
+	f.rejoins = time.Time{}
+	for id, m := range f.members {
+		if !m.rests.IsZero() && m.shape == nil {
+			f.put(id, m)
 		}
 	}
-	return c, string(bits)
 }
 
 // Offers returns what the workers of each pool offer that has any.

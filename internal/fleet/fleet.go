@@ -42,8 +42,10 @@ type Fleet struct {
 	turn   atomic.Uint64
 
 	mu      sync.Mutex
-	dirty   map[process]report // reported since the last refresh
-	members map[string]member
+	dirty   map[process]report    // reported since the last refresh
+	members map[string]member     // changed by put
+	sums    sums                  // of the members, by class
+	rejoins time.Time             // when the next quarantine ends; zero: there is none
 	told    map[process]time.Time // when those that are refused were last complained of
 
 	roster atomic.Pointer[roster]
@@ -63,6 +65,10 @@ type member struct {
 	cordoned bool              // by an operator
 	draining bool              // it is about to stop
 	heard    heard
+
+	shape   *shape // in which the sums count it; nil: they do not
+	key     string // of shape
+	counted Size
 }
 
 // heard is the last heartbeat of a worker that arrived here: leases that are issued
@@ -85,7 +91,7 @@ func New(c Config, s Store) *Fleet {
 	}
 	f := &Fleet{store: s, every: c.Every, log: c.Log, pools: c.Pools, health: newHealth(),
 		news: make(chan struct{}, 1), grown: make(chan struct{}, 1),
-		dirty: map[process]report{}, members: map[string]member{}, told: map[process]time.Time{}}
+		dirty: map[process]report{}, members: map[string]member{}, sums: newSums(), told: map[process]time.Time{}}
 	f.asked = recent.Value[struct{}]{Age: freshFor, Read: func(ctx context.Context) (struct{}, error) { return struct{}{}, f.Refresh(ctx) }}
 	f.past = recent.Value[map[string]bool]{Age: freshFor, Read: f.lookBack}
 	f.classes = newQueued(s)
@@ -178,6 +184,14 @@ func (f *Fleet) count(known map[string]member) (grown bool) {
 		known[id] = m
 		grown = grown || m.Slots > before.Slots || before.cordoned && !m.cordoned
 	}
-	f.members = known
+	for id, m := range f.members {
+		if _, still := known[id]; !still {
+			f.sums.remove(&m)
+			delete(f.members, id)
+		}
+	}
+	for id, m := range known {
+		f.put(id, m)
+	}
 	return grown
 }

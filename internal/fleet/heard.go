@@ -40,7 +40,7 @@ func (f *Fleet) Seen(w control.WorkerInfo) (grown bool) {
 	}
 	m := memberOf(w.Pool, w.Slots, taken(w.Slots, w.Busy, w.Held), w.Draining, w.Offer)
 	m.since, m.rests, m.cordoned, m.heard = p.since, before.rests, before.cordoned, heard{time.Now(), w.StartedAt, w.Beat}
-	f.members[w.ID] = m
+	f.put(w.ID, m)
 	f.mu.Unlock()
 	if w.Protocol > control.Protocol && (!known || before.since != m.since) {
 		f.log.Warn("a worker is of a newer release: upgrade dispatchers first", "worker", w.ID, "version", w.Version, "speaks", w.Protocol, "here", control.Protocol)

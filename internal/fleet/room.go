@@ -53,6 +53,7 @@ func (f *Fleet) Took(worker string, n int) (pool string) {
 		return ""
 	}
 	m.Free = min(max(m.Free-n, 0), m.Slots)
+	f.sums.free(&m)
 	f.members[worker] = m
 	return m.pool
 }

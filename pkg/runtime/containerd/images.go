@@ -18,7 +18,7 @@ func (r *Runtime) ImageDigests() map[string]string { return r.images.Digests() }
 // Images implements runtime.ImageLister.
 func (r *Runtime) Images() (some []policy.HostImage, more int) { return r.images.List() }
 
-// imagesConfig says what images there are, and may come. It needs no containerd.
+// imagesConfig returns the configuration of the image store. It does not contact containerd.
 func (r *Runtime) imagesConfig() (image.Config, error) {
 	from, err := registry.Open(registry.Config{Registries: r.cfg.ImageRegistries, Mirrors: r.cfg.ImageMirrors, Credentials: r.cfg.ImageCredentials})
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *Runtime) imagesConfig() (image.Config, error) {
 	return c, c.Check()
 }
 
-// restOn has the environments on an image's root file system let go of it.
+// restOn unmounts unused environments on an image's root file system.
 func (r *Runtime) restOn(chain string) {
 	if r.environments != nil {
 		r.environments.rest(chain)

@@ -16,20 +16,19 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// interpreter is a Python that waits in a slot of isolation task, so that its
-// job need not wait for one to start.
+// interpreter is a Python that waits in a task slot, so that its job starts faster.
 type interpreter struct {
 	pid  int // on the host
 	conn *packet.Conn
 }
 
-// warmTime bounds the start of an interpreter on a machine without any time left.
+// warmTime limits the start of an interpreter on an overloaded machine.
 const warmTime = 20 * time.Second
 
-// warm starts an interpreter in s. An image that cannot have one is no error:
-// its jobs start their own, and say what is wrong. One that is not the operator's, or
-// has packages on top, may not: what waits has neither a job's filter nor its limits,
-// and nobody watches what it uses.
+// warm starts an interpreter in s. If the image cannot have one, that is not an error: its jobs
+// start their own and report the problem. Only the operator's images without packages may have one,
+// because a waiting interpreter has neither a job's filter nor its limits, and its usage is not
+// metered.
 func (s *slot) warm(ctx context.Context) error {
 	if s.of.Own != s.of {
 		return nil
@@ -57,7 +56,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 	}
 	def := policy.Default()
 	def.MainStack = guest.MostStack
-	def.OpenFiles = 0 // as many as it can have: whoever may not raise the limit could not undo a lower one
+	def.OpenFiles = 0 // no limit: without the right to raise it, a lower one would be final
 	pid, err := s.launch(ctx, guest.Start{
 		Argv: []string{"python3", "-B", sandbox.GuestDir + "/zygote.py", "alone"}, Env: sandbox.Environ(s.Image), Dir: "/", UID: sandbox.ProgramUID, GID: sandbox.ProgramGID,
 	}, files, &sandbox.Program{Limits: &def})
@@ -76,16 +75,16 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 		s.gate = nil
 	}
 	if err != nil {
-		ours.Close() // it ends, if it ever began
+		ours.Close() // ends it if it has started
 		return errors.Join(err, s.waitEnded(ctx))
 	}
 	s.python = &interpreter{pid, ours}
 	return nil
 }
 
-// interpreterFiles are the descriptors of an interpreter that waits; slot is its
-// own from now on. Its output is that of a pipe from the start, for an
-// interpreter remembers whether it can seek there. Nobody reads it.
+// interpreterFiles returns the descriptors of a waiting interpreter. It takes ownership of slot.
+// The output is a pipe from the start, because an interpreter caches whether it is seekable. It is
+// never read.
 func interpreterFiles(slot int, empty string) (_ []*os.File, err error) {
 	out := []*os.File{os.NewFile(uintptr(slot), "slot")}
 	defer func() {
@@ -111,7 +110,7 @@ func interpreterFiles(slot int, empty string) (_ []*os.File, err error) {
 	return append(out[1:], out[0]), nil
 }
 
-// waitEnded waits until the guest has said that its program has ended.
+// waitEnded waits until the guest reports the end of its program.
 func (s *slot) waitEnded(ctx context.Context) error {
 	select {
 	case <-s.link.Ended:
@@ -123,7 +122,7 @@ func (s *slot) waitEnded(ctx context.Context) error {
 	}
 }
 
-// endInterpreter ends an interpreter that has no job, so that another program can run.
+// endInterpreter ends an interpreter without a job, so that another program can run.
 func (s *slot) endInterpreter(ctx context.Context) error {
 	if s.python == nil {
 		return nil
@@ -138,8 +137,8 @@ func (s *slot) endInterpreter(ctx context.Context) error {
 	return nil
 }
 
-// spent is what the slot's programs have used before its job: an interpreter
-// that waited there is not the job's expense.
+// spent returns the usage of the slot's programs before its job. A waiting interpreter is not
+// charged to the job.
 func (s *slot) spent() (cgroup.Usage, error) {
 	if s.python == nil {
 		return cgroup.Usage{}, nil

@@ -13,18 +13,18 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
-// level is an isolation that has a container for each job, and what runs those.
+// level is an isolation with a container for each job, and its engine.
 type level struct {
 	isolation policy.Isolation
 	engine    *engine.Engine
-	// proxied runs the jobs that have a way out; nil: engine does.
+	// proxied runs jobs with a network. Nil: engine does.
 	proxied *engine.Engine
-	// foreign says that programs run on a kernel of the sandbox's own: to this
-	// host they are one process, or a few, in the group of the container.
+	// foreign means that the sandbox has its own kernel: on this host its programs are one or a few
+	// processes in the container's group.
 	foreign bool
 }
 
-// through returns what runs a job with the policy's network.
+// through returns the engine for a job with this network policy.
 func (l *level) through(m policy.NetworkMode) *engine.Engine {
 	if m != policy.NetworkNone && l.proxied != nil {
 		return l.proxied
@@ -32,8 +32,7 @@ func (l *level) through(m policy.NetworkMode) *engine.Engine {
 	return l.engine
 }
 
-// openLevels opens those that this host is configured for; whether they work,
-// the self-check finds out.
+// openLevels opens the configured levels. The self-check determines whether they work.
 func (r *Runtime) openLevels() (err error) {
 	r.levels = map[policy.Isolation]*level{policy.Task: {isolation: policy.Task, engine: r.engine}}
 	if r.cfg.Runsc != "" {
@@ -51,10 +50,10 @@ func (r *Runtime) openLevels() (err error) {
 	return nil
 }
 
-// newGVisor has the shim of runc run runsc in the place of runc, as Docker does.
+// newGVisor makes the shim of runc run runsc instead of runc, as Docker does.
 func (r *Runtime) newGVisor() (*level, error) {
 	l := &level{isolation: policy.GVisor, foreign: true}
-	// Below /run, say, nothing may be executed unless it is a mount of its own.
+	// A directory such as /run may be mounted noexec, so this one is a separate mount.
 	dir := filepath.Join(r.dir, "runsc")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -63,10 +62,10 @@ func (r *Runtime) newGVisor() (*level, error) {
 		return nil, fmt.Errorf("mount a place for runsc: %w", err)
 	}
 	for network, e := range map[string]**engine.Engine{
-		// Its own stack of protocols, with loopback and nothing else.
+		// A separate network stack with loopback only.
 		"none": &l.engine,
-		// The host's, within the network namespace of the sandbox, in which the
-		// worker's proxy listens and from which nothing else leads.
+		// The host's stack inside the sandbox's network namespace. Only the worker's proxy listens
+		// there, and no other route leads out.
 		"host": &l.proxied,
 	} {
 		binary := filepath.Join(dir, "runsc-"+network)

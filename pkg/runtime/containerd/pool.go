@@ -8,25 +8,25 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// taskSlotKey says which slots with a container of their own are interchangeable.
-// Tenants share them: a slot has seen nobody before its only job.
+// taskSlotKey identifies interchangeable slots with a container. Tenants share them, because an
+// unused slot has run no job.
 type taskSlotKey struct {
 	isolation policy.Isolation
 	digest    string // of the image
-	python    bool   // an interpreter waits in it, if it was made ahead of demand
+	python    bool   // a warm slot has a waiting interpreter
 }
 
-// What a slot takes while it waits, in bytes: the shim and the guest, and an interpreter.
+// Memory of a waiting slot in bytes: the shim and the guest, and an interpreter.
 const (
 	taskWeight   = 12 << 20
 	pythonWeight = 12 << 20
 )
 
-// taskPool keeps slots ready that have a container of their own.
+// taskPool returns the pool of warm slots with a container.
 func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 	return slotpool.New(slotpool.Config[taskSlotKey, *slot]{
 		Name: "task", Most: r.cfg.Warm, Memory: int64(r.cfg.WarmMemory), Idle: r.cfg.WarmIdle, Age: r.cfg.CellAge,
-		// Half of the places are left to jobs that cannot wait.
+		// Half of the places are reserved for waiting jobs.
 		Fill: max(r.cfg.Parallel/2, 1),
 		Make: func(ctx context.Context, k taskSlotKey) (*slot, error) {
 			return r.makeSlot(ctx, r.levels[k.isolation], r.images.Known(k.digest), defaultShape)

@@ -52,9 +52,9 @@ const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID
 // Program. It is short because it is installed for every job, and the kernel runs both filters for
 // every call that its cache does not allow.
 //
-// A job that may be copied owns the boxes of its copies, and so has capabilities over objects from
-// them, such as a socket of their network. So the filter forbids calls, options and requests that
-// use a capability: see socketRules. It does not enter boxes itself, see enter.
+// A job that may be copied owns the boxes of its copies. So it has capabilities over objects from
+// them, such as a socket of their network. The filter therefore forbids calls, options and requests
+// that use a capability: see socketRules. The job does not enter boxes itself, see enter.
 func Job(forks bool) ([]byte, error) {
 	arch, ok := auditArch[runtime.GOARCH]
 	if !ok {

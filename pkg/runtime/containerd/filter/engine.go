@@ -37,9 +37,9 @@ var newest = []string{
 	"open_tree_attr", "file_getattr", "file_setattr", "listns", "rseq_slice_yield",
 }
 
-// uncounted are calls that no job may make. Their resources are limited for the whole host
-// (fs.aio-max-nr) or for the creator of the namespaces (message queues), or are memory that the
-// kernel can neither swap nor account.
+// uncounted are calls that no job may make. Their resources have a host-wide limit (fs.aio-max-nr)
+// or a limit per creator of the namespaces (message queues), or are memory that the kernel can
+// neither swap nor account.
 var uncounted = []string{
 	"io_setup", "mq_open", "fanotify_init", "fanotify_mark", "memfd_secret",
 }

@@ -126,8 +126,8 @@ func (s *Host) Prune(ctx context.Context, older time.Duration, dry bool, did fun
 // errMoved means that a name has changed its image meanwhile.
 var errMoved = errors.New("it has just been pulled anew, or removed")
 
-// prune removes an image and, with the last image of a chain of layers, the workers' root file
-// system of them, unless a worker has it mounted.
+// prune removes an image. With the last image of a chain of layers it also removes the workers'
+// root file system of them, unless a worker has it mounted.
 func (s *Host) prune(ctx context.Context, k *keptImage, last bool) (inUse bool, err error) {
 	m := s.store
 	target := k.record.Target

@@ -74,7 +74,8 @@ func (m *Store) beneath(img *Image) []string {
 	return out
 }
 
-// OwnRoot mounts a view of a root file system at dir, and returns dir. It is an error if that is not mounted here.
+// OwnRoot mounts a view of a root file system at dir, and returns dir. It returns an error if the
+// root file system is not mounted.
 func (m *Store) OwnRoot(dir, rootfs string) (string, error) {
 	layers, err := m.layers(rootfs)
 	if err != nil {
@@ -83,8 +84,8 @@ func (m *Store) OwnRoot(dir, rootfs string) (string, error) {
 	return overlay.View(dir, layers)
 }
 
-// Trouble is err of what was made of img: runtime.ErrImage if a tenant brought it, for
-// then it may be the image's, and says nothing about this worker.
+// Trouble classifies an error from using img. For a tenant's image it returns runtime.ErrImage: the
+// image may be at fault, so the error does not count against this worker.
 func (img *Image) Trouble(err error) error {
 	if err == nil || img.Own != nil || errors.Is(err, job.ErrInvalid) {
 		return err
@@ -92,8 +93,8 @@ func (img *Image) Trouble(err error) error {
 	return fmt.Errorf("%w: no sandbox of it starts here: %w", runtime.ErrImage, err)
 }
 
-// imageName normalises a job's image: a bare name is one of our own images,
-// anything else is a registry reference.
+// imageName normalizes a job's image. A bare name is one of our own images, other names are
+// registry references.
 func imageName(name string) (string, error) {
 	if !strings.Contains(name, "/") {
 		name = localDomain + "/" + name

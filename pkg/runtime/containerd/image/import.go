@@ -24,10 +24,10 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// archiveLabel marks what was imported from an archive, with which one that was.
+// archiveLabel marks imported images with their archive.
 const archiveLabel = "assay.dev/archive"
 
-// ImportArchive imports an archive unless just this file was imported before.
+// ImportArchive imports an archive, unless this version of the file was imported before.
 func (m *Store) ImportArchive(ctx context.Context, file string) error {
 	mark, err := markOf(file)
 	if err != nil {
@@ -44,7 +44,7 @@ func (m *Store) ImportArchive(ctx context.Context, file string) error {
 	return err
 }
 
-// markOf tells one archive, as it is now, from others.
+// markOf returns an identifier of an archive's current version.
 func markOf(file string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -58,8 +58,8 @@ func markOf(file string) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// importFile imports the images of an archive, as docker save and skopeo write them,
-// compressed or not: all that have a name, or on error none.
+// importFile imports all named images of an archive from docker save or skopeo, compressed or not.
+// After an error it imports none.
 func importFile(ctx context.Context, c *client.Client, file string) (out []imagespkg.Image, err error) {
 	defer func() {
 		if err != nil {
@@ -97,7 +97,7 @@ func importFile(ctx context.Context, c *client.Client, file string) (out []image
 	return out, nil
 }
 
-// put has an image's name mean it, whatever it meant.
+// put makes a name refer to an image, replacing any previous one.
 func put(ctx context.Context, s imagespkg.Store, img imagespkg.Image) (imagespkg.Image, error) {
 	made, err := s.Update(ctx, img, "target", "labels")
 	if errdefs.IsNotFound(err) {
@@ -106,8 +106,8 @@ func put(ctx context.Context, s imagespkg.Store, img imagespkg.Image) (imagespkg
 	return made, err
 }
 
-// readImages stores what an archive holds and returns its images that have a name, all of
-// them whole. What is stored goes with the lease of ctx unless an image is made of it.
+// readImages stores the content of an archive and returns its complete, named images. Content
+// without an image is freed with the lease of ctx.
 func readImages(ctx context.Context, c *client.Client, f io.Reader) (out []imagespkg.Image, err error) {
 	store, ours := c.ContentStore(), client.NewImage(c, imagespkg.Image{}).Platform()
 	index, err := archive.ImportIndex(ctx, store, f)
@@ -158,8 +158,8 @@ var (
 	errNoName    = errors.New("it holds no image with a whole name, such as assay.local/swe:1 or docker.io/library/python:3.12")
 )
 
-// checkArchive looks whether a file may be an archive before anything of it is imported.
-// Of a compressed one only its import tells.
+// checkArchive checks whether a file may be an archive before its import. A compressed one is only
+// checked by its import.
 func checkArchive(file string) error {
 	f, err := openArchive(file)
 	if err != nil {
@@ -172,7 +172,7 @@ func checkArchive(file string) error {
 	if _, err := f.file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	for t := tar.NewReader(f.file); ; { // which passes over what it does not read
+	for t := tar.NewReader(f.file); ; { // skips unread content
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return errNoArchive
@@ -186,7 +186,7 @@ func checkArchive(file string) error {
 	}
 }
 
-// archiveFile is a file as it is before it is compressed.
+// archiveFile reads the decompressed content of a file.
 type archiveFile struct {
 	compression.DecompressReadCloser
 	file *os.File
@@ -207,7 +207,7 @@ func openArchive(name string) (*archiveFile, error) {
 	return &archiveFile{plain, f}, nil
 }
 
-// Close closes both.
+// Close closes the decompressor and the file.
 func (a *archiveFile) Close() error {
 	return errors.Join(a.DecompressReadCloser.Close(), a.file.Close())
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// list remembers which images there are.
+// list caches the existing images.
 type list struct {
 	mu      sync.Mutex
-	images  []policy.HostImage // all that there are, the operator's first
-	looked  time.Time          // when they were looked through last
+	images  []policy.HostImage // all images, the operator's first
+	looked  time.Time          // time of the last survey
 	looking bool
 }
 
-// List returns which images there are, the operator's first, and how many more than are
-// told. They are looked through again beside whoever asks, as names are.
+// List returns the existing images, the operator's first, limited to the number reported to the
+// fleet, and the number of others. It refreshes the list in the background, like names.
 func (m *Store) List() (some []policy.HostImage, more int) {
 	l := &m.list
 	l.mu.Lock()
@@ -28,11 +28,11 @@ func (m *Store) List() (some []policy.HostImage, more int) {
 	if !l.looking && time.Since(l.looked) > imageTTL {
 		l.looking = m.spawn(m.lookThrough)
 	}
-	return policy.SomeImages(l.images) // which nobody writes to
+	return policy.SomeImages(l.images) // it is read-only
 }
 
-// lookThrough looks which images there are. Root file systems of those that somebody
-// removed are let go of, as soon as nobody uses them. If it fails, what was known stands.
+// lookThrough refreshes the list. It removes root file systems of removed images when they are
+// unused. After a failure the previous list stays.
 func (m *Store) lookThrough(whole context.Context) {
 	ctx, cancel := context.WithTimeout(whole, 30*time.Second)
 	defer cancel()
@@ -48,8 +48,7 @@ func (m *Store) lookThrough(whole context.Context) {
 	}
 }
 
-// Look returns what the fleet is told of images, and removes the root file systems that
-// none of them has.
+// Look returns the images as reported to the fleet, and removes root file systems without an image.
 func (m *Store) Look(ctx context.Context) ([]policy.HostImage, error) {
 	m.collecting.Lock()
 	defer m.collecting.Unlock()
@@ -65,7 +64,7 @@ func (m *Store) Look(ctx context.Context) ([]policy.HostImage, error) {
 	return told(all), m.removeOrphans(ctx, chains, began)
 }
 
-// told is what is said of images, the operator's first.
+// told returns the images as reported to the fleet, the operator's first.
 func told(all []keptImage) []policy.HostImage {
 	out := make([]policy.HostImage, len(all))
 	for i := range all {

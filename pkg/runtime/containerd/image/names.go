@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// maxNamed bounds what a heartbeat says about images. Names are the jobs' to
-// choose; when there are more, those in use come back by themselves.
+// maxNamed limits the names of images in a heartbeat, because jobs choose the names. Dropped names
+// in use return with the next job.
 const maxNamed = 64
 
-// names remembers what the names of images mean.
+// names caches the digests of image names.
 type names struct {
 	mu      sync.Mutex
-	digests map[string]string // as jobs name them
-	asked   time.Time         // when containerd was asked last
+	digests map[string]string // by the name in jobs
+	asked   time.Time         // when containerd was last queried
 	asking  bool
 }
 
-// Note says what a name means just now, as jobs name it: Digests tells it from then on.
+// Note records the current digest of a job's image name for Digests.
 func (m *Store) Note(name, digest string) {
 	n := &m.names
 	n.mu.Lock()
@@ -33,8 +33,8 @@ func (m *Store) Note(name, digest string) {
 	n.digests[name] = digest
 }
 
-// Digests returns what the names mean that Note was told of. They are looked up again beside
-// whoever asks: a heartbeat must not wait for containerd.
+// Digests returns the digests of the names recorded by Note. It refreshes them in the background,
+// because a heartbeat must not wait for containerd.
 func (m *Store) Digests() map[string]string {
 	n := &m.names
 	n.mu.Lock()
@@ -45,8 +45,7 @@ func (m *Store) Digests() map[string]string {
 	return maps.Clone(n.digests)
 }
 
-// askNames asks containerd what each name means now. One that it cannot tell is
-// forgotten.
+// askNames refreshes the digest of each name from containerd, and drops names without one.
 func (m *Store) askNames(ctx context.Context) {
 	n := &m.names
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -67,7 +66,7 @@ func (m *Store) askNames(ctx context.Context) {
 	n.asking, n.asked = false, time.Now()
 	for name, digest := range before {
 		if n.digests[name] != digest {
-			continue // noted meanwhile, by one who knows
+			continue // recorded meanwhile, and more recent
 		}
 		if now[name] == "" {
 			delete(n.digests, name)

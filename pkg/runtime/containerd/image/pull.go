@@ -15,11 +15,11 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd/registry"
 )
 
-// pullFresh is how long, for names of Config.Always, a tag means what its registry said it did.
+// pullFresh is how long the registry's answer for a tag is valid, for names in Config.Always.
 const pullFresh = time.Minute
 
-// stale reports whether the registry of ref is to be asked although img is there. What a
-// digest names does not change, and what was imported is the operator's to replace.
+// stale reports whether to query the registry of ref although img exists. Digests never change, and
+// operators replace imported images.
 func (m *Store) stale(ref string, img client.Image) bool {
 	if !among(m.always, ref) || img.Labels()[pulledLabel] == "" {
 		return false
@@ -34,7 +34,7 @@ func (m *Store) stale(ref string, img client.Image) bool {
 	return time.Since(m.asked[ref]) >= pullFresh
 }
 
-// answered notes that the registry of ref has said what it means.
+// answered records a response of the registry of ref.
 func (m *Store) answered(ref string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,7 +46,7 @@ func (m *Store) answered(ref string) {
 	m.asked[ref] = time.Now()
 }
 
-// pull has ref pulled from its registry, in its turn.
+// pull pulls ref from its registry when it is its turn.
 func (m *Store) pull(ctx context.Context, ref string) (client.Image, error) {
 	if strings.HasPrefix(ref, localDomain+"/") {
 		return nil, job.Invalid("image", "there is no image %s on this worker; import it, or name one of a registry", ref)
@@ -76,7 +76,7 @@ func (m *Store) pull(ctx context.Context, ref string) (client.Image, error) {
 	return img, nil
 }
 
-// fetch pulls an image from its registry, and returns how many compressed bytes it has.
+// fetch pulls an image from its registry and returns its compressed size in bytes.
 func (m *Store) fetch(ctx context.Context, ref string) (client.Image, int64, error) {
 	from, err := m.registries.Puller(ref, m.client.ContentStore(), m.most)
 	if err != nil {
@@ -92,9 +92,9 @@ func (m *Store) fetch(ctx context.Context, ref string) (client.Image, int64, err
 	return img, from.Size(), nil
 }
 
-// pullError tells whose trouble it is that ref could not be pulled: job.ErrInvalid
-// if the name is wrong, runtime.ErrImage if it may work another time. What a
-// registry answered is in the worker's log only: it may come from elsewhere.
+// pullError classifies a failed pull of ref: job.ErrInvalid for a wrong name, and runtime.ErrImage
+// if a later attempt may succeed. The registry's response only goes to the worker's log, because it
+// may come from elsewhere.
 func pullError(ref string, err error) error {
 	if err == nil {
 		return nil

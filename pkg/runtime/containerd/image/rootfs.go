@@ -20,13 +20,12 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd/overlay"
 )
 
-// mountpoints are the directories that every sandbox mounts something on. The
-// root file system is read-only and not the sandbox's own, so that no container
-// runtime could make them when they are needed.
+// mountpoints are the mount points in every sandbox. The root file system is read-only and shared,
+// so a container runtime could not create them later.
 var mountpoints = []string{"workspace", "tmp", "proc", "dev", "sys", "run/assay"}
 
-// mountRoot returns where the file system of a chain of layers is mounted, once
-// for all of its containers. The two snapshots behind it stay between runs.
+// mountRoot mounts the file system of a chain of layers once for all containers. Its two snapshots
+// persist between runs.
 func (m *Store) mountRoot(ctx context.Context, chain string) (*root, error) {
 	if r := m.mounted(chain); r != nil {
 		return r, nil
@@ -71,17 +70,18 @@ func (m *Store) mounted(chain string) *root {
 	return m.roots[chain]
 }
 
-// baseName names the snapshot that adds the mountpoints and the accounts to a chain of
-// layers. All workers of one containerd share it.
+// baseName returns the name of the snapshot that adds the mount points and the accounts to a chain
+// of layers. All workers of one containerd share it.
 func baseName(chain string) string { return "assay.dev/base/2/" + chain }
 
 // formerBaseName is the name that earlier releases used for a snapshot without accounts.
 func formerBaseName(chain string) string { return "assay.dev/base/" + chain }
 
-// view names this runtime's view of the base. The base cannot be removed while a view exists.
+// view returns the name of this runtime's view of the base. The base cannot be removed while a view
+// exists.
 func (m *Store) view(chain string) string { return baseName(chain) + "/view/" + m.instance }
 
-// formerView is the view of the former base.
+// formerView returns the name of the view of the former base.
 func (m *Store) formerView(chain string) string { return formerBaseName(chain) + "/view/" + m.instance }
 
 // layers returns the directories behind a mounted root file system.
@@ -106,8 +106,8 @@ func (m *Store) base(ctx context.Context, chain string) (string, error) {
 	} else if !errdefs.IsNotFound(err) {
 		return "", fmt.Errorf("base snapshot: %w", err)
 	}
-	// The key is this runtime's own, so that two that start at once do not
-	// work on one snapshot; whoever commits first wins.
+	// The key is unique to this runtime, so that two concurrent starts do not share a snapshot. The
+	// first commit wins.
 	active := name + "/" + filepath.Base(m.dir) + m.instance
 	if err := sn.Remove(ctx, active); err != nil && !errdefs.IsNotFound(err) {
 		return "", fmt.Errorf("base snapshot: %w", err)
@@ -131,7 +131,7 @@ func (m *Store) base(ctx context.Context, chain string) (string, error) {
 			return name, nil
 		}
 		var no *job.FieldError
-		if errors.As(err, &no) { // the rest names places of this host
+		if errors.As(err, &no) { // the rest contains paths of this host
 			return "", no
 		}
 		return "", fmt.Errorf("base snapshot: %w", err)
@@ -139,8 +139,7 @@ func (m *Store) base(ctx context.Context, chain string) (string, error) {
 	return name, nil
 }
 
-// makeDirs makes directories below root, whose symbolic links are the image's
-// and must not lead out of it.
+// makeDirs creates directories below root without following the image's symbolic links out of it.
 func makeDirs(root string, dirs []string) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -155,9 +154,8 @@ func makeDirs(root string, dirs []string) error {
 	return nil
 }
 
-// checkMountpoints refuses the root of an image in which a mountpoint, or a
-// directory on the way to one, is a link: what is mounted there would be
-// somewhere else, and what looks there from outside would leave the image.
+// checkMountpoints rejects a root in which a mount point, or one of its parents, is a link.
+// Otherwise a mount, or an access from outside, could leave the image.
 func checkMountpoints(root string) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -174,8 +172,8 @@ func checkMountpoints(root string) error {
 	return nil
 }
 
-// lacksRoom blames the image for an error of making the mountpoints, unless the disk is full
-// or fails.
+// lacksRoom blames the image for an error in creating the mount points, unless the disk is full or
+// fails.
 func lacksRoom(err error) error {
 	for _, ours := range []unix.Errno{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
 		if errors.Is(err, ours) {
@@ -189,8 +187,7 @@ func noRoom(dir string) error {
 	return job.Invalid("image", "it has no directory /%s to mount on, or a link there", dir)
 }
 
-// ExtraMountpoints stacks directories for unusual paths over rootfs, at
-// dir/rootfs.
+// ExtraMountpoints mounts directories for unusual paths over rootfs, at dir/rootfs.
 func ExtraMountpoints(dir, rootfs string, paths []string) (string, error) {
 	points, target := filepath.Join(dir, "points"), filepath.Join(dir, "rootfs")
 	if err := errors.Join(os.Mkdir(points, 0o755), os.Mkdir(target, 0o755)); err != nil {
@@ -208,8 +205,8 @@ func ExtraMountpoints(dir, rootfs string, paths []string) (string, error) {
 	return target, nil
 }
 
-// Close unmounts every root file system, and gives up this store's own views of them:
-// one that stays holds its image until this worker is back.
+// Close unmounts every root file system and removes this store's views of them. A remaining view
+// keeps its image until this worker returns.
 func (m *Store) Close(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -218,7 +215,7 @@ func (m *Store) Close(ctx context.Context) error {
 	for chain, r := range m.roots {
 		errs = append(errs, mount.UnmountAll(r.dir, unix.MNT_DETACH), os.Remove(r.dir))
 		delete(m.roots, chain)
-		if r.below != nil { // an environment, which is no snapshot
+		if r.below != nil { // an environment, which has no snapshot
 			continue
 		}
 		if err := sn.Remove(ctx, m.view(chain)); err != nil && !errdefs.IsNotFound(err) {

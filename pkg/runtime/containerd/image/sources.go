@@ -8,21 +8,21 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Sources are where images may come from, and what is said of those that do: see ParseSources.
+// Sources are the operator's settings for registries: see ParseSources.
 type Sources struct {
-	Registries []string // that images may be pulled from
-	Mirrors    []string // that are asked before one of them, as HOST=MIRROR
-	Trusted    []string // whose images are as good as the operator's own: names, or beginnings up to a slash
-	Always     []string // that are asked again for what is there, likewise
+	Registries []string // registries for pulls
+	Mirrors    []string // preferred registries, as HOST=MIRROR
+	Trusted    []string // images that count as the operator's own: names, or prefixes up to a slash
+	Always     []string // images to check at their registry for each job, likewise
 }
 
-// ParseSources reads what an operator says of registries, an entry each:
+// ParseSources reads the operator's settings for registries, one entry each:
 //
 //	[http://]HOST[:PORT][/PATH][?ATTRIBUTES]
 //	HOST=MIRROR
 //
-// A path may be that of one image. Attributes, separated by &, hold for all names below the entry: trusted, and pull=always,
-// pull=if_not_present or pull=never. The error names the entry that is wrong.
+// A path may select one image. Attributes, separated by &, apply to all names below the entry:
+// trusted, and pull=always, pull=if_not_present or pull=never. The error names the wrong entry.
 func ParseSources(entries []string) (s Sources, err error) {
 	for _, entry := range entries {
 		at, query, _ := strings.Cut(entry, "?")
@@ -62,7 +62,8 @@ func ParseSources(entries []string) (s Sources, err error) {
 	return s, nil
 }
 
-// below are the names at an entry: all that begin with it up to a slash, and itself where it may be an image's.
+// below returns the names at an entry: all names with it as a prefix up to a slash, and the entry
+// itself if it may be an image.
 func below(at string) (names []string) {
 	name := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(at, "http://"), "https://"), "/")
 	named, err := reference.ParseNormalizedNamed(name)

@@ -14,15 +14,15 @@ import (
 
 // Addition is a layer to stack on an image.
 type Addition struct {
-	Name     string   // that its root file system is kept under, and what its directory is called
-	Digest   string   // that names what comes of it
-	Layer    string   // directory of what it adds
-	Packages []string // that it adds, as requirements with hashes
+	Name     string   // key of its root file system, and name of its directory
+	Digest   string   // digest of the result
+	Layer    string   // directory of the added files
+	Packages []string // added packages, as requirements with hashes
 }
 
-// Stack returns base with a layer on top, which it mounts unless that was done. It is
-// one overlay, not one over another: the kernel stacks two, and boxes need a second.
-// The caller holds base; what comes of it does from then on, until it is detached.
+// Stack returns base with a layer on top, mounted if necessary. The mount is one overlay rather
+// than two nested ones: the kernel supports a depth of two, and boxes need the second. The caller
+// holds base; the result then holds it until it is detached.
 func (m *Store) Stack(base *Image, add Addition) (*Image, error) {
 	layers, err := m.layers(base.Rootfs)
 	if err != nil {
@@ -34,7 +34,7 @@ func (m *Store) Stack(base *Image, add Addition) (*Image, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	// Two additions may come to the same.
+	// Two additions may have the same result.
 	if have := m.known[img.Digest]; have != nil {
 		return have, nil
 	}
@@ -57,8 +57,7 @@ func (m *Store) Stack(base *Image, add Addition) (*Image, error) {
 	return img, nil
 }
 
-// StackedOn returns the names of the root file systems that are stacked on that of a
-// chain of layers.
+// StackedOn returns the keys of the root file systems stacked on the one of a chain of layers.
 func (m *Store) StackedOn(chain string) (names []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,57 +19,56 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/meter"
 )
 
-// imageTTL is how long a name keeps meaning the same image before containerd is
-// asked again: short enough to pick up a new import, long enough to cost nothing.
+// imageTTL is how long a name's image is cached before containerd is queried again: short enough to
+// detect a new import, long enough to cost nothing.
 const imageTTL = 5 * time.Second
 
-// DefaultMost bounds an image that is pulled where a configuration says nothing else.
+// DefaultMost is the default size limit of a pulled image.
 const DefaultMost = 8 * job.GiB
 
-// Snapshotter is what keeps the layers of images in a containerd. What is stacked on them, and what sandboxes write over
-// them, is made of its directories.
+// Snapshotter is the name of the snapshotter for images. Overlays on its directories implement
+// stacked layers and the sandboxes' writes.
 const Snapshotter = "overlayfs"
 
-// Config says which images a store has, and what it needs of whoever opens it.
+// Config configures a Store.
 type Config struct {
-	Client   *client.Client // of the namespace of the images; the store does not close it
-	Dir      string         // in which root file systems are mounted, this store's alone
-	Instance string         // that no other store of this containerd has, and that stays the same from run to run
+	Client   *client.Client // in the namespace of the images; the store does not close it
+	Dir      string         // directory for mounts of root file systems, exclusive to this store
+	Instance string         // unique in this containerd, and constant between runs
 
-	Registries *registry.Access // that images are pulled from; nil: none
-	Always     []string         // names that they are asked for again, a minute after they were; as Trusted
-	Trusted    []string         // images of registries that are as good as the operator's own
-	Most       job.Size         // bounds an image that is pulled
-	Space      job.Size         // and all of those together
+	Registries *registry.Access // registries for pulls; nil: none
+	Always     []string         // names to check at their registry again after a minute; format of Trusted
+	Trusted    []string         // images of registries that count as the operator's own
+	Most       job.Size         // size limit of a pulled image
+	Space      job.Size         // limit of their total size
 
-	// Rest has whatever is stacked on the root file system of a chain of layers let go of
-	// it, if nobody uses it; nil: nothing is stacked.
+	// Rest unmounts unused file systems stacked on a chain of layers. Nil: nothing is stacked.
 	Rest func(chain string)
-	// Spawn runs what is done beside those who ask, until the context that it gets ends,
-	// and reports whether it does; nil: such things are not done.
+	// Spawn runs background tasks until their context ends, and reports whether it does. Nil: no
+	// background tasks.
 	Spawn func(func(context.Context)) bool
 }
 
 // Store finds, pulls, prepares and collects images.
 type Store struct {
 	client     *client.Client
-	dir        string // of root file systems
+	dir        string // for root file systems
 	instance   string
 	registries *registry.Access
 	always     []string
 	trusted    []string
-	most       int64 // bytes of one that is pulled
-	space      int64 // and of all of them, see collect
+	most       int64 // size limit of a pulled image in bytes
+	space      int64 // limit of their total size, see collect
 	rest       func(chain string)
 	spawn      func(func(context.Context)) bool
 
-	pulls      chan struct{} // bounds how many are pulled at once
+	pulls      chan struct{} // limits concurrent pulls
 	removed    meter.Removed
 	pulling    *meter.Fetching
 	collecting sync.Mutex            // held by collect
-	facts      map[string]imageFacts // by name and digest, of collect's
-	full       atomic.Bool           // they take more than they may: all were in use
-	mounting   sync.Mutex            // held while a root file system is mounted or removed
+	facts      map[string]imageFacts // by name and digest, for collect
+	full       atomic.Bool           // above the limit, because all images were in use
+	mounting   sync.Mutex            // held during a mount or removal of a root file system
 
 	names names
 	list  list
@@ -77,13 +76,13 @@ type Store struct {
 	group  singleflight.Group
 	mu     sync.Mutex
 	byName map[string]entry
-	asked  map[string]time.Time // when a registry last said what a name means, of late
+	asked  map[string]time.Time // recent times of registries' responses by name
 	known  map[string]*Image    // by digest
-	roots  map[string]*root     // that are mounted, by their names
-	lowers map[string][]string  // mounted root file system → its layers, the top first
+	roots  map[string]*root     // mounted root file systems, by key
+	lowers map[string][]string  // mounted root file system → its layers, top first
 }
 
-// Check says which setting of c is wrong.
+// Check returns an error for a wrong setting.
 func (c Config) Check() error {
 	if err := checkTrusted(c.Trusted); err != nil {
 		return fmt.Errorf("trusted images: %w", err)
@@ -91,7 +90,7 @@ func (c Config) Check() error {
 	return nil
 }
 
-// New returns the images of a containerd, of which nothing is asked yet. The caller has
+// New returns the store for the images of a containerd without contacting it. The caller has
 // checked c.
 func New(c Config) *Store {
 	m := &Store{
@@ -112,17 +111,15 @@ func New(c Config) *Store {
 	return m
 }
 
-// entry is what a name meant when it was last asked for: an image, or the
-// trouble of its registry. Jobs by the thousand may name one that does not
-// answer, and each would hold a slot while it waits for that.
+// entry is the cached result for a name: an image, or the error of its registry. Otherwise
+// thousands of jobs for an unreachable registry would each hold a slot while they wait.
 type entry struct {
 	image *Image
 	err   error // wraps runtime.ErrImage
 	until time.Time
 }
 
-// Get returns the image that a job names, ready to be used. The error wraps
-// job.ErrInvalid if there is none.
+// Get returns a job's image, ready for use. The error wraps job.ErrInvalid if it does not exist.
 func (m *Store) Get(ctx context.Context, name string) (*Image, error) {
 	ref, err := imageName(name)
 	if err != nil {
@@ -134,7 +131,7 @@ func (m *Store) Get(ctx context.Context, name string) (*Image, error) {
 	if ok && time.Now().Before(e.until) {
 		return e.image, e.err
 	}
-	// Whoever waits shares the work, but gives up on its own terms.
+	// Callers share the work, but each with its own context.
 	shared := m.group.DoChan(ref, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
 		defer cancel()
@@ -151,8 +148,7 @@ func (m *Store) Get(ctx context.Context, name string) (*Image, error) {
 	}
 }
 
-// Known returns an image that Get or Stack has returned before, by its digest; nil if it
-// was collected.
+// Known returns an image from an earlier Get or Stack by its digest, or nil if it was collected.
 func (m *Store) Known(digest string) *Image {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +168,7 @@ func (m *Store) resolve(ctx context.Context, ref string) (*Image, error) {
 		return nil, err
 	}
 	out, err := m.prepare(ctx, ref, img)
-	if errdefs.IsNotFound(err) { // of what was there a moment ago
+	if errdefs.IsNotFound(err) { // it was removed a moment ago
 		err = fmt.Errorf("%w: %w", ErrCollected, err)
 	}
 	if err != nil {
@@ -191,7 +187,7 @@ func (m *Store) resolve(ctx context.Context, ref string) (*Image, error) {
 	return out, nil
 }
 
-// failed notes that ref cannot be had for now, and forgets older such notes.
+// failed records that ref is unavailable for now, and drops older records.
 func (m *Store) failed(ref string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -204,7 +200,7 @@ func (m *Store) failed(ref string, err error) {
 	m.byName[ref] = entry{err: err, until: now.Add(imageTTL)}
 }
 
-// prepare unpacks img if it is not yet and mounts its root file system.
+// prepare unpacks img if necessary and mounts its root file system.
 func (m *Store) prepare(ctx context.Context, ref string, img client.Image) (*Image, error) {
 	layers, err := img.RootFS(ctx)
 	if errdefs.IsNotFound(err) {
@@ -243,7 +239,7 @@ func (m *Store) prepare(ctx context.Context, ref string, img client.Image) (*Ima
 	return out, nil
 }
 
-// Forget has the next Get of a name ask containerd what it means.
+// Forget makes the next Get of a name query containerd.
 func (m *Store) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/distribution/reference"
 )
 
-// operators reports whether the operator vouches for what the name means here: it is
-// never pulled, came from an archive of the worker's, or is one that they trust.
+// operators reports whether the operator trusts the current image of a name: it is local, was
+// imported from an archive, or is a trusted name.
 func (m *Store) operators(ref string, labels map[string]string) bool {
 	if strings.HasPrefix(ref, localDomain+"/") || labels[archiveLabel] != "" {
 		return true
@@ -17,7 +17,8 @@ func (m *Store) operators(ref string, labels map[string]string) bool {
 	return among(m.trusted, ref)
 }
 
-// among reports whether ref is one of names, of whatever tag, or begins with one that ends in a slash.
+// among reports whether ref is one of names with any tag, or has one that ends in a slash as
+// prefix.
 func among(names []string, ref string) bool {
 	return slices.ContainsFunc(names, func(t string) bool {
 		rest, ok := strings.CutPrefix(ref, t)
@@ -25,7 +26,7 @@ func among(names []string, ref string) bool {
 	})
 }
 
-// checkTrusted says what is wrong with names of images that the operator trusts.
+// checkTrusted returns the problem of a list of trusted images.
 func checkTrusted(names []string) error {
 	for _, name := range names {
 		full := strings.TrimSuffix(name, "/")

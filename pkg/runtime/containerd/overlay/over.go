@@ -17,25 +17,23 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// A writable path that is a directory of the image begins with what the image has
-// there: an overlay whose upper directory is in the job's scratch, so that what the
-// program changes counts as what it writes anywhere else. The layers are mounted with
-// their ids mapped: what belongs to the directory's owner belongs to the program, so
-// that it may change what a container's usual user, root, left there. What belongs to
-// others there is given to it file by file.
+// A writable path that exists in the image starts with the image's content: an overlay with its
+// upper directory in the job's scratch, so that changes count like other writes. The layers are
+// mounted with mapped ids. Files of the directory's owner belong to the program, so that it may
+// change files of root, the usual user in containers. Files of other owners are changed one by one.
 
-// over is a writable path of which the image has a directory that is not empty.
+// over is a writable path with a directory in the image that is not empty.
 type over struct {
 	path     string
 	uid, gid int // of the image's directory
 	others   *others
 }
 
-// overFiles are the inodes of an overlay's own in a scratch, besides those of the
-// directories on the way to the path.
+// overFiles is the number of an overlay's own inodes in a scratch, besides the parent directories
+// of the path.
 const overFiles = 8
 
-// look reports whether there is something to begin with, and whose it is.
+// look reports whether the directory has content, and sets its owner.
 func (o *over) look(root *os.File) (bool, error) {
 	fd, err := unix.Openat2(int(root.Fd()), strings.TrimPrefix(o.path, "/"), &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
@@ -64,16 +62,15 @@ func (o *over) look(root *os.File) (bool, error) {
 	return true, nil
 }
 
-// Overlays are what a scratch begins with. Nil ones are nothing.
+// Overlays are the initial content of a scratch. Nil means none.
 type Overlays struct {
 	list   []over
 	layers []string
 }
 
-// Of returns what the scratch of a layout in an image begins with, nil for nothing. The
-// image's root file system is mounted at rootfs, and beneath returns the directories that
-// it is made of, the top first. The error wraps job.ErrInvalid if the image cannot be
-// written over as the layout wants it.
+// Of returns the initial content of a layout's scratch in an image, or nil. The image's root file
+// system is mounted at rootfs, and beneath returns its directories, top first. The error wraps
+// job.ErrInvalid if the image does not support the layout.
 func Of(rootfs string, seen *Seen, l sandbox.Layout, beneath func() []string) (*Overlays, error) {
 	list, err := seen.overs(rootfs, l)
 	if err != nil || len(list) == 0 {
@@ -82,7 +79,7 @@ func Of(rootfs string, seen *Seen, l sandbox.Layout, beneath func() []string) (*
 	return &Overlays{list, beneath()}, nil
 }
 
-// Inodes is how many of a scratch's are ours for them.
+// Inodes returns the number of a scratch's inodes that the overlays use.
 func (o *Overlays) Inodes() (n int) {
 	if o == nil {
 		return 0
@@ -93,7 +90,7 @@ func (o *Overlays) Inodes() (n int) {
 	return n
 }
 
-// find returns that of a path, nil for none.
+// find returns the overlay of a path, or nil.
 func (o *Overlays) find(path string) *over {
 	if o == nil {
 		return nil
@@ -106,7 +103,7 @@ func (o *Overlays) find(path string) *over {
 	return nil
 }
 
-// Paths are those that begin with something.
+// Paths returns the paths with initial content.
 func (o *Overlays) Paths() (paths []string) {
 	if o == nil {
 		return nil
@@ -117,12 +114,11 @@ func (o *Overlays) Paths() (paths []string) {
 	return paths
 }
 
-// Has reports whether a path begins with something.
+// Has reports whether a path has initial content.
 func (o *Overlays) Has(path string) bool { return o.find(path) != nil }
 
-// Lay mounts on target the directory of a path with what is written to it in the directory
-// upper of a scratch, whose program is the host's user uid. The directory stage is for
-// what is needed meanwhile.
+// Lay mounts the directory of a path on target, with writes going to the directory upper of a
+// scratch. uid is the program's host user, and stage a temporary directory.
 func (o *Overlays) Lay(path, upper, target, stage string, uid int) (err error) {
 	v := o.find(path)
 	if err := os.Mkdir(stage, 0o700); err != nil {
@@ -135,7 +131,7 @@ func (o *Overlays) Lay(path, upper, target, stage string, uid int) (err error) {
 	if err := o.mapLayers(v, stage, uid); err != nil {
 		return err
 	}
-	place, err := os.Open(stage) // its name is short, and the options of a mount are bounded
+	place, err := os.Open(stage) // its name is short, and mount options have a length limit
 	if err != nil {
 		return err
 	}
@@ -148,7 +144,7 @@ func (o *Overlays) Lay(path, upper, target, stage string, uid int) (err error) {
 	if err := errors.Join(os.Mkdir(upper, 0o700), os.Mkdir(above, 0o755), os.Mkdir(work, 0o700), os.Mkdir(whole, 0o700)); err != nil {
 		return err
 	}
-	scratch, err := openPath(upper) // programs can read the options, which name no directory of the host
+	scratch, err := openPath(upper) // programs can read the options, so they name no directory of the host
 	if err != nil {
 		return err
 	}
@@ -163,7 +159,7 @@ func (o *Overlays) Lay(path, upper, target, stage string, uid int) (err error) {
 	return attach(filepath.Join(whole, v.path), target)
 }
 
-// mapLayers mounts the layers below stage, with the owner of v as the program.
+// mapLayers mounts the layers below stage, with v's owner mapped to the program.
 func (o *Overlays) mapLayers(v *over, stage string, uid int) error {
 	ids, err := mount.GetUsernsFD(swapped(v.uid, uid), swapped(v.gid, uid))
 	if err != nil {
@@ -182,8 +178,8 @@ func (o *Overlays) mapLayers(v *over, stage string, uid int) error {
 	return nil
 }
 
-// cannotOver tells a kernel that does not do it (before Linux 5.19, and on some file
-// systems) from trouble.
+// cannotOver distinguishes missing support (before Linux 5.19, and in some file systems) from other
+// errors.
 func cannotOver(v *over, err error) error {
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
 		return job.Invalid("policy.write", "%q is a directory of the image, which the kernel or the file system of this worker's images cannot show to a program as its own (%v): choose one that the image does not have", v.path, err)
@@ -191,8 +187,8 @@ func cannotOver(v *over, err error) error {
 	return fmt.Errorf("begin %s with what the image has: %w", v.path, err)
 }
 
-// swapped is a map of ids, as container:host:size, in which two are exchanged and all
-// others are themselves.
+// swapped returns a map of ids, as container:host:size, that exchanges two ids and keeps all
+// others.
 func swapped(a, b int) string {
 	const all = 1<<32 - 1
 	low, high := min(a, b), max(a, b)
@@ -212,7 +208,7 @@ func swapped(a, b int) string {
 	return strings.Join(out, ",")
 }
 
-// attach mounts the directory source on target too.
+// attach also mounts the directory source on target.
 func attach(source, target string) error {
 	tree, err := sandbox.CloneTree(source, 0)
 	if err != nil {

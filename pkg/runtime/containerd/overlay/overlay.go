@@ -1,10 +1,9 @@
-// Package overlay shows the layers of an image as file systems of their own: to each sandbox
-// a view with inodes that no other has, and to a program that writes over a directory of the
-// image its own copy of that, in its scratch. It knows directories and mounts, and nothing
-// of images but what lies in them.
+// Package overlay mounts the layers of an image as separate file systems: for each sandbox a view
+// with unique inodes, and for a program that writes to a directory of the image a copy-on-write
+// copy in its scratch. It handles directories and mounts only.
 //
-// It fails where the kernel or the file system of the layers cannot do it, with
-// job.ErrInvalid if the job could do without.
+// If the kernel or the layers' file system lacks support, it fails. The error is job.ErrInvalid if
+// the job could do without.
 package overlay
 
 import (
@@ -13,8 +12,8 @@ import (
 	"github.com/containerd/containerd/v2/core/mount"
 )
 
-// LowerDirs returns what a read-only mount shows, the top first, as overlay wants
-// it; nil if it is not made of directories.
+// LowerDirs returns the directories of a read-only mount for overlay, top first, or nil if it does
+// not consist of directories.
 func LowerDirs(mounts []mount.Mount) []string {
 	if len(mounts) != 1 {
 		return nil
@@ -30,12 +29,12 @@ func LowerDirs(mounts []mount.Mount) []string {
 	return nil
 }
 
-// Escape writes a path as options of overlay have it.
+// Escape escapes a path for overlay's options.
 func Escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`).Replace(path)
 }
 
-// Unescape reads a path as options of overlay have it.
+// Unescape reads a path in overlay's options.
 func Unescape(path string) string {
 	return strings.NewReplacer(`\\`, `\`, `\:`, `:`, `\,`, `,`).Replace(path)
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// othersMost is how many files below a directory of an image may belong to others than
-// its owner where a job writes to it: each is made the job's by itself.
+// othersMost is the most files with other owners below a writable directory of an image, because
+// each is changed individually.
 const othersMost = 10_000
 
-// others are what lies below a directory and does not belong to its owner.
+// others are the files below a directory that do not belong to its owner.
 type others struct {
 	paths  []string // relative to the directory
-	inodes int      // that they take in a scratch, with the directories that lead to them
-	many   bool     // there are more
+	inodes int      // their inodes in a scratch, with their parent directories
+	many   bool     // there are more than the limit
 }
 
 func listOthers(dir string, uid, gid int) (*others, error) {
@@ -53,8 +53,8 @@ func listOthers(dir string, uid, gid int) (*others, error) {
 	return out, err
 }
 
-// give makes the program, the host's user uid, the owner of what belongs to others than
-// the directory's owner. dir is the overlay's: of a file, its owner is all that is copied.
+// give makes the program, host user uid, the owner of these files. dir is the overlay's directory,
+// which only copies the owner of a file.
 func (o *others) give(dir string, uid int) error {
 	for _, p := range o.paths {
 		if err := os.Lchown(filepath.Join(dir, p), uid, uid); err != nil {
@@ -64,7 +64,7 @@ func (o *others) give(dir string, uid int) error {
 	return nil
 }
 
-// check refuses what is too much.
+// check returns an error if there are too many.
 func (o *others) check(path string) error {
 	if o.many {
 		return job.Invalid("policy.write", "%q of the image has more than %d files that do not belong to the owner of the directory: have them belong to one", path, othersMost)

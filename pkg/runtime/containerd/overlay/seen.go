@@ -9,24 +9,23 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// seenMost bounds what is remembered of an image: whoever names directories by the hundred
-// has them looked at again.
+// seenMost limits the cache of an image. Directories beyond it are examined again each time.
 const seenMost = 100
 
-// Seen remembers what one image has where programs write, as it does not change. The zero
-// value remembers nothing yet.
+// Seen caches the state of an image's directories that programs write to, because images never
+// change. The zero value is empty.
 type Seen struct {
 	mu     sync.Mutex
-	others map[string]*others // by directory, of what was written over
-	empty  map[string]bool    // directories of which it has nothing, of those that were asked for
+	others map[string]*others // by directory, for writable directories
+	empty  map[string]bool    // requested directories without content
 }
 
-// overs returns the paths of l that begin with what the image has there. /tmp never does,
-// nor what is reached through a link.
+// overs returns the paths of l that start with the image's content. It excludes /tmp and paths
+// through links.
 func (s *Seen) overs(rootfs string, l sandbox.Layout) (out []over, err error) {
 	paths := s.perhaps(l.Write)
 	if len(paths) == 0 {
-		return nil, nil // nearly always
+		return nil, nil // the usual case
 	}
 	root, err := os.Open(rootfs)
 	if err != nil {
@@ -54,7 +53,7 @@ func (s *Seen) overs(rootfs string, l sandbox.Layout) (out []over, err error) {
 	return out, nil
 }
 
-// perhaps returns those of the paths of which the image may have something, as far as is known.
+// perhaps returns the paths that may have content, as far as is known.
 func (s *Seen) perhaps(paths []string) (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +65,7 @@ func (s *Seen) perhaps(paths []string) (out []string) {
 	return out
 }
 
-// emptyThere notes that the image has nothing at a path.
+// emptyThere records that the image has no content at a path.
 func (s *Seen) emptyThere(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +75,7 @@ func (s *Seen) emptyThere(path string) {
 	s.empty[path] = true
 }
 
-// othersOf lists what does not belong to the owner of a directory, once for each.
+// othersOf lists the files with other owners below a directory, once for each.
 func (s *Seen) othersOf(rootfs string, o *over) (*others, error) {
 	s.mu.Lock()
 	found := s.others[o.path]

@@ -11,20 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What files of the kernel are the same for two programs is a channel between
-// them: inotify tells one when the other opens a file of the image, and a lock that
-// one takes the other finds. So what tenants share they do not see as the same
-// files: each cell, and each container of a job, has a view of the image, of the
-// guest and of devices that has inodes of its own. The pages of a file are those of
-// its layer, and in memory once.
+// A kernel file shared by two programs is a channel between them: inotify reports each open to the
+// other, and so do locks. So tenants share no inodes. Each cell, and each container of a job, has a
+// view of the image, of the guest and of devices with its own inodes. The pages of a file are
+// shared with its layer, and in memory once.
 
-// View mounts at dir a file system that shows the layers, the top first, and
-// returns dir. The caller unmounts it.
+// View mounts a view of the layers, top first, at dir, and returns dir. The caller unmounts it.
 func View(dir string, layers []string) (string, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
 	}
-	if len(layers) == 1 { // overlay wants two
+	if len(layers) == 1 { // overlay requires two
 		empty := dir + "-below"
 		if err := os.Mkdir(empty, 0o755); err != nil {
 			return "", err
@@ -37,8 +34,9 @@ func View(dir string, layers []string) (string, error) {
 	return dir, nil
 }
 
-// Mount mounts at target an overlay, read-only, of directories as options of overlay have them, the top first. Programs
-// can read the options of their mounts, so these name descriptors of this process and no directory of the host.
+// Mount mounts a read-only overlay of directories, in the format of overlay's options, top first,
+// at target. Programs can read their mounts' options, so these refer to descriptors of this process
+// instead of host directories.
 func Mount(target string, layers []string) error {
 	var lower []string
 	for _, l := range layers {
@@ -56,7 +54,7 @@ func Mount(target string, layers []string) error {
 	return unix.Mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NODEV, options)
 }
 
-// openPath opens a directory only to name it.
+// openPath opens a directory as a path only.
 func openPath(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -65,10 +63,10 @@ func openPath(dir string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dir), nil
 }
 
-// fdPath is the path of an open directory in this process.
+// fdPath returns the path of an open directory in this process.
 func fdPath(d *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(d.Fd())) }
 
-// Unmount unmounts those of names that are mounted below dir.
+// Unmount unmounts the mounted ones of names below dir.
 func Unmount(dir string, names ...string) error {
 	for _, name := range names {
 		err := unix.Unmount(filepath.Join(dir, name), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)

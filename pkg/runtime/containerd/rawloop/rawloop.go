@@ -1,6 +1,6 @@
-// Package rawloop is the baseline of isolation task: what a plain containerd
-// client does at best, with no queue, record, limits or walls beyond the
-// engine's defaults. One turn of it is create, start, wait and delete.
+// Package rawloop is the baseline of isolation task: the best performance of a plain containerd
+// client, without queue, records, or limits and walls beyond the engine's defaults. One turn is
+// create, start, wait and delete.
 package rawloop
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
-// Loop runs one command over and over, each time in a container of its own.
+// Loop runs one command repeatedly, each time in a new container.
 type Loop struct {
 	client *client.Client
 	image  client.Image
@@ -28,10 +28,10 @@ type Loop struct {
 	names  atomic.Int64
 	prefix string
 	groups *cgroup.Hierarchy
-	binary string // of the runtime, for the shim of runc; "": runc
+	binary string // replaces runc in its shim; "": runc
 }
 
-// Through has the shim run binary, runsc say, in the place of runc.
+// Through makes the shim run binary, such as runsc, instead of runc.
 func (l *Loop) Through(binary string) { l.binary = binary }
 
 func (l *Loop) runtime() client.NewContainerOpts {
@@ -41,11 +41,11 @@ func (l *Loop) runtime() client.NewContainerOpts {
 	return client.WithRuntime("io.containerd.runc.v2", &runcoptions.Options{BinaryName: l.binary, Root: "/run/containerd/runsc"})
 }
 
-// closeTimeout bounds the removal of a group that nobody uses any more.
+// closeTimeout limits the removal of an unused group.
 const closeTimeout = 10 * time.Second
 
-// Open connects to containerd. The image must be in the namespace, and unpacked
-// for the default snapshotter.
+// Open connects to containerd. The image must be in the namespace, and unpacked for the default
+// snapshotter.
 func Open(ctx context.Context, address, namespace, image string, argv ...string) (*Loop, error) {
 	groups, err := cgroup.Detect(cgroup.DefaultRoot)
 	if err != nil {
@@ -63,19 +63,19 @@ func Open(ctx context.Context, address, namespace, image string, argv ...string)
 		prefix: "rawloop-" + strconv.FormatInt(time.Now().UnixNano(), 36)}, nil
 }
 
-// Close disconnects and removes the group that the containers were in: the
-// engine makes it, and leaves it.
+// Close disconnects and removes the containers' parent group, which the engine creates and leaves
+// behind.
 func (l *Loop) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	return errors.Join(l.client.Close(), l.groups.RemoveAll(ctx, l.group()))
 }
 
-// group is the cgroup of all containers, which are below it.
+// group returns the parent cgroup of all containers.
 func (l *Loop) group() string { return "/" + l.prefix }
 
-// Run turns, several at once, until d has passed, and returns how many turns
-// were completed in which time. The first error ends it.
+// Run runs turns concurrently until d has passed. It returns the number of completed turns and the
+// elapsed time. It stops at the first error.
 func (l *Loop) Run(ctx context.Context, parallel int, d time.Duration) (turns int, took time.Duration, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -105,7 +105,7 @@ func (l *Loop) turn(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("create container: %w", err)
 	}
-	defer func() { // whatever happened: leave nothing
+	defer func() { // in any case: leave nothing behind
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		err = errors.Join(err, c.Delete(clean, client.WithSnapshotCleanup))
@@ -120,7 +120,7 @@ func (l *Loop) turn(ctx context.Context) (err error) {
 		_, e := task.Delete(clean, client.WithProcessKill)
 		err = errors.Join(err, e)
 	}()
-	exit, err := task.Wait(ctx) // before Start, or a fast exit is missed
+	exit, err := task.Wait(ctx) // before Start, to see a fast exit
 	if err != nil {
 		return fmt.Errorf("wait: %w", err)
 	}

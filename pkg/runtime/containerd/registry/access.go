@@ -8,34 +8,34 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Config says which registries there are, and what they are told.
+// Config holds the registries and their credentials.
 type Config struct {
-	// Registries are those that images may be pulled from: host[:port], with the beginning
-	// of a path or without, and http:// before one that has no TLS.
+	// Registries are the registries for pulls: host[:port], optionally with a path prefix, and with
+	// http:// for a registry without TLS.
 	Registries []string
-	// Mirrors are registries that are asked first: REGISTRY=MIRROR, of which the first is a
-	// host of Registries and the second like those.
+	// Mirrors are preferred registries: REGISTRY=MIRROR, where the first is a host of Registries and
+	// the second has the same format.
 	Mirrors []string
-	// Credentials is a file of the shape of docker's config.json, read for each pull; empty:
-	// registries are told none.
+	// Credentials is a file in the format of docker's config.json, read for each pull. Empty: no
+	// credentials.
 	Credentials string
 }
 
-// Access is how an operator lets images be had. The zero value lets none be pulled.
+// Access is the operator's rules for pulls. The zero value allows none.
 type Access struct {
 	list        []registry
 	mirrors     []mirror
 	credentials string // path of a file; empty: none
 }
 
-// mirror is a registry that is asked before another.
+// mirror is a preferred registry in place of another.
 type mirror struct {
-	of string // the other's host, as references of images begin
+	of string // the other's host, as in references of images
 	registry
 }
 
-// Open reads a configuration, and tries the file of credentials. The error names the
-// setting that is wrong, and nothing that is secret.
+// Open reads a configuration and checks the file of credentials. The error names the wrong setting
+// and reveals no secrets.
 func Open(c Config) (*Access, error) {
 	a := &Access{credentials: c.Credentials}
 	var err error
@@ -81,7 +81,7 @@ func (a *Access) Lists(ref string) bool {
 	return ok
 }
 
-// of returns the mirrors of the registry that ref names.
+// of returns the mirrors of ref's registry.
 func (a *Access) of(ref string) (out []mirror) {
 	host, _, _ := strings.Cut(ref, "/")
 	for _, m := range a.mirrors {
@@ -92,7 +92,7 @@ func (a *Access) of(ref string) (out []mirror) {
 	return out
 }
 
-// all returns the registries that a guard lets through.
+// all returns all registries that requests may go to.
 func (a *Access) all() []registry {
 	out := append([]registry(nil), a.list...)
 	for _, m := range a.mirrors {
@@ -101,8 +101,8 @@ func (a *Access) all() []registry {
 	return out
 }
 
-// logins returns what hosts are told when ref is pulled, each its own: by their names in
-// requests. The file is read for each pull, so that a new one counts at once.
+// logins returns the credentials of each host for a pull of ref, by host name in requests. It reads
+// the file for each pull, so that changes apply at once.
 func (a *Access) logins(ref string) (map[string]login, error) {
 	if a.credentials == "" {
 		return nil, nil

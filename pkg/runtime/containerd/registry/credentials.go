@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// login is what a registry is told.
+// login is the credentials for a registry.
 type login struct{ user, secret string }
 
-// credentials are logins by what names of images begin with.
+// credentials are logins by prefix of image names.
 type credentials map[string]login
 
-// dockerConfig is the part of docker's config.json that has credentials in it.
+// dockerConfig is the part of docker's config.json with credentials.
 type dockerConfig struct {
 	Auths map[string]struct {
 		Auth          string `json:"auth"` // base64 of user:password
@@ -26,8 +26,8 @@ type dockerConfig struct {
 	CredHelpers map[string]string `json:"credHelpers"`
 }
 
-// readCredentials reads a file of the shape of docker's config.json. It says nothing of
-// what is in it, in errors either.
+// readCredentials reads a file in the format of docker's config.json. Its errors do not reveal the
+// content.
 func readCredentials(path string) (credentials, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -62,8 +62,8 @@ func readCredentials(path string) (credentials, error) {
 	return out, nil
 }
 
-// registryKey is the beginning of names that a key of auths is for: some have a scheme,
-// and docker.io has several names.
+// registryKey returns the prefix of image names for a key of auths. Some keys have a scheme, and
+// docker.io has several names.
 func registryKey(key string) string {
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
 	key = strings.TrimSuffix(key, "/")
@@ -80,8 +80,7 @@ func registryKey(key string) string {
 	return host
 }
 
-// of returns the login for name, an image without its tag, of the longest key that it
-// begins with.
+// of returns the login for name, an image without its tag, with the longest matching key.
 func (c credentials) of(name string) (l login) {
 	best := -1
 	for key, have := range c {

@@ -15,27 +15,27 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// refusal says why this worker does not pull an image. It is all that a tenant reads.
+// refusal is the reason why this worker does not pull an image, as shown to tenants.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// errCredentials says that the operator's file of credentials is no use now.
+// errCredentials means that the operator's file of credentials is unusable.
 var errCredentials = errors.New("the credentials of this worker for registries cannot be read")
 
-// errNotTaken says that a registry let nobody in who was told the operator's credentials.
+// errNotTaken means that a registry rejected the operator's credentials.
 var errNotTaken = errors.New("its registry does not take the credentials of this worker")
 
-// notLetIn reports whether a registry asks for other credentials, or for some.
+// notLetIn reports whether a registry requires different credentials, or any.
 func notLetIn(err error) bool {
 	var status remoteserrors.ErrUnexpectedStatus
 	return errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err) || errors.Is(err, docker.ErrInvalidAuthorization) ||
 		errors.As(err, &status) && (status.StatusCode == http.StatusUnauthorized || status.StatusCode == http.StatusForbidden)
 }
 
-// Refused tells whose trouble it is that ref is not pulled, if that was said: job.ErrInvalid
-// if the registry has no such image or does not give it, or this worker does not take it,
-// runtime.ErrImage if the operator's credentials are no use. It is nil for every other err.
+// Refused classifies a failed pull of ref. It returns job.ErrInvalid if the registry lacks or
+// denies the image, or this worker rejects it. It returns runtime.ErrImage if the operator's
+// credentials are unusable. It returns nil for other errors.
 func Refused(ref string, err error) error {
 	var dns *net.DNSError
 	var no refusal
@@ -56,7 +56,7 @@ func Refused(ref string, err error) error {
 	return nil
 }
 
-// Trouble is what a tenant reads about a registry that could not be used now.
+// Trouble describes a temporary problem with a registry for tenants.
 func Trouble(err error) string {
 	var dns *net.DNSError
 	var op *net.OpError

@@ -15,13 +15,13 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// guard sends the requests of one pull. Where requests go is up to whoever
-// runs the registry, by redirects and by the realms of its tokens. So all of them
-// pass here: with TLS, to public addresses, unless the operator has listed the host.
+// guard sends the requests of one pull. The owner of a registry controls their destinations through
+// redirects and token realms. So guard only allows TLS and public addresses, except for hosts that
+// the operator has listed.
 type guard struct {
 	list []registry
 	next http.RoundTripper
-	left atomic.Int64 // bytes of all bodies together
+	left atomic.Int64 // remaining bytes of all bodies
 }
 
 func newGuard(list []registry, most int64) (g *guard, done func()) {
@@ -39,7 +39,7 @@ func (g *guard) listed(host string, plain bool) bool {
 	return slices.ContainsFunc(g.list, func(r registry) bool { return r.host == host && (r.plain || !plain) })
 }
 
-// RoundTrip sends a request if it may go where it is for.
+// RoundTrip sends a request if its destination is allowed.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && !(req.URL.Scheme == "http" && g.listed(hostPort(req.URL), true)) {
 		return nil, refusal("its registry leads to a place without TLS, which the operator of this worker has not allowed")
@@ -69,13 +69,13 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	return dialer.DialContext(ctx, network, address)
 }
 
-// boundedBody is the body of an answer.
+// boundedBody is the body of a response.
 type boundedBody struct {
 	io.ReadCloser
 	left *atomic.Int64
 }
 
-// Read fails once all bodies together are larger than an image may be.
+// Read fails when all bodies together exceed the limit of an image.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left.Add(-int64(n)) < 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 )
 
-// Puller is what one pull of an image needs: where its requests may go, what they tell whom,
-// and how much may come back.
+// Puller is the state of one pull: allowed destinations, credentials by host, and the limit of
+// received data.
 type Puller struct {
 	resolver remotes.Resolver
 	logins   map[string]login
@@ -20,9 +20,9 @@ type Puller struct {
 	done     func()
 }
 
-// Puller returns what pulls ref, which Lists. What is fetched is found in store, and is at
-// most so many bytes, packed and unpacked. The caller closes it, and has Refused say what a
-// tenant may read of an error.
+// Puller returns a puller for ref, which Lists must accept. Fetched data is read from store, with
+// the given limit for both packed and unpacked bytes. The caller closes it and uses Refused for
+// errors shown to tenants.
 func (a *Access) Puller(ref string, store content.Provider, most int64) (*Puller, error) {
 	from, ok := registryOf(a.list, ref)
 	if !ok {
@@ -36,22 +36,21 @@ func (a *Access) Puller(ref string, store content.Provider, most int64) (*Puller
 	return &Puller{resolver(from, a.of(ref), logins, g), logins, &size{store: store, most: most}, done}, nil
 }
 
-// Resolver fetches from mirrors, then from the registry itself.
+// Resolver returns a resolver that fetches from mirrors, then from the registry itself.
 func (p *Puller) Resolver() remotes.Resolver { return p.resolver }
 
-// Count returns h with everything counted that it handles. It fails if that is more than
-// may come.
+// Count returns h with all of its data counted. It fails above the limit.
 func (p *Puller) Count(h images.Handler) images.Handler { return p.size.wrap(h) }
 
-// Size is how many compressed bytes the image has, once it is pulled.
+// Size returns the image's compressed size after the pull.
 func (p *Puller) Size() int64 {
 	p.size.mu.Lock()
 	defer p.size.mu.Unlock()
 	return p.size.declared
 }
 
-// Judge returns an error of the pull, as one about the operator's credentials if a registry
-// was told some and let nobody in: that is the operator's to mend, not the job's.
+// Judge converts an error of the pull to one about the operator's credentials if a registry
+// rejected some. The operator must fix these, not the job's author.
 func (p *Puller) Judge(err error) error {
 	if notLetIn(err) && someOf(p.logins) {
 		return fmt.Errorf("%w: %w", errNotTaken, err)
@@ -59,10 +58,10 @@ func (p *Puller) Judge(err error) error {
 	return err
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (p *Puller) Close() { p.done() }
 
-// someOf reports whether there are credentials for any of the hosts.
+// someOf reports whether any host has credentials.
 func someOf(logins map[string]login) bool {
 	for _, l := range logins {
 		if l.secret != "" {
@@ -72,8 +71,8 @@ func someOf(logins map[string]login) bool {
 	return false
 }
 
-// resolver returns what fetches from mirrors, then from r, and nowhere that g does not
-// go. Each host is told its own of logins.
+// resolver returns a resolver that fetches from mirrors, then from r, only at destinations that g
+// allows. Each host gets its own credentials.
 func resolver(r registry, mirrors []mirror, logins map[string]login, g *guard) remotes.Resolver {
 	c := &http.Client{Transport: g}
 	auth := docker.NewDockerAuthorizer(docker.WithAuthClient(c), docker.WithAuthCreds(func(host string) (string, string, error) {

@@ -1,11 +1,10 @@
-// Package registry says how images are pulled from registries: from which of them, through
-// which mirrors, with whose credentials, and how much may come from there.
+// Package registry controls pulls of images from registries: the allowed registries, mirrors,
+// credentials, and limits of received data.
 //
-// Whoever runs a registry is a stranger. Redirects, realms of tokens and the urls of layers
-// lead nowhere but to public addresses with TLS, unless the operator has listed the host; a
-// host is told the credentials that are its own; and what comes is counted before it is
-// unpacked. A pull that leaves these bounds fails, and Refused makes of that what a tenant
-// may read: nothing that came from elsewhere.
+// Registries are untrusted. Redirects, token realms and layer URLs may only lead to public
+// addresses with TLS, or to hosts that the operator has listed. A host only gets its own
+// credentials. Received data is counted before it is unpacked. A pull that violates these rules
+// fails, and Refused returns an error for the tenant without text from other sources.
 package registry
 
 import (
@@ -19,15 +18,15 @@ import (
 	"github.com/distribution/reference"
 )
 
-// registry is one that images may be pulled from.
+// registry is a registry for pulls.
 type registry struct {
-	name  string // host[:port][/path], as references of images begin
-	host  string // host:port that is dialled
+	name  string // host[:port][/path], as in references of images
+	host  string // host:port of the connection
 	plain bool   // without TLS
 }
 
-// parseRegistries reads the registries that images may be pulled from: host[:port],
-// with the beginning of a path if not all of it, and http:// before it if it has no TLS.
+// parseRegistries reads the registries for pulls: host[:port], optionally with a path prefix, and
+// with http:// for a registry without TLS.
 func parseRegistries(entries []string) (out []registry, err error) {
 	for _, entry := range entries {
 		name, plain := strings.CutPrefix(entry, "http://")
@@ -50,7 +49,7 @@ func parseRegistries(entries []string) (out []registry, err error) {
 
 // dialled returns the host and port of a registry's API.
 func dialled(domain string, plain bool) (string, error) {
-	host, err := docker.DefaultHost(domain) // docker.io's has another name
+	host, err := docker.DefaultHost(domain) // docker.io's has a different name
 	if err != nil {
 		return "", err
 	}
@@ -73,7 +72,7 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// registryOf returns the entry that lets ref be pulled.
+// registryOf returns the entry that allows ref.
 func registryOf(list []registry, ref string) (registry, bool) {
 	i := slices.IndexFunc(list, func(r registry) bool { return r.covers(ref) })
 	if i < 0 {
@@ -82,13 +81,13 @@ func registryOf(list []registry, ref string) (registry, bool) {
 	return list[i], true
 }
 
-// covers reports whether ref is below r's name, or has just that where it is an image's.
+// covers reports whether ref is below r's name, or equals it if that may be an image.
 func (r registry) covers(ref string) bool {
 	rest, ok := strings.CutPrefix(ref, r.name)
 	return ok && rest != "" && (rest[0] == '/' || strings.Contains(r.name, "/") && (rest[0] == ':' || rest[0] == '@'))
 }
 
-// authority is the host of r's API as requests name it.
+// authority returns the host of r's API as in requests.
 func (r registry) authority() string {
 	domain, _, _ := strings.Cut(r.name, "/")
 	host, err := docker.DefaultHost(domain)

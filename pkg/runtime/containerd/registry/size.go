@@ -14,9 +14,9 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// What a pulled image may be, besides its size.
+// Limits of a pulled image besides its size.
 const (
-	manifestMost = 4 << 20 // bytes of what is no layer: manifests, configurations
+	manifestMost = 4 << 20 // bytes of manifests and configurations
 	layersMost   = 128
 	entriesMost  = 1_000_000 // files, directories and links, each an inode of the host
 )
@@ -27,11 +27,11 @@ const (
 	errForeignURLs = refusal("it has a layer that is to be fetched from somewhere else (urls), which no image may")
 )
 
-// size counts what a pull brings: what is declared before it is fetched, and
-// what it comes to before it is unpacked. Layers are handled at the same time.
+// size counts the data of a pull: the declared size before the fetch, and the actual size before
+// unpacking. Layers are handled concurrently.
 type size struct {
 	store content.Provider
-	most  int64 // of the compressed bytes, and of the unpacked
+	most  int64 // for compressed bytes, and for unpacked ones
 
 	mu              sync.Mutex
 	layers, entries int
@@ -76,7 +76,7 @@ func (s *size) declare(desc ocispec.Descriptor) error {
 	return nil
 }
 
-// measure reads a layer that was fetched as unpacking it will.
+// measure reads a fetched layer in the same way as unpacking.
 func (s *size) measure(ctx context.Context, desc ocispec.Descriptor) error {
 	blob, err := s.store.ReaderAt(ctx, desc)
 	if err != nil {
@@ -91,8 +91,8 @@ func (s *size) measure(ctx context.Context, desc ocispec.Descriptor) error {
 	return s.count(&io.LimitedReader{R: plain, N: s.most + 1})
 }
 
-// count adds up an uncompressed layer. A sparse file is larger than its part of the
-// archive: what counts is what it says that it will be.
+// count adds up an uncompressed layer. A sparse file counts with its declared size, which exceeds
+// its part of the archive.
 func (s *size) count(stream *io.LimitedReader) error {
 	archive := tar.NewReader(stream)
 	for {
@@ -110,7 +110,7 @@ func (s *size) count(stream *io.LimitedReader) error {
 			return err
 		}
 	}
-	if _, err := io.Copy(io.Discard, stream); err != nil { // what follows the end is read, too
+	if _, err := io.Copy(io.Discard, stream); err != nil { // also read data after the end
 		return fmt.Errorf("measure a layer: %w", err)
 	}
 	if stream.N == 0 {

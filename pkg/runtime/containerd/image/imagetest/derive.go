@@ -15,16 +15,16 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// snapshotter is image.DefaultSnapshotter, which tests of package image cannot have from there.
+// snapshotter is image.Snapshotter, which this package cannot import.
 const snapshotter = "overlayfs"
 
-// Entry is a file of a layer; the text is a regular one's.
+// Entry is a file of a layer. Text is the content of a regular file.
 type Entry struct {
 	tar.Header
 	Text string
 }
 
-// File is a file of root's.
+// File returns a file that root owns.
 func File(name string, mode int64, text string) Entry {
 	return Entry{tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: mode, Size: int64(len(text))}, text}
 }
@@ -51,8 +51,8 @@ func Layer(t *testing.T, entries []Entry) []byte {
 	return b.Bytes()
 }
 
-// Derive imports the image called of under another name, with more layers on top of its own and
-// its configuration changed.
+// Derive imports the image of under another name, with additional layers and an edited
+// configuration.
 func Derive(t *testing.T, c *client.Client, of, name string, edit func(*ocispec.Image), layers ...[]Entry) {
 	t.Helper()
 	ctx := t.Context()
@@ -89,7 +89,7 @@ func Derive(t *testing.T, c *client.Client, of, name string, edit func(*ocispec.
 	}
 }
 
-// Store has containerd store an image of m's layers, more layers, and a configuration.
+// Store stores an image with m's layers, more layers, and a configuration in containerd.
 func Store(t *testing.T, c *client.Client, name string, m ocispec.Manifest, config []byte, layers ...[]byte) {
 	t.Helper()
 	ctx, done, err := c.WithLease(t.Context())
@@ -114,7 +114,7 @@ func Store(t *testing.T, c *client.Client, name string, m ocispec.Manifest, conf
 	Point(ctx, t, c, img)
 }
 
-// Blob has containerd keep data, and what its labels refer to.
+// Blob stores data in containerd with labels for its references.
 func Blob(ctx context.Context, t *testing.T, c *client.Client, kind string, data []byte, labels map[string]string) ocispec.Descriptor {
 	t.Helper()
 	d := ocispec.Descriptor{MediaType: kind, Digest: ocispec.DescriptorEmptyJSON.Digest.Algorithm().FromBytes(data), Size: int64(len(data))}
@@ -125,7 +125,7 @@ func Blob(ctx context.Context, t *testing.T, c *client.Client, kind string, data
 	return d
 }
 
-// Point has a name mean an image, whatever it meant before.
+// Point makes a name refer to an image.
 func Point(ctx context.Context, t *testing.T, c *client.Client, img imagespkg.Image) {
 	t.Helper()
 	_, err := c.ImageService().Create(ctx, img)

@@ -1,5 +1,5 @@
-// Package imagetest serves images to tests: registries of one image each, good ones and such
-// as an enemy runs, and images of a containerd with more layers than they came with.
+// Package imagetest provides images for tests: registries of one image each, both correct and
+// malicious, and derived images in a containerd.
 package imagetest
 
 import (
@@ -20,7 +20,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Serve serves one image whose layer is blob; the manifest says of it what edit makes of it.
+// Serve serves one image with blob as its layer. edit changes the layer's entry in the manifest.
 func Serve(t *testing.T, blob []byte, edit func(*ocispec.Descriptor), blobs http.HandlerFunc) (url string) {
 	t.Helper()
 	sum := func(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
@@ -70,7 +70,7 @@ func Serve(t *testing.T, blob []byte, edit func(*ocispec.Descriptor), blobs http
 	return s.URL
 }
 
-// Zipped is what write writes, compressed.
+// Zipped returns the output of write, compressed.
 func Zipped(t *testing.T, write func(w io.Writer)) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -82,14 +82,13 @@ func Zipped(t *testing.T, write func(w io.Writer)) []byte {
 	return b.Bytes()
 }
 
-// Registries are registries of one image each, which takes a MiB packed and as much
-// unpacked.
+// Registries are registries of one image each. Each image has one MiB packed and one MiB unpacked.
 type Registries struct {
 	Refs, URLs []string
 	Pulled     [8]atomic.Int64
 }
 
-// NewRegistries starts n of them, 8 at most.
+// NewRegistries starts n registries, at most 8.
 func NewRegistries(t *testing.T, n int) *Registries {
 	t.Helper()
 	s := &Registries{}

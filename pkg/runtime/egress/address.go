@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// never are the kinds of block that no name leads to, whoever wrote it.
+// never lists the kinds of blocks that names must not lead to, under any rule.
 var never = []string{"metadata", "unspecified", "link-local", "multicast", "NAT64", "6to4", "Teredo", "IPv4-compatible"}
 
 var (
@@ -16,8 +16,7 @@ var (
 	sixToFour  = netip.MustParsePrefix("2002::/16")
 )
 
-// embedded returns the IPv4 address that a packet to a ends at, where that can
-// be told from a.
+// embedded returns the IPv4 address where a packet to a ends, if a contains it.
 func embedded(a netip.Addr) (netip.Addr, bool) {
 	b := a.As16()
 	switch {
@@ -29,7 +28,7 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// Why something is refused.
+// Reasons for a refusal.
 const (
 	notListed = "not on the allow-list"
 	notOurs   = "an address that this worker never dials"
@@ -37,7 +36,7 @@ const (
 	innerName = "a name that leads to no public address"
 )
 
-// judgeName says why name may not even be looked up for port, or "".
+// judgeName returns why name must not be looked up for port, or "".
 func (c *Config) judgeName(name string, port uint16) string {
 	switch {
 	case !c.Rules.AllowsName(name, port):
@@ -50,11 +49,11 @@ func (c *Config) judgeName(name string, port uint16) string {
 	return ""
 }
 
-// judge says why a may not be dialled at port, or "". written is whether the
-// client wrote the address itself; otherwise a name that is allowed led to it.
+// judge returns why a must not be dialled at port, or "". written means that the client's request
+// has the address itself; otherwise an allowed name resolved to it.
 //
-// The tenant's list decides about public addresses only. All others need the
-// word of the operator besides.
+// The tenant's list only decides about public addresses. All others also require the operator's
+// permission.
 func (c *Config) judge(a netip.Addr, port uint16, written bool) string {
 	if a.Zone() != "" {
 		return "an address with a zone"
@@ -79,8 +78,8 @@ func (c *Config) judge(a netip.Addr, port uint16, written bool) string {
 	return ""
 }
 
-// opened says whether the operator has opened a, which b holds, at port: with a
-// range of b's size at most, so that a wide one opens no more than it seems to.
+// opened reports whether the operator has opened a, in block b, at port. The operator's range must
+// be within b, so that a wide range does not open more than it seems to.
 func (c *Config) opened(a netip.Addr, port uint16, b netrule.Block, written bool) bool {
 	if c.Private.Holds(a, port, b.Prefix) || c.Network.opens(a, port, b.Prefix) {
 		return true

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// counters are those of all proxies of this process.
+// counters are the counters of all proxies in this process.
 type counters struct {
 	bytes, attempts metric.Int64Counter
 	sent, received  metric.MeasurementOption
@@ -23,7 +23,7 @@ func newCounters() *counters {
 		return metric.WithAttributeSet(attribute.NewSet(attribute.String(k, v)))
 	}
 	c := &counters{sent: label("direction", "sent"), received: label("direction", "received"), decision: map[Decision]metric.MeasurementOption{}}
-	// Instruments of these names and units cannot be wrong.
+	// These names and units are constants, so errors are impossible.
 	c.bytes, _ = m.Int64Counter("assay_egress_bytes", metric.WithDescription("Bytes between programs and hosts, by direction."))
 	c.attempts, _ = m.Int64Counter("assay_egress_attempts", metric.WithDescription("Tries of programs to reach a host, by what became of them."))
 	for _, d := range []Decision{Allowed, Refused, Failed} {
@@ -32,8 +32,7 @@ func newCounters() *counters {
 	return c
 }
 
-// Zero has the counters there before anything is counted: what rises from nothing
-// has no rate.
+// Zero initializes the counters, because a counter without a first value has no rate.
 func Zero() {
 	ctx := context.Background()
 	count.bytes.Add(ctx, 0, count.sent)

@@ -12,19 +12,18 @@ import (
 // maxHead is the longest request line with its headers, in bytes.
 const maxHead = 32 << 10
 
-// request is a request whose head says one thing only, whoever reads it.
+// request is a request whose head is unambiguous for all parsers.
 type request struct {
 	*http.Request
-	line  string // where the client wants to go, as it wrote that
+	line  string // the client's destination as written
 	hosts []string
 }
 
 var errMalformed = errors.New("a malformed request")
 
-// readHead reads a request. net/http is generous with what it reads, and two
-// readers that are generous in different ways are how requests are smuggled: so
-// the head is held to the letter of RFC 9112 first. The error of one that is not
-// says what is wrong with it; any other error is the connection's.
+// readHead reads a request. net/http is lenient, and two differently lenient parsers make request
+// smuggling possible. So readHead first checks that the head conforms to RFC 9112. The error for a
+// malformed head describes the problem; other errors are about the connection.
 func readHead(r *bufio.Reader) (*request, error) {
 	head, err := headBytes(r)
 	if err != nil {
@@ -38,7 +37,7 @@ func readHead(r *bufio.Reader) (*request, error) {
 	if req.hosts, err = checkFields(lines[1:]); err != nil {
 		return req, err
 	}
-	// The body stays where it is: the parser reads the head, then r.
+	// The body stays in r: the parser reads the head, then r.
 	parsed, err := http.ReadRequest(bufio.NewReader(io.MultiReader(bytes.NewReader(head), r)))
 	if err != nil {
 		return req, errMalformed
@@ -47,7 +46,7 @@ func readHead(r *bufio.Reader) (*request, error) {
 	return req, nil
 }
 
-// headBytes takes a whole head off r.
+// headBytes reads a whole head from r.
 func headBytes(r *bufio.Reader) ([]byte, error) {
 	for seen := 0; ; {
 		if _, err := r.Peek(seen + 1); err == bufio.ErrBufferFull {
@@ -56,7 +55,7 @@ func headBytes(r *bufio.Reader) ([]byte, error) {
 			return nil, io.ErrUnexpectedEOF
 		}
 		have, _ := r.Peek(r.Buffered())
-		from := max(0, seen-3) // what is new, and what may continue in it
+		from := max(0, seen-3) // new bytes, and the possible start of a line end before them
 		if i := bytes.Index(have[from:], []byte("\r\n\r\n")); i >= 0 {
 			head := bytes.Clone(have[:from+i+4])
 			_, err := r.Discard(len(head))
@@ -82,8 +81,8 @@ func checkLine(line string) (string, error) {
 	return target, nil
 }
 
-// checkFields holds header lines to the grammar, and the framing of the body to
-// one meaning. It returns the values of Host.
+// checkFields checks header lines against the grammar, and requires unambiguous framing of the
+// body. It returns the values of Host.
 func checkFields(lines []string) (hosts []string, err error) {
 	lengths, encodings := 0, 0
 	for _, l := range lines {
@@ -119,7 +118,7 @@ func checkFields(lines []string) (hosts []string, err error) {
 	return hosts, nil
 }
 
-// token says whether s is a method or the name of a header.
+// token reports whether s is a method or the name of a header.
 func token(s string) bool {
 	const bytes = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	return s != "" && strings.Trim(s, bytes) == ""

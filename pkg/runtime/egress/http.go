@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// http serves one request. There is no second one on the same connection:
-// what follows a body is nobody's.
+// http serves one request per connection. It ignores bytes after the body.
 func (c *client) http() {
 	req, err := readHead(c.r)
 	if err != nil {
@@ -58,7 +57,7 @@ func (c *client) httpConnect(req *request) {
 	}
 }
 
-// httpPlain passes one request on, and its answer back, both written anew.
+// httpPlain forwards one request and its response, both rewritten.
 func (c *client) httpPlain(req *request) {
 	t, err := plainTarget(req)
 	if err != nil {
@@ -77,17 +76,17 @@ func (c *client) httpPlain(req *request) {
 	near := &lively{Conn: c.pass, idle: c.proxy.cfg.Idle, last: last}
 	far := &lively{Conn: up, idle: c.proxy.cfg.Idle, last: last}
 	near.touch()
-	c.r.Reset(io.MultiReader(c.bufferedCopy(), near)) // the body is under the same clock
+	c.r.Reset(io.MultiReader(c.bufferedCopy(), near)) // the body has the same time limit
 	c.exchange(req, t, near, far)
 }
 
-// bufferedCopy is what the client sent after the head, in memory of its own.
+// bufferedCopy returns a copy of the client's bytes after the head.
 func (c *client) bufferedCopy() io.Reader {
 	have, _ := c.r.Peek(c.r.Buffered())
 	return strings.NewReader(string(have))
 }
 
-// plainTarget reads an absolute http URI, and holds Host to it.
+// plainTarget reads an absolute http URI and checks Host against it.
 func plainTarget(req *request) (target, error) {
 	u := req.URL
 	switch {
@@ -107,7 +106,7 @@ func plainTarget(req *request) (target, error) {
 	return t, sameHost(req.hosts, t, 80)
 }
 
-// sameHost says whether the Host header, if there is one, means t.
+// sameHost returns an error if the Host header, if any, differs from t.
 func sameHost(hosts []string, t target, defaultPort uint16) error {
 	if len(hosts) == 0 {
 		return nil
@@ -119,7 +118,7 @@ func sameHost(hosts []string, t target, defaultPort uint16) error {
 	return nil
 }
 
-// exchange sends the request and the answer.
+// exchange sends the request and returns the response to the client.
 func (c *client) exchange(req *request, t target, near, far net.Conn) {
 	forward(req.Request, t)
 	if strings.EqualFold(req.Header.Get("Expect"), "100-continue") {
@@ -136,17 +135,17 @@ func (c *client) exchange(req *request, t target, near, far net.Conn) {
 		resp.Close = true
 		dropHopByHop(resp.Header)
 		if !req.ProtoAtLeast(1, 1) {
-			resp.TransferEncoding = nil // the end of the connection is the end of the body
+			resp.TransferEncoding = nil // the end of the connection ends the body
 		}
 		_ = resp.Write(near)
 		_ = resp.Body.Close()
 	}
-	_ = far.Close() // what is still being sent fails
+	_ = far.Close() // makes pending sends fail
 	c.linger(sent)
 }
 
-// response reads the answer that is not an interim one. The host may be in league
-// with the job: the head of an answer has a limit, or it would fill our memory.
+// response reads the final response after interim ones. The host may cooperate with the job, so the
+// head has a limit to protect our memory.
 func response(far io.Reader, req *http.Request) (*http.Response, error) {
 	limit := &io.LimitedReader{R: far, N: 2 * maxHead}
 	r := bufio.NewReader(limit)
@@ -163,7 +162,7 @@ func response(far io.Reader, req *http.Request) (*http.Response, error) {
 	return nil, errMalformed
 }
 
-// forward makes req one for the host t, on a connection of its own.
+// forward turns req into a request to the host t on its own connection.
 func forward(req *http.Request, t target) {
 	dropHopByHop(req.Header)
 	req.Close, req.Trailer = true, nil
@@ -173,7 +172,7 @@ func forward(req *http.Request, t target) {
 	}
 	req.URL.Host = req.Host
 	if req.Header.Get("User-Agent") == "" {
-		req.Header.Set("User-Agent", "") // or net/http adds its own
+		req.Header.Set("User-Agent", "") // otherwise net/http adds its own
 	}
 }
 
@@ -195,7 +194,7 @@ func status(no *refusal) int {
 	return http.StatusForbidden
 }
 
-// answer tells the program why it does not get through, and ends the connection.
+// answer sends the reason of a refusal to the program and ends the connection.
 func (c *client) answer(code int, no *refusal) {
 	c.say(code, no)
 	done := make(chan error)
@@ -210,12 +209,12 @@ func (c *client) say(code int, no *refusal) {
 		code, http.StatusText(code), len(body), body)
 }
 
-// lingerTime is how long a client may go on sending what nobody will read. To
-// close at once would reset the connection, and the answer with it.
+// lingerTime is how long a client may continue to send ignored data. Closing at once would reset
+// the connection, and the client would lose the response.
 const lingerTime = time.Second
 
-// linger ends a connection after an answer, when sent yields: something may
-// still be reading from it.
+// linger ends a connection after a response, when sent yields, because the client may still be
+// reading.
 func (c *client) linger(sent <-chan error) {
 	_ = closeWrite(c.conn)
 	give := time.NewTimer(lingerTime)

@@ -11,11 +11,11 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// Port is where a job finds its proxy, on its own loopback.
+// Port is the port of a job's proxy on its own loopback.
 const Port = 3128
 
-// Listen listens at the loopback address of the network namespace that the
-// process behind pidfd lives in, and brings that address up if nobody has.
+// Listen listens on the loopback address of the network namespace of the process behind pidfd, and
+// brings it up if necessary.
 func Listen(pidfd uintptr) (l net.Listener, err error) {
 	err = within(pidfd, func() (err error) {
 		if err = upLoopback(); err != nil {
@@ -49,9 +49,9 @@ func upLoopback() error {
 	return nil
 }
 
-// Variables are the environment that leads programs to the proxy of r. What is
-// on the job's own loopback is reached without it, unless r allows addresses of
-// the worker's loopback and an operator has opened some.
+// Variables returns the environment that makes programs use the proxy of r. Addresses on the job's
+// own loopback bypass it, unless r allows addresses of the worker's loopback and an operator has
+// opened some.
 func Variables(r netrule.Rules, opened ...netrule.Rules) map[string]string {
 	at := fmt.Sprintf("http://127.0.0.1:%d", Port)
 	own := "localhost,127.0.0.1,::1"
@@ -62,8 +62,8 @@ func Variables(r netrule.Rules, opened ...netrule.Rules) map[string]string {
 		}
 	}
 	return map[string]string{
-		// ALL_PROXY is not socks5h: several clients refuse to start without a
-		// module for that, and HTTP CONNECT carries everything that it would.
+		// ALL_PROXY is not socks5h, because several clients require an extra module for it, and HTTP
+		// CONNECT is sufficient.
 		"HTTP_PROXY": at, "HTTPS_PROXY": at, "ALL_PROXY": at, "NO_PROXY": own,
 		"http_proxy": at, "https_proxy": at, "all_proxy": at, "no_proxy": own,
 	}

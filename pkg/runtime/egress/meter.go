@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// errBytes ends a transfer that is over the limit.
+// errBytes ends a transfer above the limit.
 var errBytes = errors.New("the limit of bytes is reached")
 
-// meter counts what a job exchanges with hosts, in both directions together.
+// meter counts a job's traffic in both directions together.
 type meter struct {
-	max            int64 // 0 for no limit
+	max            int64 // 0: unlimited
 	used           atomic.Int64
 	sent, received atomic.Int64
 	exceeded       atomic.Bool
 }
 
-// take returns how many of n bytes are within the limit, and counts those. Once
-// it returned less than n, no byte is left for anybody.
+// take counts n bytes and returns how many of them are within the limit. After a result below n no
+// bytes are left.
 func (m *meter) take(n int) int {
 	used := m.used.Add(int64(n))
 	if m.max <= 0 || used <= m.max {
@@ -31,26 +31,25 @@ func (m *meter) take(n int) int {
 	return int(granted)
 }
 
-// full says whether nothing is left.
+// full reports whether no bytes are left.
 func (m *meter) full() bool { return m.max > 0 && m.used.Load() >= m.max }
 
-// lookUp counts a name that is told to the resolver, and with it to whoever
-// serves the name; false if that is over the limit.
+// lookUp counts a name sent to the resolver, and so to the owner of the name. It returns false
+// above the limit.
 func (m *meter) lookUp(name string) bool {
 	granted := m.take(len(name))
 	m.sent.Add(int64(granted))
 	return granted == len(name)
 }
 
-// upstream is a connection to a host: metered, and closed by whoever opened it.
+// upstream is a metered connection to a host. Its opener closes it.
 type upstream struct {
 	net.Conn
 	entry *entry
 	meter *meter
 }
 
-// Read may have taken bytes from the network that it does not return, if they
-// are over the limit.
+// Read may discard received bytes above the limit.
 func (u *upstream) Read(p []byte) (int, error) {
 	n, err := u.Conn.Read(p)
 	granted := u.meter.take(n)
@@ -84,8 +83,7 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// lively is a connection that fails when it, and the others that share its
-// clock, have been idle for long.
+// lively is a connection that fails after a long idle time of all connections that share its clock.
 type lively struct {
 	net.Conn
 	idle time.Duration
@@ -111,13 +109,13 @@ func (l *lively) Read(p []byte) (int, error) {
 		}
 		var timeout net.Error
 		if n == 0 && errors.As(err, &timeout) && timeout.Timeout() && l.left() > 0 {
-			continue // the other direction was busy
+			continue // the other direction was active
 		}
 		return n, err
 	}
 }
 
-// Write gives one buffer the whole idle time.
+// Write gives each buffer the whole idle time.
 func (l *lively) Write(p []byte) (int, error) {
 	if err := l.SetWriteDeadline(time.Now().Add(l.idle)); err != nil {
 		return 0, err

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// within calls f on a thread that lives in the network namespace behind fd.
-// Sockets that f makes stay there, whoever uses them later.
+// within calls f on a thread in the network namespace behind fd. Sockets created by f stay in this
+// namespace.
 func within(fd uintptr, f func() error) error {
 	done := make(chan error)
 	go func() {
-		// A thread that has been elsewhere ends with this goroutine.
+		// The thread ends with this goroutine, because it has changed its namespace.
 		runtime.LockOSThread()
 		if err := unix.Setns(int(fd), unix.CLONE_NEWNET); err != nil {
 			done <- fmt.Errorf("enter the network namespace: %w", err)
@@ -27,8 +27,8 @@ func within(fd uintptr, f func() error) error {
 	return <-done
 }
 
-// dialIn dials from the network namespace ns, or from the worker's own if ns is
-// nil.
+// dialIn returns a function that dials from the network namespace ns, or from the worker's own if
+// ns is nil.
 func dialIn(ns *os.File) func(context.Context, netip.AddrPort) (net.Conn, error) {
 	dial := func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", to.String())
@@ -38,15 +38,15 @@ func dialIn(ns *os.File) func(context.Context, netip.AddrPort) (net.Conn, error)
 	}
 	return func(ctx context.Context, to netip.AddrPort) (conn net.Conn, err error) {
 		err = within(ns.Fd(), func() (err error) {
-			conn, err = dial(ctx, to) // an address has no name to look up: this thread makes the socket
+			conn, err = dial(ctx, to) // an address needs no lookup, so this thread creates the socket
 			return err
 		})
 		return conn, err
 	}
 }
 
-// addressesIn returns the addresses of the interfaces in the namespace ns, or in
-// the worker's own if ns is nil.
+// addressesIn returns the addresses of the interfaces in the namespace ns, or in the worker's own
+// if ns is nil.
 func addressesIn(ns *os.File) (out []netip.Addr, err error) {
 	read := func() error {
 		found, err := net.InterfaceAddrs()

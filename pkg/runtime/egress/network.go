@@ -14,20 +14,20 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// Operator is what whoever runs a worker says about its network.
+// Operator is the configuration of a worker's network.
 type Operator struct {
-	// Private are addresses that are not public and that jobs may reach where
-	// their policies allow it: ranges with ports. Without, there are none.
+	// Private are private addresses that jobs may reach if their policies allow it: ranges with
+	// ports. Empty: none.
 	Private []string
-	// Never are names, addresses and ranges, each with a port or for all of them,
-	// that no job reaches, whatever else is said: the fleet's own.
+	// Never are names, addresses and ranges, each with a port or for all ports, that no job may reach
+	// under any rule: the fleet's own.
 	Never []string
-	// Namespace is the path of the network namespace that connections are made
-	// from, such as /run/netns/jobs. Empty: the worker's own.
+	// Namespace is the path of the network namespace for connections, such as /run/netns/jobs. Empty:
+	// the worker's own.
 	Namespace string
 }
 
-// Check says what is wrong with it, apart from a namespace that is not there.
+// Check returns an error for a wrong setting, except a missing namespace.
 func (o Operator) Check() error {
 	if _, err := netrule.ParseRanges(o.Private); err != nil {
 		return fmt.Errorf("private%w", err)
@@ -40,12 +40,12 @@ func (o Operator) Check() error {
 	return nil
 }
 
-// Network is where the proxies of a worker dial from, and what none of them
-// dials. It is safe for concurrent use.
+// Network is the origin of connections of a worker's proxies, and their forbidden destinations. It
+// is safe for concurrent use.
 type Network struct {
 	private netrule.Rules
 	never   []netrule.Host // by address
-	names   []netrule.Host // by name: found has what they lead to
+	names   []netrule.Host // by name; found has their addresses
 	ns      *os.File       // nil: the worker's own
 	resolve func(context.Context, string) ([]netip.Addr, error)
 
@@ -53,11 +53,11 @@ type Network struct {
 	wg   sync.WaitGroup
 
 	mu    sync.RWMutex
-	found map[neverAt]time.Time // when it was seen last
-	own   []netip.Addr          // of this host's interfaces
+	found map[neverAt]time.Time // time of the last sighting
+	own   []netip.Addr          // addresses of this host's interfaces
 }
 
-// neverAt is where a name led: an address, and the index of the name.
+// neverAt is a resolved address of a forbidden name, and the index of the name.
 type neverAt struct {
 	addr netip.Addr
 	name int
@@ -65,13 +65,13 @@ type neverAt struct {
 
 const (
 	refreshEach = 15 * time.Second
-	// rememberFor is how long an address stays closed that a name no longer leads
-	// to: it may lead there again, and connections outlive what the resolver says.
+	// rememberFor is how long a former address of a name stays forbidden: the name may return to it,
+	// and connections outlive the resolver's answer.
 	rememberFor = time.Hour
 )
 
-// Open returns the network of a worker. Until Close it follows the names of
-// o.Never and the addresses of this host's interfaces.
+// Open returns the network of a worker. Until Close it tracks the names in o.Never and the
+// addresses of this host's interfaces.
 func Open(ctx context.Context, o Operator) (*Network, error) { return open(ctx, o, resolve) }
 
 func open(ctx context.Context, o Operator, lookup func(context.Context, string) ([]netip.Addr, error)) (n *Network, err error) {
@@ -107,12 +107,12 @@ func open(ctx context.Context, o Operator, lookup func(context.Context, string) 
 	return n, nil
 }
 
-// Close ends following. Proxies of n must not be in use any more.
+// Close stops the tracking. Proxies of n must not be in use any more.
 func (n *Network) Close() {
 	n.stop()
 	n.wg.Wait()
 	if n.ns != nil {
-		_ = n.ns.Close() // it was only looked at
+		_ = n.ns.Close() // it was only read
 	}
 }
 
@@ -131,8 +131,8 @@ func (n *Network) follow(ctx context.Context) {
 	}
 }
 
-// refresh looks up what jobs must not reach. A name that cannot be resolved
-// keeps what it led to; the rest is an error.
+// refresh looks up the forbidden destinations. An unresolvable name keeps its previous addresses.
+// Other problems are errors.
 func (n *Network) refresh(ctx context.Context) error {
 	seen := map[neverAt]time.Time{}
 	for i, h := range n.names {
@@ -166,7 +166,7 @@ func (n *Network) refresh(ctx context.Context) error {
 	return nil
 }
 
-// closes says whether a is of what no job reaches at port.
+// closes reports whether a is forbidden at port.
 func (n *Network) closes(a netip.Addr, port uint16) bool {
 	if n == nil {
 		return false
@@ -184,13 +184,13 @@ func (n *Network) closes(a netip.Addr, port uint16) bool {
 	return false
 }
 
-// closesName says whether name is of what no job reaches at port.
+// closesName reports whether name is forbidden at port.
 func (n *Network) closesName(name string, port uint16) bool {
 	return n != nil && slices.ContainsFunc(n.names, func(h netrule.Host) bool { return h.Name() == name && h.At(port) })
 }
 
-// block returns the narrowest range of special addresses that holds a. An
-// address of this host's own is a range by itself, except loopback.
+// block returns the narrowest range of special addresses that contains a. Each of this host's own
+// addresses is a range of its own, except loopback.
 func (n *Network) block(a netip.Addr) (netrule.Block, bool) {
 	if n != nil && !a.IsLoopback() {
 		n.mu.RLock()
@@ -202,18 +202,17 @@ func (n *Network) block(a netip.Addr) (netrule.Block, bool) {
 	return netrule.Special(a)
 }
 
-// opens says whether the operator of this worker has opened a at port by a range
-// within block.
+// opens reports whether the operator of this worker has opened a at port with a range within block.
 func (n *Network) opens(a netip.Addr, port uint16, block netip.Prefix) bool {
 	return n != nil && n.private.Holds(a, port, block)
 }
 
 func (n *Network) opensNothing() bool { return n == nil || n.private.Empty() }
 
-// Private returns what the operator of this worker has opened.
+// Private returns the operator's opened addresses.
 func (n *Network) Private() netrule.Rules { return n.private }
 
-// dial connects to an address that was judged.
+// dial returns a function that connects to a checked address.
 func (n *Network) dial() func(context.Context, netip.AddrPort) (net.Conn, error) {
 	if n == nil {
 		return dialIn(nil)

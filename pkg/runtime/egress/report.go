@@ -7,22 +7,22 @@ import (
 	"sync/atomic"
 )
 
-// Decision is what became of an attempt.
+// Decision is the result of an attempt.
 type Decision string
 
 // The decisions.
 const (
-	Allowed Decision = "allowed" // the connection was made
+	Allowed Decision = "allowed" // connected
 	Refused Decision = "refused" // the proxy did not try
-	Failed  Decision = "failed"  // allowed, but the name or the host could not be reached
+	Failed  Decision = "failed"  // allowed, but the name or the host was unreachable
 )
 
-// Attempt is one or more tries to get out that are alike.
+// Attempt is one or more equal tries to connect.
 type Attempt struct {
-	Protocol string     // connect, http, socks5; "" if that could not be told
-	Host     string     // as normalised; as the client wrote it, quoted, if it could not be
-	Port     uint16     // 0 if it could not be told
-	Address  netip.Addr // that was dialled; the zero Addr if none was
+	Protocol string     // connect, http, socks5; "" if unknown
+	Host     string     // normalized, or quoted as written if malformed
+	Port     uint16     // 0 if unknown
+	Address  netip.Addr // the dialled address, or the zero Addr
 	Decision Decision
 	Reason   string // "" if allowed
 	Count    int
@@ -30,24 +30,22 @@ type Attempt struct {
 	Received int64 // bytes from the host
 }
 
-// Report is what a job did with its network.
+// Report is a job's use of its network.
 type Report struct {
 	Attempts []Attempt // in order of their first time, at most MaxAttempts allowed and MaxAttempts others
-	Unlisted int       // attempts that found no room in the list
+	Unlisted int       // attempts beyond the limit of the list
 	Sent     int64     // bytes to hosts
 	Received int64     // bytes from hosts
 	Exceeded bool      // the job reached MaxBytes
 }
 
-// entry is an attempt on the list. Bytes are added for as long as connections
-// live.
+// entry is a listed attempt. Bytes are added while connections live.
 type entry struct {
 	Attempt
 	sent, received atomic.Int64
 }
 
-// journal is the list of attempts. A program that tries a thousand hosts that it
-// may not reach does not push out those that it reached.
+// journal is the list of attempts. Refused attempts do not displace successful ones.
 type journal struct {
 	max int // of each kind
 
@@ -58,8 +56,7 @@ type journal struct {
 	unlisted int
 }
 
-// add notes an attempt and returns its entry, which is on no list if there is no
-// room.
+// add records an attempt and returns its entry, which is unlisted above the limit.
 func (j *journal) add(a Attempt) *entry {
 	count.attempt(a.Decision)
 	j.mu.Lock()
@@ -98,7 +95,7 @@ func (j *journal) report() Report {
 	return r
 }
 
-// written returns what a client wrote in a form that is safe to store and show.
+// written returns a client's text in a form that is safe to store and show.
 func written(s string) string {
 	if len(s) > 255 {
 		s = s[:255]

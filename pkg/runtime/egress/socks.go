@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// SOCKS5, as much of RFC 1928 as a job may ask for.
+// SOCKS5: the part of RFC 1928 that jobs may use.
 const (
 	socksVersion = 5
 	socksConnect = 1
 	socksNoAuth  = 0
-	socksNone    = 0xff // none of the methods that were offered
+	socksNone    = 0xff // none of the offered methods
 
 	socksIPv4 = 1
 	socksName = 3
@@ -65,7 +65,7 @@ func (c *client) socks() {
 	}
 }
 
-// socksGreet agrees to do without authentication.
+// socksGreet selects no authentication.
 func (c *client) socksGreet() bool {
 	var head [2]byte
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
@@ -84,8 +84,8 @@ func (c *client) socksGreet() bool {
 	return err == nil
 }
 
-// socksTarget reads where to go. A code other than socksOK is an answer that
-// the attempt has been noted for; the error says that the client is gone.
+// socksTarget reads the destination. A code other than socksOK is the response for an already
+// recorded attempt. An error means that the client is gone.
 func (c *client) socksTarget(kind byte) (t target, code byte, err error) {
 	n := map[byte]int{socksIPv4: 4, socksIPv6: 16}[kind]
 	if kind == socksName {
@@ -119,7 +119,7 @@ func (c *client) socksTarget(kind byte) (t target, code byte, err error) {
 	return t, socksOK, nil
 }
 
-// socksReply answers a request. No address is told: it would be the worker's.
+// socksReply responds to a request without an address, which would be the worker's.
 func (c *client) socksReply(code byte) bool {
 	_, err := c.conn.Write([]byte{socksVersion, code, 0, socksIPv4, 0, 0, 0, 0, 0, 0})
 	return err == nil

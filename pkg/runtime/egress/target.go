@@ -13,8 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// target is where a client wants to go, in its one spelling: a name or an
-// address, never both.
+// target is a client's destination in canonical form: a name or an address, never both.
 type target struct {
 	name string
 	addr netip.Addr
@@ -30,9 +29,8 @@ func (t target) host() string {
 
 func (t target) String() string { return net.JoinHostPort(t.host(), strconv.Itoa(int(t.port))) }
 
-// parseHost reads what a client wrote as a host, IPv6 without brackets. IPv4 in
-// any but the dotted decimal spelling is refused rather than understood: two
-// programs would understand it differently.
+// parseHost reads a client's host, IPv6 without brackets. It rejects IPv4 in any format except
+// dotted decimal, because programs interpret others differently.
 func parseHost(s string, port uint16) (target, error) {
 	if len(s) > 255 {
 		return target{}, errors.New("a host name that is too long")
@@ -62,8 +60,8 @@ func parseHost(s string, port uint16) (target, error) {
 	return target{name: name, port: port}, nil
 }
 
-// toASCII maps an internationalised name as browsers do. What comes out may be
-// an address: ① and ０ are digits.
+// toASCII converts an internationalized name like browsers. The result may be an address, because ①
+// and ０ are digits.
 func toASCII(s string) (string, error) {
 	if strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
 		return s, nil
@@ -78,8 +76,7 @@ func toASCII(s string) (string, error) {
 	return s, nil
 }
 
-// parseAuthority reads host, host:port or [address]:port. A port of 0 in its
-// place means that one must be there.
+// parseAuthority reads host, host:port or [address]:port. If defaultPort is 0, a port is required.
 func parseAuthority(s string, defaultPort uint16) (target, error) {
 	host, text, hasPort := s, "", false
 	if inner, ok := strings.CutPrefix(s, "["); ok {

@@ -15,7 +15,7 @@ type whole struct {
 	cut        int64 // bytes of the stream between them; 0: none
 }
 
-// trim drops what the cut left of a rune at either side of it, and counts the bytes that are cut.
+// trim drops incomplete runes at both sides of the cut, and counts the cut bytes.
 func (w *whole) trim() {
 	if w.cut == 0 {
 		w.cut = w.of.total - int64(size(w.head)+size(w.tail))
@@ -31,10 +31,10 @@ func (w *whole) trim() {
 	w.cut += int64(short + late)
 }
 
-// marker stands in the text where the stream was cut.
+// marker returns the text at the place of the cut.
 func (w *whole) marker() string { return fmt.Sprintf("\n… %d bytes cut …\n", w.cut) }
 
-// bytes returns all of it; it is in memory.
+// bytes returns the whole content, which must be in memory.
 func (w *whole) bytes() []byte {
 	if w.cut == 0 {
 		return w.of.bytes(slices.Concat(w.head, w.tail))
@@ -42,7 +42,7 @@ func (w *whole) bytes() []byte {
 	return slices.Concat(w.of.bytes(w.head), []byte(w.marker()), w.of.bytes(w.tail))
 }
 
-// isBinary reports whether any of it is not UTF-8. It reads all of it.
+// isBinary reports whether the content is not UTF-8. It reads all of it.
 func (w *whole) isBinary() bool {
 	for _, spans := range [][]span{w.head, w.tail} {
 		if !isText(&spanReader{w.of, slices.Clone(spans)}) {
@@ -88,7 +88,7 @@ func (w *whole) Open() io.Reader {
 	return io.MultiReader(newText(&spanReader{w.of, slices.Clone(w.head)}), strings.NewReader(w.marker()), newText(&spanReader{w.of, slices.Clone(w.tail)}))
 }
 
-// Close implements job.Spill. It gives the disk space back; the Buffer has only its part in memory then.
+// Close implements job.Spill. It frees the disk space; the Buffer keeps only its part in memory.
 func (w *whole) Close() error {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
@@ -102,7 +102,7 @@ func (w *whole) Close() error {
 // spanReader reads spans of a Buffer, one after the other.
 type spanReader struct {
 	of   *Buffer
-	left []span // its own
+	left []span // its own copy
 }
 
 func (r *spanReader) Read(p []byte) (int, error) {
@@ -119,15 +119,16 @@ func (r *spanReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// text reads valid UTF-8: each run of other bytes becomes one U+FFFD, as in strings.ToValidUTF8.
+// text reads valid UTF-8: it replaces each run of invalid bytes with one U+FFFD, as
+// strings.ToValidUTF8 does.
 type text struct {
 	r       io.Reader
 	in, out []byte
-	invalid bool // the last rune of out stands for a run of invalid bytes
+	invalid bool // the last rune of out replaces a run of invalid bytes
 	err     error
 }
 
-// textChunk is how much text reads at once, in bytes.
+// textChunk is how many bytes text reads at once.
 const textChunk = 32 << 10
 
 func newText(r io.Reader) *text { return &text{r: r} }

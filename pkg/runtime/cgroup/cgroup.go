@@ -26,7 +26,7 @@ type Limits struct {
 	Processes int64   // processes and threads
 }
 
-// The weights of a group among its siblings, in cgroup v1's unit, of which 1024 is usual.
+// The weights of a group among its siblings, in cgroup v1's unit. The default is 1024.
 const (
 	usualShares = 1024
 	yieldShares = usualShares / yieldBy

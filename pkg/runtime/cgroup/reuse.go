@@ -7,9 +7,9 @@ import (
 )
 
 // Reusable is a Group with resettable peaks, so that the next job can reuse it. On cgroup v1 a
-// group takes a millisecond to create and remove, in four hierarchies, and the memory controller
-// keeps a removed group as long as cache is charged to it. On v2 a group is one directory, and its
-// peaks cannot be reset before kernel 6.12, so groups are used once.
+// group takes a millisecond to create and remove, in four hierarchies. The memory controller keeps
+// a removed group as long as cache is charged to it. On v2 a group is one directory, and its peaks
+// cannot be reset before kernel 6.12, so groups are used once.
 type Reusable interface {
 	Group
 	// Reset resets the peak of memory, and the peak of processes if it is above least, because that

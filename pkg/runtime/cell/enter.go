@@ -32,8 +32,8 @@ func (c *slot) settle(t *tracee.Process) error {
 	return t.Settle()
 }
 
-// ready checks that no process can access the memory of a process that is about to get
-// capabilities, and that it shares nothing with its original.
+// ready checks a process that is about to get capabilities: no process can access its memory, and
+// it shares nothing with its original.
 func (c *slot) ready(t *tracee.Process) error {
 	if err := t.Hidden(c.cell.uid); err != nil {
 		return err

@@ -24,8 +24,8 @@ import (
 )
 
 // family tracks the copies of a slot. A copy's pid namespace is nested in its original's. So
-// process 1 of a box, and all resources of the slot, stay until the last copy is gone, even if the
-// slot's own program ended long before.
+// process 1 of a box, and all resources of the slot, stay until the last copy is gone. The slot's
+// own program may have ended long before.
 type family struct {
 	parent *slot // the original of this copy; nil: not a copy
 	depth  int

@@ -41,6 +41,8 @@ type config struct {
 	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"A worker silent for so long loses its jobs."`
 	Witnesses   int            `name:"environment-witnesses" env:"ASSAY_ENVIRONMENT_WITNESSES" default:"2" help:"Workers of a pool that must have built the same environment of packages before others of the pool take it from the object store. With 2 or more no single worker decides what others import; those that came with a join token count as one. 1: for a pool whose workers trust each other; 0: environments are not shared."`
 	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. So are inputs that were neither uploaded nor named within that, and that no job needs which is not over, and environments that no worker has fetched or built. 0: never."`
+	QueueLife   time.Duration  `name:"queue-life" env:"ASSAY_QUEUE_LIFE" default:"720h" help:"Jobs that no worker has taken within that time of their submit end as expired, and uploads that are still open then are dropped. 0: never; the statements of the queue then become slower with each day that has a waiting job."`
+	Cell        uint8          `name:"cell" env:"ASSAY_CELL" default:"0" help:"Number of this fleet, 0 to 255, in the ids of its jobs, batches and sessions, where several fleets share tenants' traffic: each has another. All dispatchers of a fleet have the same."`
 	Private     []string       `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default. Workers have a setting of that name for jobs."`
 	DropIns     []string       `name:"drop-ins" env:"ASSAY_DROP_INS" enum:"sandboxfusion,sandboxfusion-at-root,piston,code-judge" placeholder:"SERVER" help:"Other servers in whose formats requests are answered, too, separated by commas: sandboxfusion below /sandboxfusion, sandboxfusion-at-root at /run_code and /run_jupyter, piston below /piston, code-judge below /code-judge; see docs/drop-ins.md. None by default."`
 	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
@@ -92,6 +94,9 @@ func parse(args []string, out io.Writer) (c config, err error) {
 	}
 	if err == nil && c.Retention != 0 && c.Retention < 24*time.Hour {
 		err = fmt.Errorf("--retention: %v is less than a day; history is dropped by days, and an input has to outlast the way from its upload to the end of a batch that names it", c.Retention)
+	}
+	if err == nil && c.QueueLife < 0 {
+		err = fmt.Errorf("--queue-life: %v is negative; use 0 for jobs that may wait for ever", c.QueueLife)
 	}
 	if err == nil {
 		err = c.Access.check()

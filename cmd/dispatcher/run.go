@@ -24,6 +24,7 @@ import (
 	"github.com/assay-run/assay/internal/ui"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/control"
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/object"
 	workers "github.com/assay-run/assay/pkg/queue/identity"
@@ -59,6 +60,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer join(&err, bucket.Close)
+	job.SetCell(cfg.Cell)
 	database, err := openStore(ctx, cfg, startPatience)
 	if err != nil {
 		return err
@@ -184,7 +186,11 @@ func openStore(ctx context.Context, cfg config, patience time.Duration) (*postgr
 	ctx, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
 	infra, poison := cfg.Seams.budgets()
-	return postgres.Open(ctx, postgres.Config{DSN: dsn, InfraBudget: infra, PoisonAfter: poison, ApplicationTag: "assay-dispatcher", Protocol: control.Protocol})
+	life := cfg.QueueLife
+	if life == 0 {
+		life = -1 // none
+	}
+	return postgres.Open(ctx, postgres.Config{DSN: dsn, InfraBudget: infra, PoisonAfter: poison, QueueLife: life, ApplicationTag: "assay-dispatcher", Protocol: control.Protocol})
 }
 
 // updateSchema does nothing if the schema is current. Otherwise it migrates. If its role may not,

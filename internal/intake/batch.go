@@ -40,11 +40,11 @@ func (s *Service) SubmitBatch(ctx context.Context, b Batch) (id job.ID, replayed
 	if err != nil {
 		return "", false, err
 	}
-	most, room, err := s.roomForBatch(ctx, b.Tenant)
+	room, err := s.roomForBatch(ctx, b.Tenant)
 	if err != nil {
 		return "", false, err
 	}
-	sink := &sink{store: s.Store, batch: b.NewBatch, most: most, room: room}
+	sink := &sink{store: s.Store, batch: b.NewBatch, room: room}
 	n, err = b.admit(ctx, a, func(jobs []store.NewJob) error { return sink.take(ctx, jobs) })
 	if errors.Is(err, errKnown) {
 		return sink.known, true, nil

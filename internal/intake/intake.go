@@ -14,7 +14,7 @@ import (
 type Store interface {
 	store.Submitter
 	store.Uploads
-	// Waiting implements store.Scheduler.
+	// Waiting implements store.Scheduler. The empty tenant stands for all.
 	Waiting(ctx context.Context, tenant string) (jobs, batches int64, err error)
 }
 
@@ -59,6 +59,8 @@ type Config struct {
 	Queued     int64     // default quota of a tenant's active jobs; 0: 10 million
 	Batches    int64     // default quota of a tenant's active batches; 0: 100,000
 	Log        *slog.Logger
+
+	QueuedOfAll int64 // limit of all tenants' active jobs; 0: 100 million
 }
 
 // Service accepts jobs. It is safe for concurrent use.
@@ -69,6 +71,6 @@ type Service struct {
 
 // New returns a Service.
 func New(c Config) *Service {
-	c.Queued, c.Batches = cmp.Or(c.Queued, 10_000_000), cmp.Or(c.Batches, 100_000)
+	c.Queued, c.Batches, c.QueuedOfAll = cmp.Or(c.Queued, 10_000_000), cmp.Or(c.Batches, 100_000), cmp.Or(c.QueuedOfAll, 100_000_000)
 	return &Service{Config: c, waiting: waiting{store: c.Store}}
 }

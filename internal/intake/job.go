@@ -32,7 +32,7 @@ func (s *Service) Submit(ctx context.Context, r Job, watch func(job.ID)) (Accept
 	if err != nil {
 		return Accepted{}, err
 	}
-	if _, _, err := s.roomForJobs(ctx, j.Tenant); err != nil {
+	if _, err := s.roomForJobs(ctx, j.Tenant); err != nil {
 		return Accepted{}, err
 	}
 	telemetry.Describe(ctx, telemetry.About{Job: j.ID, Pool: placement.PoolOf(j.Pool)})

@@ -15,8 +15,7 @@ type sink struct {
 	store store.Submitter
 	batch store.NewBatch
 	first []store.NewJob
-	most  int64 // the tenant's quota
-	room  int64 // the free part of the quota
+	room  room
 	open  bool
 	known job.ID // the batch of an earlier request with this key
 }
@@ -25,8 +24,8 @@ type sink struct {
 var errKnown = errors.New("accepted before")
 
 func (k *sink) take(ctx context.Context, jobs []store.NewJob) error {
-	if k.room -= int64(len(jobs)); k.room < 0 {
-		return tooManyJobs(k.most)
+	if k.room.left -= int64(len(jobs)); k.room.left < 0 {
+		return k.room.full
 	}
 	if k.first == nil && !k.open {
 		k.first = jobs

@@ -65,7 +65,7 @@ var errManyLines = fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("body", "ha
 
 // admitChunk validates the jobs of the next chunk. Errors name the chunk's lines.
 func (s *Service) admitChunk(ctx context.Context, tenant string, u store.Upload, lines []byte) (jobs []store.NewJob, err error) {
-	most, room, err := s.roomForJobs(ctx, tenant)
+	room, err := s.roomForJobs(ctx, tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +83,8 @@ func (s *Service) admitChunk(ctx context.Context, tenant string, u store.Upload,
 		if jobs = append(jobs, some...); len(jobs) > job.MaxChunkJobs {
 			return errManyLines
 		}
-		if int64(len(jobs)) > room {
-			return tooManyJobs(most)
+		if int64(len(jobs)) > room.left {
+			return room.full
 		}
 		return nil
 	})

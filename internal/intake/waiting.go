@@ -10,6 +10,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
+// everyTenant stands for the jobs of all tenants.
+const everyTenant = ""
+
+// room is the free part of a quota, and the error above it.
+type room struct {
+	left int64
+	full error
+}
+
 // waiting tracks the active jobs and batches of tenants.
 type waiting struct {
 	store Store
@@ -42,7 +51,10 @@ func (q *waiting) counter(tenant string) *recent.Value[*load] {
 		return r
 	}
 	if len(q.known) >= maxCounted || q.known == nil {
-		q.known = map[string]*recent.Value[*load]{}
+		all := q.known[everyTenant]
+		if q.known = map[string]*recent.Value[*load]{}; all != nil {
+			q.known[everyTenant] = all
+		}
 	}
 	r := &recent.Value[*load]{Age: time.Second, Thrift: 20, Within: 15 * time.Second, Read: func(ctx context.Context) (*load, error) {
 		jobs, batches, err := q.store.Waiting(ctx, tenant)
@@ -54,48 +66,59 @@ func (q *waiting) counter(tenant string) *recent.Value[*load] {
 
 // accepted adds jobs, and batches.
 func (q *waiting) accepted(tenant string, jobs, batches int64) {
-	l := q.counter(tenant).Latest()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if l != nil {
-		l.jobs, l.batches = l.jobs+jobs, l.batches+batches
+	for _, of := range []string{tenant, everyTenant} {
+		l := q.counter(of).Latest()
+		q.mu.Lock()
+		if l != nil {
+			l.jobs, l.batches = l.jobs+jobs, l.batches+batches
+		}
+		q.mu.Unlock()
 	}
 }
 
 // roomForJobs returns how many more jobs the tenant may submit, at least one; otherwise it returns
 // an error.
-func (s *Service) roomForJobs(ctx context.Context, tenant string) (most, room int64, err error) {
+func (s *Service) roomForJobs(ctx context.Context, tenant string) (r room, err error) {
 	ceiling, err := s.Admit.Ceiling(ctx, tenant)
 	if err != nil {
-		return 0, 0, err
+		return r, err
 	}
-	most = s.Queued
+	most := s.Queued
 	if ceiling.Queued > 0 {
 		most = ceiling.Queued
 	}
 	l, err := s.waiting.of(ctx, tenant)
-	room = most - l.jobs
-	if err == nil && room < 1 {
-		err = tooManyJobs(most)
+	if err != nil {
+		return r, err
 	}
-	return most, room, err
+	all, err := s.waiting.of(ctx, everyTenant)
+	if err != nil {
+		return r, err
+	}
+	r = room{most - l.jobs, tooMany("the tenant would have more than the %d jobs that may wait and run at once; submit again when some are over", most)}
+	if left := s.QueuedOfAll - all.jobs; left < r.left {
+		r = room{left, tooMany("the fleet would have more than the %d jobs of all tenants that may wait and run at once; submit again when some are over", s.QueuedOfAll)}
+	}
+	if r.left < 1 {
+		return r, r.full
+	}
+	return r, nil
 }
 
 // CheckRoom rejects a batch above the tenant's quota before its body arrives.
 func (s *Service) CheckRoom(ctx context.Context, tenant string) error {
-	_, _, err := s.roomForBatch(ctx, tenant)
+	_, err := s.roomForBatch(ctx, tenant)
 	return err
 }
 
 // roomForBatch is roomForJobs for a batch, which counts itself, too.
-func (s *Service) roomForBatch(ctx context.Context, tenant string) (most, room int64, err error) {
-	most, room, err = s.roomForJobs(ctx, tenant)
-	if err != nil {
-		return 0, 0, err
+func (s *Service) roomForBatch(ctx context.Context, tenant string) (r room, err error) {
+	if r, err = s.roomForJobs(ctx, tenant); err != nil {
+		return r, err
 	}
 	ceiling, err := s.Admit.Ceiling(ctx, tenant)
 	if err != nil {
-		return 0, 0, err
+		return r, err
 	}
 	limit := s.Batches
 	if ceiling.Batches > 0 {
@@ -106,10 +129,9 @@ func (s *Service) roomForBatch(ctx context.Context, tenant string) (most, room i
 		err = fmt.Errorf("%w: %w", job.ErrTooMany,
 			job.Invalid("batches", "the tenant has %d batches that are not over, of the %d that it may have; submit again when one is", l.batches, limit))
 	}
-	return most, room, err
+	return r, err
 }
 
-func tooManyJobs(most int64) error {
-	return fmt.Errorf("%w: %w", job.ErrTooMany,
-		job.Invalid("jobs", "the tenant would have more than the %d jobs that may wait and run at once; submit again when some are over", most))
+func tooMany(problem string, most int64) error {
+	return fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("jobs", problem, most))
 }

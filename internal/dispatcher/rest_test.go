@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/pkg/control"
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -98,5 +100,48 @@ func TestRest(t *testing.T) {
 				<-done
 			})
 		})
+	}
+}
+
+// slowed is a store that fills no window above some size in time.
+type slowed struct {
+	backlogged
+	most    int
+	windows []int
+}
+
+func (s *slowed) Schedule(_ context.Context, _ []string, window int) ([]store.Dispatch, error) {
+	s.windows = append(s.windows, window)
+	if window > s.most {
+		return nil, job.ErrUnavailable
+	}
+	return make([]store.Dispatch, 1), nil
+}
+
+// TestFailedLooksNarrowTheWindow: the scheduler halves the window until looks succeed, and widens
+// it again after that.
+func TestFailedLooksNarrowTheWindow(t *testing.T) {
+	t.Parallel()
+	s := &slowed{most: 5}
+	log := slog.New(slog.DiscardHandler)
+	r := fleet.New(fleet.Config{Log: log}, nil)
+	m, err := newMetrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leads := &leader{began: time.Now(), gained: make(chan struct{})}
+	leads.until.Store(math.MaxInt64)
+	sched := &scheduler{store: s, publisher: deaf{}, fleet: r, classes: newClasses(s, deaf{}, r, nil, log), leader: leads,
+		repeats: &repeats{}, pacer: newPacer(time.Hour), metrics: m, log: log, minWindow: 8}
+	r.Seen(control.WorkerInfo{ID: "w", Pool: "p", Slots: 40})
+	for range 4 {
+		sched.look(t.Context())
+	}
+	s.most = 1000
+	for range 4 {
+		sched.look(t.Context())
+	}
+	if want := []int{40, 20, 10, 5, 10, 20, 40, 40}; !slices.Equal(s.windows, want) {
+		t.Errorf("windows %v, want %v", s.windows, want)
 	}
 }

@@ -38,6 +38,7 @@ type scheduler struct {
 	metrics   *metrics
 	log       *slog.Logger
 	minWindow int
+	failures  int // looks that failed, less those that succeeded since
 }
 
 // schedulerStore is what a scheduler needs of the store.
@@ -156,14 +157,16 @@ func (s *scheduler) look(ctx context.Context) {
 	}
 	s.classes.refresh(ctx)
 	for _, c := range s.fleet.Crews(append(s.classes.list(), placement.Any)...) {
-		window := s.window(c)
+		window := s.narrowed(s.window(c))
 		s.pacer.offered(l, c.Pools, window)
 		filled, err := s.fill(ctx, c.Classes, window)
 		if err != nil {
-			s.log.WarnContext(ctx, "schedule failed", "classes", c.Classes, "error", err)
+			s.failures = min(s.failures+1, mostNarrowed)
+			s.log.WarnContext(ctx, "look failed; the next one has a smaller window", "classes", c.Classes, "window", window, "error", err)
 			s.pacer.failed(time.Now())
 			return
 		}
+		s.failures = max(s.failures-1, 0)
 		s.pacer.filled(l, c.Pools, filled)
 	}
 	if s.pacer.end(l, time.Now(), slices.Collect(maps.Keys(s.fleet.Sizes()))) {
@@ -176,6 +179,15 @@ func (s *scheduler) look(ctx context.Context) {
 // are long and all slots taken, that is next to nothing.
 func (s *scheduler) window(c fleet.Crew) int {
 	return max(s.minWindow, c.Free+int(s.pacer.rate.of(c.Pools...)*ahead.Seconds()))
+}
+
+// mostNarrowed is how often the window is halved at most.
+const mostNarrowed = 10
+
+// narrowed halves a window for each look that failed, so that the scheduler finds a size that
+// the database can fill. Each look that succeeds doubles it again.
+func (s *scheduler) narrowed(window int) int {
+	return max(window>>s.failures, min(window, 1))
 }
 
 func (s *scheduler) fill(ctx context.Context, classes []string, window int) (int, error) {

@@ -1,4 +1,4 @@
-"""client.map of the Python client over -n tiny programs: prints how long it took, and what this process used."""
+"""Runs client.map of the Python client over -n tiny programs, and prints the duration and the resource usage of this process."""
 
 import json
 import resource

@@ -15,20 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An environment travels as a tar archive in zstd: lockEntry, which says which packages are
-// in it, then the layer in the order of its paths. Owners, times and other modes than two do
-// not travel, so that an environment is the same bytes whoever packs it. Whoever unpacks one
-// believes nothing of it: see fetch.
+// An environment is transferred as a tar archive in zstd: lockEntry, which lists its packages, then
+// the layer in path order. Owners, times and modes (except two) are normalized, so that all workers
+// pack an environment to the same bytes. Archives are untrusted: see fetch.
 
 const (
 	lockEntry   = "lock.json"
 	layerEntry  = "layer/"
 	lockMost    = 1 << 20 // bytes
-	entryMost   = 4 << 10 // bytes that an entry takes besides its content: its header, and that of a long name
-	archiveBack = 4 << 20 // bytes that the decoder looks back: the window
+	entryMost   = 4 << 10 // bytes of an entry besides its content: its header, and the header of a long name
+	archiveBack = 4 << 20 // the decoder's window in bytes
 )
 
-// travelling is what an archive says of itself. The rest of a lockfile is found out.
+// travelling is the metadata in an archive. The rest of a lockfile is computed.
 type travelling struct {
 	Packages []string `json:"packages"`
 	Private  bool     `json:"private,omitempty"`
@@ -93,11 +92,10 @@ func packEntry(t *tar.Writer, layer *os.Root, p string, d fs.DirEntry) error {
 	return err
 }
 
-// unpack writes what an archive has as a layer to the empty directory to, and returns what
-// the archive says of itself. It may be anybody's work: what is no directory or plain file
-// ends it, and so do more than the given numbers of bytes and files. Whether packages may put
-// files where these are is for copyLayer to find out. The error is a *runtime.BuildError
-// if it is the archive's.
+// unpack writes the layer in an archive to the empty directory to, and returns the archive's
+// metadata. The archive is untrusted: entries other than directories and plain files are errors,
+// and so are more bytes or files than allowed. copyLayer later checks the paths. The error is a
+// *runtime.BuildError if the archive is at fault.
 func unpack(r io.Reader, to string, most int64, files int) (said travelling, err error) {
 	limit := most + int64(files+2)*entryMost
 	src := &watched{r: &atMost{r: r, left: limit}}
@@ -113,13 +111,13 @@ func unpack(r io.Reader, to string, most int64, files int) (said travelling, err
 	defer into.Close()
 	u := &unpacker{tar: tar.NewReader(&atMost{r: z, left: limit}), to: into, left: most, files: files}
 	said, err = u.run()
-	if src.err != nil { // reading failed, not what was read
+	if src.err != nil { // a read failed; the archive is not at fault
 		return said, fmt.Errorf("fetch an environment: %w", src.err)
 	}
 	return said, err
 }
 
-// atMost ends reading with an error after so many bytes.
+// atMost returns an error after this many bytes.
 type atMost struct {
 	r    io.Reader
 	left int64
@@ -139,7 +137,7 @@ func (a *atMost) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watched remembers why reading failed, unless it is for what was read.
+// watched records read errors, except those about the content.
 type watched struct {
 	r   io.Reader
 	err error
@@ -153,12 +151,12 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unpacker is an archive on its way to a directory.
+// unpacker unpacks an archive into a directory.
 type unpacker struct {
 	tar   *tar.Reader
 	to    *os.Root
-	left  int64 // bytes of content
-	files int   // and of entries
+	left  int64 // remaining bytes of content
+	files int   // remaining entries
 }
 
 func (u *unpacker) run() (said travelling, err error) {
@@ -194,7 +192,7 @@ func (u *unpacker) lock() (said travelling, err error) {
 	return said, nil
 }
 
-// entry makes a directory or a file. Its directory has come before it.
+// entry creates a directory or a file. Its parent was created before.
 func (u *unpacker) entry(h *tar.Header) error {
 	u.files--
 	p, below := strings.CutPrefix(h.Name, layerEntry)
@@ -229,7 +227,7 @@ func (u *unpacker) entry(h *tar.Header) error {
 	if err := errors.Join(f.Chmod(fs.FileMode(h.Mode)), f.Close()); err != nil {
 		return fmt.Errorf("unpack an environment: %w", err)
 	}
-	if path := new(fs.PathError); errors.As(bad, &path) { // the disk
+	if path := new(fs.PathError); errors.As(bad, &path) { // an error of the disk
 		return fmt.Errorf("unpack an environment: %w", bad)
 	}
 	if bad != nil {
@@ -238,8 +236,8 @@ func (u *unpacker) entry(h *tar.Header) error {
 	return nil
 }
 
-// contradiction says of what cannot be made because of what was made before that it is the
-// archive's fault.
+// contradiction converts an error into the archive's fault if an earlier entry prevents a later
+// one.
 func contradiction(err error) error {
 	switch {
 	case err == nil:

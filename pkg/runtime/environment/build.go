@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	buildsAtOnce = 2           // of wheels, and as many from source
-	startTime    = time.Minute // for the start of a sandbox on a machine without any time left
+	buildsAtOnce = 2           // builds of wheels, and as many from source
+	startTime    = time.Minute // to start a sandbox on an overloaded machine
 )
 
-// build makes an environment and returns the directory that it is in.
+// build builds an environment and returns its directory.
 func (s *Store) build(ctx context.Context, base Base, ask asked) (dir string, l lockfile, err error) {
 	turn := &buildTurn{wheels: s.turns, sources: s.sources, tenant: ask.tenant}
 	if turn.done, err = s.turns.take(ctx, ask.tenant); err != nil {
@@ -57,7 +57,7 @@ func (s *Store) build(ctx context.Context, base Base, ask asked) (dir string, l 
 	return dir, l, s.keep(work, dir, &l)
 }
 
-// workDir makes a directory in which an environment is made: its layer is there, and empty.
+// workDir creates a directory for a build, with an empty layer.
 func (s *Store) workDir() (string, error) {
 	work, err := os.MkdirTemp(s.cfg.Dir, "build-")
 	if err == nil {
@@ -71,8 +71,8 @@ func (s *Store) workDir() (string, error) {
 	return work, nil
 }
 
-// keep puts what was made in work where it stays. Another tenant may have been
-// faster, with what is the same for all.
+// keep moves a build to its permanent place. Another tenant may have stored the same shared
+// environment earlier.
 func (s *Store) keep(work, dir string, l *lockfile) error {
 	raw, err := json.Marshal(l)
 	if err == nil {
@@ -90,7 +90,7 @@ func (s *Store) keep(work, dir string, l *lockfile) error {
 	return nil
 }
 
-// buildError says that packages cannot be had.
+// buildError returns the error for unavailable packages.
 func buildError(format string, args ...any) error {
 	return &runtime.BuildError{Message: fmt.Sprintf(format, args...)}
 }

@@ -12,20 +12,19 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Environments are kept as long as there is space. Then the ones go that were used
-// longest ago, and that nobody holds: of a tenant that has more than its share first
-// its own.
+// Environments are kept while there is space. Then the least recently used ones without holders are
+// removed. For a tenant above its share, its own are removed first.
 
 const (
-	// storeMost is how many environments there may be on a worker: each is a mount, and
-	// every new container copies the table of those.
+	// storeMost is the most environments on a worker, because each is a mount, and every new
+	// container copies the mount table.
 	storeMost = 1000
-	// goneMark begins the names of directories that are being removed.
+	// goneMark is the prefix of directories that are being removed.
 	goneMark = "gone-"
 )
 
-// makeRoom forgets environments until tenant may have another. The error wraps
-// runtime.ErrImage if those that are in use leave no room: it passes.
+// makeRoom removes environments until tenant may have another. The error wraps runtime.ErrImage if
+// the ones in use leave no room, which is temporary.
 func (s *Store) makeRoom(tenant string) error {
 	kept, err := s.collect(tenant, "")
 	if err != nil {
@@ -36,9 +35,8 @@ func (s *Store) makeRoom(tenant string) error {
 
 func (s *Store) most() int64 { return int64(s.cfg.Most) }
 
-// roomFor says whether tenant may have another environment beside those that are
-// kept. Half of the space, and of the places, is the most that one tenant gets. The
-// error wraps runtime.ErrImage.
+// roomFor checks whether tenant may have another environment besides the kept ones. One tenant gets
+// at most half of the space and of the places. The error wraps runtime.ErrImage.
 func roomFor(tenant string, kept []keptEnv, most int64) error {
 	var all, own int64
 	var places int
@@ -58,17 +56,16 @@ func roomFor(tenant string, kept []keptEnv, most int64) error {
 	return nil
 }
 
-// errNoRoom says that what is in use leaves no room for another environment.
+// errNoRoom returns the error when environments in use leave no room for another.
 func errNoRoom(whose string) error {
 	return fmt.Errorf("%w: this worker keeps no more environments%s while so many are in use: the space for them is used up", runtime.ErrImage, whose)
 }
 
-// collect forgets environments, the one first that was used longest ago, until they
-// take no more than they may, and tenant no more than its share. It returns those
-// that are left. The one called keep is not forgotten.
+// collect removes environments, least recently used first, until the total and tenant's share are
+// within their limits. It returns the remaining ones. It does not remove the environment keep.
 func (s *Store) collect(tenant, keep string) (left []keptEnv, err error) {
 	left, gone, err := s.forget(tenant, keep)
-	for _, k := range gone { // which takes a while, so others may go on
+	for _, k := range gone { // without the lock, because it takes a while
 		if rerr := os.RemoveAll(k.dir); rerr != nil && err == nil {
 			err = rerr
 		}
@@ -82,7 +79,7 @@ func (s *Store) collect(tenant, keep string) (left []keptEnv, err error) {
 	return left, nil
 }
 
-// forget puts out of the way what is to be forgotten, and returns it beside the rest.
+// forget moves the environments to remove aside, and returns them and the remaining ones.
 func (s *Store) forget(tenant, keep string) (left, gone []keptEnv, err error) {
 	s.room.Lock()
 	defer s.room.Unlock()
@@ -98,7 +95,7 @@ func (s *Store) forget(tenant, keep string) (left, gone []keptEnv, err error) {
 	for _, k := range kept {
 		name := filepath.Base(k.dir)
 		full := roomFor(k.tenant, left, s.most()) != nil
-		if full && k.tenant != tenant { // its share is its own trouble, the whole is everybody's
+		if full && k.tenant != tenant { // only the total concerns other tenants
 			full = total > s.most() || len(left) >= storeMost
 		}
 		if !full || !k.whole || name == keep || !s.unmount(name) {
@@ -117,8 +114,8 @@ func (s *Store) forget(tenant, keep string) (left, gone []keptEnv, err error) {
 	return left, gone, nil
 }
 
-// lastUse is when an environment was last used, as its directory has it or, if it is
-// mounted, as is known better.
+// lastUse returns when an environment was last used: the later of its directory's time and its
+// mount's last use.
 func (s *Store) lastUse(name string, written time.Time) time.Time {
 	if used := s.host.LastUse(name); used.After(written) {
 		return used
@@ -126,8 +123,8 @@ func (s *Store) lastUse(name string, written time.Time) time.Time {
 	return written
 }
 
-// unmount forgets the mount of an environment, if it has one, and reports whether
-// that was not in use. The caller holds the lock of rooms.
+// unmount drops the mount of an environment, if any, and reports whether it was unused. The caller
+// holds the lock room.
 func (s *Store) unmount(name string) bool {
 	unmount, ok := s.host.Detach(name)
 	if !ok || unmount == nil {
@@ -144,9 +141,8 @@ func (s *Store) unmount(name string) bool {
 	return true
 }
 
-// Rest unmounts those of the environments of these names that nobody uses, so that they do
-// not hold the image that they are mounted over. They are kept, and mounted again when they
-// are asked for.
+// Rest unmounts the unused environments among names, so that they do not hold their base image.
+// They are kept, and mounted again on request.
 func (s *Store) Rest(names []string) {
 	s.room.Lock()
 	defer s.room.Unlock()
@@ -155,8 +151,8 @@ func (s *Store) Rest(names []string) {
 	}
 }
 
-// Tidy removes what could not be removed when the space became full, since all of it was in
-// use then. It is cheap unless there is something to do.
+// Tidy retries a removal that failed because everything was in use. It is cheap if there is nothing
+// to do.
 func (s *Store) Tidy() error {
 	if !s.full.Load() {
 		return nil

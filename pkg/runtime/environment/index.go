@@ -8,22 +8,22 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// Index is where packages come from.
+// Index is the source of packages.
 type Index struct {
 	URL   string   // a simple index, such as https://pypi.org/simple
-	Allow []string // what a build may reach besides the index's host: entries of a network allow-list
+	Allow []string // additional destinations of builds: entries of a network allow-list
 }
 
 // PyPI is the public index.
 var PyPI = Index{URL: "https://pypi.org/simple", Allow: []string{"files.pythonhosted.org:443"}}
 
-// Check says what is wrong with an index.
+// Check returns an error for a wrong setting.
 func (x Index) Check() error {
 	_, err := x.rules()
 	return err
 }
 
-// rules returns the allow-list of builds, or says what is wrong with the index.
+// rules returns the allow-list of builds, or an error for a wrong setting.
 func (x Index) rules() ([]string, error) {
 	u, err := url.Parse(x.URL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
@@ -38,8 +38,8 @@ func (x Index) rules() ([]string, error) {
 	return list, err
 }
 
-// plain returns the host of an index without TLS, "" if it has TLS: pip ignores such an
-// index, unless it is told that whoever set it up knows.
+// plain returns the host of an index without TLS, or "". pip ignores such an index unless it is
+// marked as trusted.
 func (x Index) plain() string {
 	if u, err := url.Parse(x.URL); err == nil && u.Scheme == "http" {
 		return u.Host

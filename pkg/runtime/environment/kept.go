@@ -15,18 +15,18 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What is in an environment's directory: see Config.
+// The content of an environment's directory: see Config.
 const (
 	layerName = "layer"
 	lockName  = "lock.json"
 )
 
-// asked is what a job asks for. An environment of wheels that the worker has
-// checked is the same for all tenants; one with something that was built from
-// source is what the source's code made of it, and its tenant's alone.
+// asked is a job's request. An environment of verified wheels is shared by all tenants. If a
+// package was built from source, its code determined the result, and the environment is private to
+// its tenant.
 type asked struct {
 	tenant, packages string
-	shared, own      string // what it is called, in either case
+	shared, own      string // the names of a shared and a private environment
 }
 
 func ask(base Base, tenant, packages string) asked {
@@ -37,18 +37,17 @@ func ask(base Base, tenant, packages string) asked {
 	return asked{tenant, packages, name(base.Digest, packages), name(base.Digest, packages, tenant)}
 }
 
-// lockfile says what is in an environment.
+// lockfile describes the content of an environment.
 type lockfile struct {
 	Packages []string `json:"packages"` // name==version --hash=sha256:…
 	Bytes    int64    `json:"bytes"`
-	Tree     string   `json:"tree"`              // hash of the layer, as it was copied
-	Tenant   string   `json:"tenant"`            // for whom it was built
-	Private  bool     `json:"private,omitempty"` // and whose alone it is
-	Fetched  bool     `json:"fetched,omitempty"` // by another worker: this one vouches for nothing
+	Tree     string   `json:"tree"`              // hash of the copied layer
+	Tenant   string   `json:"tenant"`            // the tenant of the build
+	Private  bool     `json:"private,omitempty"` // only this tenant may use it
+	Fetched  bool     `json:"fetched,omitempty"` // built by another worker, so this one does not report it
 }
 
-// digest names what an environment on base is: by its content, and by nothing
-// that was said about it.
+// digest returns the digest of an environment on base, computed from its content only.
 func (l *lockfile) digest(base Base) string {
 	tenant := ""
 	if l.Private {
@@ -58,7 +57,7 @@ func (l *lockfile) digest(base Base) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// find looks for a kept environment.
+// find looks up a kept environment.
 func (s *Store) find(ask asked) (dir string, l lockfile, err error) {
 	for _, name := range []string{ask.shared, ask.own} {
 		dir = filepath.Join(s.cfg.Dir, name)
@@ -77,11 +76,10 @@ func readLock(dir string) (l lockfile, err error) {
 	if err := json.Unmarshal(raw, &l); err != nil {
 		return l, fmt.Errorf("%s: %w; remove it", filepath.Join(dir, lockName), err)
 	}
-	return l, os.Chtimes(filepath.Join(dir, lockName), time.Now(), time.Now()) // used lately
+	return l, os.Chtimes(filepath.Join(dir, lockName), time.Now(), time.Now()) // record the use
 }
 
-// trim forgets the environments that were used longest ago until there is room.
-// It is called before anything is mounted.
+// trim removes the least recently used environments until there is room. It runs before any mount.
 func (s *Store) trim(most job.Size) error {
 	kept, total, err := s.list()
 	if err != nil {
@@ -100,13 +98,13 @@ func (s *Store) trim(most job.Size) error {
 
 type keptEnv struct {
 	dir    string
-	tenant string // for whom it was built
+	tenant string // the tenant of the build
 	bytes  int64
 	used   time.Time
 	whole  bool
 }
 
-// list returns the environments on disk, the one used longest ago first.
+// list returns the environments on disk, least recently used first.
 func (s *Store) list() (kept []keptEnv, total int64, err error) {
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
@@ -114,14 +112,14 @@ func (s *Store) list() (kept []keptEnv, total int64, err error) {
 	}
 	for _, d := range entries {
 		if !d.IsDir() {
-			continue // the lock
+			continue // the lock file
 		}
 		k := keptEnv{dir: filepath.Join(s.cfg.Dir, d.Name())}
 		if info, err := os.Stat(filepath.Join(k.dir, lockName)); err == nil {
 			k.used = info.ModTime()
 			var l lockfile
 			raw, err := os.ReadFile(filepath.Join(k.dir, lockName))
-			k.whole = err == nil && json.Unmarshal(raw, &l) == nil && l.Tree != "" && // named by what it holds
+			k.whole = err == nil && json.Unmarshal(raw, &l) == nil && l.Tree != "" && // its name matches its content
 				!strings.HasPrefix(d.Name(), goneMark)
 			if k.whole {
 				k.bytes, k.tenant = l.Bytes, l.Tenant

@@ -18,18 +18,18 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// What a layer may be, besides its bytes.
+// Limits of a layer besides its bytes.
 const (
 	layerFiles = 300_000
 	layerDepth = 48
 	layerPath  = 1024 // bytes
 )
 
-// layer is a tree that is copied to where it is mounted from, if it holds nothing
-// but files and directories at places where packages may put some.
+// layer copies a tree to its permanent place. It accepts only files and directories at places for
+// packages.
 type layer struct {
 	from, to, base *os.Root
-	search         []string // directories of the base in which programs are looked for
+	search         []string // the base's directories of programs
 	most           int64    // bytes
 
 	sum   hash.Hash
@@ -37,11 +37,10 @@ type layer struct {
 	files int
 }
 
-// copyLayer copies from to the empty directory to and returns how many bytes it
-// has, and a hash of everything in it: names, what is executable, and content.
-// Files are made anew, so that owners, modes, times and attributes stay behind,
-// those that mean something to an overlay among them. The error is a
-// *runtime.BuildError if the tree must not be mounted on base.
+// copyLayer copies from to the empty directory to. It returns the number of bytes, and a hash of
+// all names, executable bits and content. It creates new files, so that owners, modes, times and
+// attributes, including overlay's, are not copied. The error is a *runtime.BuildError if the tree
+// must not be mounted on base.
 func copyLayer(from *os.Root, to string, base Base, most int64) (n int64, tree string, err error) {
 	l := &layer{from: from, search: searchPath(base.Env), most: most, sum: sha256.New()}
 	if l.base, err = os.OpenRoot(base.Root); err != nil {
@@ -57,7 +56,7 @@ func copyLayer(from *os.Root, to string, base Base, most int64) (n int64, tree s
 		if err != nil || p == "." {
 			return err
 		}
-		// Byte code that must not be there is its module's fault, which comes after it.
+		// Forbidden byte code is reported as its module's error, which follows.
 		if err := l.add(p, d); err == nil || d.Name() != "__pycache__" {
 			return err
 		} else if late == nil {
@@ -74,7 +73,7 @@ func copyLayer(from *os.Root, to string, base Base, most int64) (n int64, tree s
 	return l.bytes, hex.EncodeToString(l.sum.Sum(nil)), err
 }
 
-// add copies one entry. Its directory has been copied before.
+// add copies one entry. Its parent was copied before.
 func (l *layer) add(p string, d fs.DirEntry) error {
 	l.files++
 	switch {
@@ -137,8 +136,8 @@ const (
 	taken    = "the image has something else there"
 )
 
-// misplaced says why a package may not have p, "" if it may. The image stays what
-// it is: packages add to it, and replace nothing but packages and their scripts.
+// misplaced returns why a package may not have p, or "". Packages may extend the image, but only
+// replace packages and their scripts.
 func (l *layer) misplaced(p string, dir bool) string {
 	place := placeOf(p)
 	if place == nowhere || !dir && place == passage {
@@ -164,7 +163,7 @@ func (l *layer) misplaced(p string, dir bool) string {
 	return ""
 }
 
-// isScript reports whether the base has a script of Python's at p, or nothing.
+// isScript reports whether the base has a Python script at p, or no file.
 func (l *layer) isScript(p string) bool {
 	f, err := l.base.OpenFile(p, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -175,7 +174,7 @@ func (l *layer) isScript(p string) bool {
 	return err == nil && strings.HasPrefix(line, "#!") && strings.Contains(line, "python")
 }
 
-// searchPath returns the directories of an image's PATH, as paths below its root.
+// searchPath returns the directories of an image's PATH, relative to its root.
 func searchPath(env []string) (out []string) {
 	list := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	for _, v := range env {
@@ -191,19 +190,19 @@ func searchPath(env []string) (out []string) {
 	return out
 }
 
-// layerPlace is what packages may do at a path.
+// layerPlace is a kind of path with its rules for packages.
 type layerPlace int
 
 const (
 	nowhere  layerPlace = iota
 	passage             // a directory on the way to another place
-	packages            // whatever they like
-	programs            // scripts, which stand before none of the image's programs
-	anywhere            // what the image has not
+	packages            // any file
+	programs            // scripts that do not hide programs of the image
+	anywhere            // paths that the image lacks
 )
 
-// placeOf judges a path below an image's root. Prefixes of installations are
-// /usr/local, /usr and the directories in /opt; /usr is the image's, mostly.
+// placeOf classifies a path below an image's root. Installation prefixes are /usr/local, /usr and
+// the directories in /opt. Most of /usr belongs to the image.
 func placeOf(p string) layerPlace {
 	parts := strings.Split(p, "/")
 	system := false

@@ -14,38 +14,38 @@ import (
 
 const (
 	buildOutput = 64 * job.KiB
-	buildTail   = 700 // bytes of pip's last lines that a failure shows
-	buildLine   = 300 // and of each
+	buildTail   = 700 // bytes of pip's last lines in a failure
+	buildLine   = 300 // bytes of each line
 
-	// byteCodeEpoch makes byte code that names its source by a hash, which each import
-	// checks, and not by a time, which is another on each worker: environments of the
-	// same wheels are the same. It is what SOURCE_DATE_EPOCH does to py_compile.
-	byteCodeEpoch = "315532800" // 1980, from which on archives can tell times
+	// byteCodeEpoch makes byte code refer to its source by a hash, checked at each import, instead of
+	// a time, which differs between workers. So environments of the same wheels are equal. It is the
+	// effect of SOURCE_DATE_EPOCH on py_compile.
+	byteCodeEpoch = "315532800" // 1980, the earliest time in zip archives
 
 	workspace  = "/workspace"
 	buildRoot  = workspace + "/root"
 	buildList  = workspace + "/requirements.txt"
 	buildCerts = workspace + "/authorities.pem"
-	wheelsDir  = workspace + "/wheels" // what pip leaves, or installs from
-	builtDir   = workspace + "/built"  // what was built here before
+	wheelsDir  = workspace + "/wheels" // pip's output, or input of the installation
+	builtDir   = workspace + "/built"  // packages built here before
 )
 
-// pipRun is what pip does in a sandbox of its own.
+// pipRun is one run of pip in its own sandbox.
 type pipRun struct {
 	args   []string // after python3 -I -m pip
 	files  []runtime.File
-	online bool // it reaches the index
-	builds bool // it may start other programs, and so run code of packages
+	online bool // it may reach the index
+	builds bool // it may start programs, and so run packages' code
 }
 
-// plan is the policy of a run of pip. What pip reads is untrusted, and where it
-// builds a package, so is what it runs.
+// plan returns the policy of a run of pip. The input of pip is untrusted and, during a build, so is
+// the code it runs.
 func (s *Store) plan(run *pipRun) (*policy.Plan, error) {
 	p := policy.Default()
 	p.Isolation = policy.Task
 	p.Wall, p.CPUTime, p.CPU = job.Duration(s.cfg.Time), job.Duration(s.cfg.Time), 2
 	p.Disk = s.cfg.Size
-	p.Memory = p.Disk + job.GiB // what is written is memory, too
+	p.Memory = p.Disk + job.GiB // written files are in memory, too
 	p.Files, p.OpenFiles, p.Processes = 1_000_000, min(4096, s.cfg.OpenFiles), 256
 	p.Stdout.Limit, p.Stderr.Limit = buildOutput, buildOutput
 	p.Subprocesses = run.builds
@@ -67,8 +67,8 @@ func (s *Store) plan(run *pipRun) (*policy.Plan, error) {
 	return &policy.Plan{Policy: p}, nil
 }
 
-// pip runs pip on base, has take look at what it left in its workspace, and
-// returns what pip wrote. Everything in the sandbox is dead by then.
+// pip runs pip on base, lets take inspect the workspace after all processes have ended, and returns
+// pip's output.
 func (s *Store) pip(ctx context.Context, base Base, run pipRun, take func(work *os.Root) error) (said string, err error) {
 	plan, err := s.plan(&run)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Store) pip(ctx context.Context, base Base, run pipRun, take func(work *
 	return said, taken
 }
 
-// buildFailure says why, in pip's own words.
+// buildFailure returns the failure with pip's own message.
 func buildFailure(rep *runtime.Report) error {
 	m := "pip failed"
 	if rep.Outcome != job.Failed {
@@ -111,7 +111,7 @@ func buildFailure(rep *runtime.Report) error {
 	return &runtime.BuildError{Message: m + ":\n" + lastLines(rep.Stdout.Text+"\n"+rep.Stderr.Text)}
 }
 
-// lastLines returns the end of what pip wrote. Its errors come last.
+// lastLines returns the end of pip's output, which has its errors.
 func lastLines(text string) string {
 	lines := strings.FieldsFunc(text, func(c rune) bool { return c == '\n' })
 	n := 0
@@ -125,8 +125,8 @@ func lastLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// certificates returns the authorities that this host trusts, nil if they are
-// not in a usual place: an index inside a company has one of its own.
+// certificates returns this host's trusted authorities, or nil if they are not at a usual place. A
+// company's internal index may have its own authority.
 func certificates() []byte {
 	for _, file := range []string{os.Getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"} {
 		if raw, err := os.ReadFile(file); err == nil && len(raw) > 0 {

@@ -18,39 +18,36 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Shared is where workers of a fleet find what others have built. A Store
-// believes none of it: what it fetches must come to the digest that was found, as it
-// computes it itself.
+// Shared exchanges environments between the workers of a fleet. A Store does not trust it: fetched
+// data must match the digest, which the Store computes itself.
 type Shared interface {
-	// Find returns the digest of what enough others have built under a name; empty: not
-	// enough have.
+	// Find returns the digest that enough other workers have reported for a name. Empty: not enough.
 	Find(ctx context.Context, name string) (digest string, err error)
-	// Open opens what somebody has stored as that. Reading ends with ctx; the error wraps
-	// job.ErrNotFound if nobody has.
+	// Open opens a stored environment. Reading ends with ctx. The error wraps job.ErrNotFound if it
+	// is not stored.
 	Open(ctx context.Context, name, digest string) (io.ReadCloser, error)
-	// Offer states that this worker has built it and, unless it is there already, stores what
-	// write writes. With replace it is written anew: what was there was something else.
+	// Offer reports a build of this worker and, unless it is stored already, stores the output of
+	// write. With replace it overwrites the stored object, which had different content.
 	Offer(ctx context.Context, name, digest string, replace bool, write func(io.Writer) error) error
 }
 
 const (
-	findTime = 5 * time.Second // to be told what others have; who is not told builds
-	// fetchShare is the part of the time for building that a fetch may take. A store that
-	// stalls costs a job no more.
+	findTime = 5 * time.Second // time limit of Find; after it the worker builds
+	// fetchShare is the divisor of the build time for a fetch. A stalled store costs a job no more.
 	fetchShare = 4
-	// offerAgain is how often it is sent again that an environment was built here, while it
-	// is used: what nobody repeats is forgotten.
+	// offerAgain is the interval between repeated reports of an environment in use, because old
+	// reports expire.
 	offerAgain = 24 * time.Hour
-	offersMost = 2 * storeMost // that are remembered
+	offersMost = 2 * storeMost // recorded reports
 )
 
-// sharing is what an environment is to others. Zero: nothing.
+// sharing is the state of the exchange. Its zero value disables it.
 type sharing struct {
 	with    Shared
-	turns   *turns               // of fetches: they wait for no build
-	busy    chan struct{}        // held by the offer under way: one at a time
-	offered map[string]time.Time // when, by name; guarded by the lock of environments
-	spoiled map[string]bool      // names whose objects were something else; likewise
+	turns   *turns               // for fetches, independent of builds
+	busy    chan struct{}        // held by the current offer: one at a time
+	offered map[string]time.Time // time by name; guarded by the store's lock
+	spoiled map[string]bool      // names of wrong objects; likewise
 }
 
 func newSharing(with Shared) sharing {
@@ -58,16 +55,16 @@ func newSharing(with Shared) sharing {
 		offered: map[string]time.Time{}, spoiled: map[string]bool{}}
 }
 
-// shareName is what an environment is called in the fleet: what was asked for, and what
-// besides decides what comes of it. An image of several architectures has one digest, and
-// packages have the same names in every index.
+// shareName returns the fleet-wide name of an environment: a hash of the request and other factors
+// of the result. An image of several architectures has one digest, and package names are equal in
+// all indexes.
 func (s *Store) shareName(name string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", name, goruntime.GOARCH, s.cfg.Index.URL))
 	return hex.EncodeToString(sum[:])
 }
 
-// fetch gets an environment that others have built, and reports whether it did. Whatever
-// is in the way is told in the log: then it is built here.
+// fetch fetches an environment built by others, and reports success. It logs problems; then the
+// worker builds.
 func (s *Store) fetch(ctx context.Context, base Base, ask asked) (dir string, l lockfile, ok bool) {
 	if s.shared.with == nil {
 		return "", l, false
@@ -89,7 +86,7 @@ func (s *Store) fetch(ctx context.Context, base Base, ask asked) (dir string, l 
 			return dir, l, true
 		}
 		slog.WarnContext(ctx, "environment of others not used; it is built here", "image", base.Name, "name", name, "digest", digest, "error", err)
-		if runtime.Refused(err) { // it is something else, and not just out of reach
+		if runtime.Refused(err) { // the content is wrong, not just unreachable
 			s.mu.Lock()
 			s.shared.spoil(name)
 			s.mu.Unlock()
@@ -98,7 +95,7 @@ func (s *Store) fetch(ctx context.Context, base Base, ask asked) (dir string, l 
 	return "", lockfile{}, false
 }
 
-// name is what an environment is called on disk.
+// name returns the name of an environment on disk.
 func (a asked) name(private bool) string {
 	if private {
 		return a.own
@@ -112,8 +109,8 @@ func (s *Store) findShared(ctx context.Context, name string) (string, error) {
 	return s.shared.with.Find(ctx, s.shareName(name))
 }
 
-// fetchOne fetches the environment of a digest and keeps it, if it is that. The error is a
-// *runtime.BuildError if it is something else.
+// fetchOne fetches the environment with a digest and keeps it if it matches. The error is a
+// *runtime.BuildError if it does not.
 func (s *Store) fetchOne(ctx context.Context, base Base, ask asked, private bool, digest string) (dir string, l lockfile, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Time/fetchShare)
 	defer cancel()
@@ -177,8 +174,8 @@ func (s *sharing) spoil(name string) {
 	s.spoiled[name] = true
 }
 
-// offer tells the fleet now and then of an environment that is used, if it was built
-// here: one that was fetched says nothing that others have not said. It holds up nobody.
+// offer occasionally reports an environment in use to the fleet, if it was built here. A fetched
+// one would add no information. It runs in the background.
 func (s *Store) offer(m *mounted, name string, l *lockfile) {
 	if s.shared.with == nil || l.Fetched {
 		return
@@ -199,8 +196,8 @@ func (s *Store) offer(m *mounted, name string, l *lockfile) {
 	}()
 }
 
-// offerDue says whether an environment is to be offered again, which counts as done then,
-// and whether what lies in its place is something else, and to be replaced.
+// offerDue reports whether to offer an environment again, and records that. replace reports whether
+// the stored object is wrong.
 func (s *Store) offerDue(name string) (due, replace bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,8 +211,7 @@ func (s *Store) offerDue(name string) (due, replace bool) {
 	return due, s.shared.spoiled[name]
 }
 
-// offered notes what came of an offer. After one that failed, the next use that is noted
-// tries again.
+// offered records the result of an offer. After a failure, the next recorded use retries.
 func (s *Store) offered(name string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +225,8 @@ func (s *Store) offered(name string, err error) {
 	}
 }
 
-// offerOne offers an environment while it is held. What is packed is the directory that is mounted, whatever the name: that
-// one stays as long as it is held.
+// offerOne offers an environment while it is held. It packs the mounted directory, which exists
+// while it is held, regardless of name.
 func (s *Store) offerOne(m *mounted, name string, l *lockfile, replace bool) error {
 	release, err := m.image.Hold()
 	if err != nil {

@@ -18,19 +18,19 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// An environment comes about in steps, each in a sandbox of its own on the image
-// that is its base, and none in which code of one package meets another package:
+// An environment is created in steps, each in its own sandbox on the base image. Code of different
+// packages never shares a sandbox:
 //
-//   - pip finds out which wheels are wanted, and fetches them. It can start no
-//     other program, so no code of a package runs;
-//   - what there is as source only is built, one package at a time;
-//   - the worker copies the wheels, hashes them and reads what they are;
-//   - pip unpacks these very files, without a network and without other programs.
+//   - pip determines the wheels and fetches them. It cannot start other programs, so no package
+//     code runs.
+//   - Packages that exist as source only are built, one at a time.
+//   - The worker copies, hashes and reads the wheels.
+//   - pip unpacks exactly these files, without a network and without other programs.
 
-// sourcesMost is how many packages of an environment may have to be built.
+// sourcesMost is the most packages of an environment that may be built from source.
 const sourcesMost = 20
 
-// gather returns the wheels that packages, one requirement a line, mean today.
+// gather returns the current wheels for packages, one requirement a line.
 func (s *Store) gather(ctx context.Context, turn *buildTurn, base Base, packages, dir string) ([]wheelFile, error) {
 	var built []wheelFile
 	for try := 0; ; try++ {
@@ -55,12 +55,12 @@ func hasBuilt(built []wheelFile, requirement string) bool {
 	return slices.ContainsFunc(built, func(w wheelFile) bool { return canonical(w.name) == canonical(name) })
 }
 
-// missingWheel is how pip names a requirement that no wheel fulfils. It is a hint:
-// whatever it names is built in a sandbox or is not to be had.
+// missingWheel matches pip's message about a requirement without a wheel. It is a hint: the named
+// package is then built in a sandbox, or unavailable.
 var missingWheel = regexp.MustCompile(`(?m)^ERROR: No matching distribution found for ([^;\n]+)`)
 
-// resolve fetches the wheels that are wanted, and takes them. If one is missing,
-// it says which.
+// resolve fetches the required wheels and copies them. If one is missing, it returns its
+// requirement.
 func (s *Store) resolve(ctx context.Context, base Base, packages string, built []wheelFile, dir string) (wheels []wheelFile, missing string, err error) {
 	run := pipRun{
 		args:   []string{"download", "--only-binary", ":all:", "--dest", wheelsDir, "--find-links", builtDir, "-r", buildList},
@@ -82,8 +82,8 @@ func (s *Store) resolve(ctx context.Context, base Base, packages string, built [
 	return wheels, missing, err
 }
 
-// fromSource builds one package. Its code, and that of whatever it wants for
-// being built, can do no more than make a wheel of that name.
+// fromSource builds one package. The code of the package and its build dependencies can only create
+// a wheel of that name.
 func (s *Store) fromSource(ctx context.Context, base Base, requirement, dir string) (w wheelFile, err error) {
 	run := pipRun{
 		args:   []string{"wheel", "--no-deps", "--wheel-dir", wheelsDir, "-r", buildList},
@@ -105,7 +105,7 @@ func (s *Store) fromSource(ctx context.Context, base Base, requirement, dir stri
 	return w, err
 }
 
-// filesOf gives wheels to a sandbox, in a directory of it.
+// filesOf returns wheels as files in a directory of a sandbox.
 func filesOf(wheels []wheelFile, dir string) (out []runtime.File) {
 	for _, w := range wheels {
 		out = append(out, runtime.File{Path: path.Join(dir, w.file), Open: func(context.Context) (io.ReadCloser, error) { return os.Open(w.path) }})
@@ -113,18 +113,18 @@ func filesOf(wheels []wheelFile, dir string) (out []runtime.File) {
 	return out
 }
 
-// install unpacks wheels, and copies what that comes to to the directory layer.
+// install unpacks wheels and copies the result to the directory layer.
 func (s *Store) install(ctx context.Context, base Base, wheels []wheelFile, layer string) (n int64, tree string, err error) {
-	if len(wheels) == 0 { // nothing but what the image has
+	if len(wheels) == 0 { // only the image's own packages
 		return 0, hex.EncodeToString(sha256.New().Sum(nil)), nil
 	}
 	var list strings.Builder
 	for i := range wheels {
 		fmt.Fprintln(&list, wheels[i].requirement())
 	}
-	// Files lie in the root of its own as they will in jobs. What the image has
-	// already is installed again: it could not be replaced. Modules are compiled (see
-	// byteCodeEpoch), since no program can leave its byte code here.
+	// Files have the same paths in this root as in jobs. Packages that the image already has are
+	// installed again, because they could not be replaced. Modules are compiled (see byteCodeEpoch),
+	// because programs cannot write byte code here.
 	run := pipRun{
 		args: []string{"install", "--root", buildRoot, "--ignore-installed", "--no-deps", "--no-index", "--only-binary", ":all:",
 			"--no-warn-script-location", "--find-links", wheelsDir, "-r", buildList},

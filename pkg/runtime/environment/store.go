@@ -17,58 +17,56 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Config says where environments are kept, where they come from and how large they may be.
+// Config configures a Store.
 type Config struct {
-	// Dir is the directory that they are kept in, nobody else's. Each is a directory there:
+	// Dir is the exclusive directory of the environments. Each is a subdirectory:
 	//
-	//	layer/     what the packages added to the root file system
-	//	lock.json  what is in it; written last, so that half an environment is none
+	//	layer/     the files that the packages add to the root file system
+	//	lock.json  its description; written last, so that an incomplete environment is ignored
 	Dir       string
-	Size      job.Size      // of the largest that is built or fetched
-	Time      time.Duration // that a build may take
-	Most      job.Size      // of all of them
-	OpenFiles int           // most that this host gives to one program
-	Index     Index         // where packages come from
-	Shared    Shared        // where those are that others have built; nil: each worker builds its own
+	Size      job.Size      // limit of one environment
+	Time      time.Duration // time limit of a build
+	Most      job.Size      // limit of their total
+	OpenFiles int           // highest limit of this host for one program
+	Index     Index         // source of packages
+	Shared    Shared        // exchange with other workers; nil: each worker builds its own
 
-	// What is told of them, each if it is not nil: builds, fetches, and those that were
-	// removed to make room.
+	// Optional callbacks for builds, fetches, and removals to make room.
 	Builds, Fetches Count
 	Removed         func(ctx context.Context, name string, bytes int64)
 }
 
-// Store has the environments of one worker. All methods are safe for concurrent use.
+// Store manages the environments of one worker. All methods are safe for concurrent use.
 type Store struct {
 	cfg   Config
 	host  Host
 	group singleflight.Group
 
-	turns, sources *turns // bound building: it takes memory that no job has promised
+	turns, sources *turns // limit concurrent builds, whose memory is outside of all jobs' promises
 
 	shared sharing // with other workers
 
-	room sync.Mutex  // held while something in the directory comes, goes or is mounted
-	full atomic.Bool // it takes more than it may: all was in use
+	room sync.Mutex  // held during changes in the directory and mounts
+	full atomic.Bool // above its limit, because everything was in use
 
 	mu     sync.Mutex
-	ready  map[string]*mounted  // by what was asked for
-	failed map[string]failedEnv // lately
+	ready  map[string]*mounted  // by request
+	failed map[string]failedEnv // recent failures
 }
 
-// mounted is an environment that jobs can run on.
+// mounted is an environment that is ready for jobs.
 type mounted struct {
 	name   string // of its directory
 	digest string
 	image  Image
 
-	// Guarded by the lock of the store: when its use was last written down, and what was read of each list of packages that
-	// comes to it, by the name of that. The directories of names other than its own may be gone.
+	// Guarded by the store's lock: the time of its last recorded use, and the lockfile of each list
+	// of packages with this result, by name. Directories of other names may be gone.
 	noted time.Time
 	names map[string]lockfile
 }
 
-// failedEnv is a build that failed. A batch of a thousand jobs that want what
-// cannot be had does not try a thousand times.
+// failedEnv is a failed build, cached so that a batch of a thousand jobs does not repeat it.
 type failedEnv struct {
 	err   error
 	until time.Time
@@ -79,8 +77,8 @@ const (
 	failedMost = 1000
 )
 
-// Open returns the environments in a directory that exists. What is half there is removed,
-// and what is more than there may be. Nothing of it must be mounted yet.
+// Open returns the environments in an existing directory. It removes incomplete ones, and old ones
+// above the limit. None may be mounted yet.
 func Open(cfg Config, host Host) (*Store, error) {
 	s := &Store{
 		cfg: cfg, host: host, turns: newTurns(buildsAtOnce), sources: newTurns(buildsAtOnce), shared: newSharing(cfg.Shared),
@@ -89,10 +87,9 @@ func Open(cfg Config, host Host) (*Store, error) {
 	return s, s.trim(cfg.Most)
 }
 
-// Get returns base with packages, one requirement a line, for a tenant. It is made, if need
-// be, once for all who wait for it. The error is a *runtime.BuildError if the packages cannot
-// be had; it wraps ErrCollected if the caller should ask again, and runtime.ErrImage if there
-// is no room at the moment.
+// Get returns base with a tenant's packages, one requirement a line. Concurrent callers share one
+// build. The error is a *runtime.BuildError if the packages are unavailable. It wraps ErrCollected
+// if the caller should retry, and runtime.ErrImage if there is temporarily no room.
 func (s *Store) Get(ctx context.Context, base Base, tenant, packages string) (Image, error) {
 	m, err := s.get(ctx, base, tenant, packages)
 	if err != nil {
@@ -116,8 +113,7 @@ func (s *Store) get(ctx context.Context, base Base, tenant, packages string) (*m
 	case time.Now().Before(failed.until):
 		return nil, failed.err
 	}
-	// Whoever waits shares the work, but gives up on its own terms. Tenants do not
-	// wait for each other.
+	// Callers share the work, but each with its own context. Tenants do not wait for each other.
 	shared := s.group.DoChan(ask.own, func() (any, error) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
@@ -166,8 +162,7 @@ func (s *Store) load(ctx context.Context, base Base, ask asked) (*mounted, error
 	return m, nil
 }
 
-// make fetches an environment, or builds it, and makes it ready. Others go for it, if
-// need be.
+// make fetches or builds an environment and mounts it. It removes others if necessary.
 func (s *Store) make(ctx context.Context, base Base, ask asked) (*mounted, error) {
 	dir, l, fetched := s.fetch(ctx, base, ask)
 	if !fetched {
@@ -190,7 +185,7 @@ func (s *Store) make(ctx context.Context, base Base, ask asked) (*mounted, error
 	return m, err
 }
 
-// use makes the environment ready that find finds.
+// use mounts the environment that find returns.
 func (s *Store) use(base Base, find func() (dir string, l lockfile, err error)) (*mounted, error) {
 	s.room.Lock()
 	defer s.room.Unlock()
@@ -213,8 +208,8 @@ func (s *Store) use(base Base, find func() (dir string, l lockfile, err error)) 
 	return m, nil
 }
 
-// mount mounts the environment in dir, unless it is mounted under another name: two lists
-// of requirements may come to the same.
+// mount mounts the environment in dir, unless it is mounted under another name: different
+// requirements may have the same result.
 func (s *Store) mount(base Base, dir string, l *lockfile) (*mounted, error) {
 	digest := l.digest(base)
 	s.mu.Lock()
@@ -231,8 +226,8 @@ func (s *Store) mount(base Base, dir string, l *lockfile) (*mounted, error) {
 	return m, err
 }
 
-// note writes down now and then that an environment is used, for the next run of the
-// worker and for others.
+// note occasionally records the use of an environment, for the next run of the worker and for other
+// workers.
 func (s *Store) note(m *mounted) {
 	s.mu.Lock()
 	now := time.Now()
@@ -246,7 +241,7 @@ func (s *Store) note(m *mounted) {
 		return
 	}
 	if _, err := readLock(filepath.Join(s.cfg.Dir, m.name)); err != nil {
-		return // it is gone, and will not be missed
+		return // it is gone
 	}
 	for name, l := range names {
 		s.offer(m, name, &l)

@@ -7,14 +7,13 @@ import (
 	"sync"
 )
 
-// turns bounds how many builds there are at once. A tenant has one at most, and of
-// those who wait the one goes first whose tenant's last turn is longest ago: however
-// many builds a tenant asks for, and however long they take, others get theirs.
+// turns limits concurrent builds. A tenant has at most one. Among waiting tenants, the one with the
+// oldest last turn goes first. So no tenant can block others with many or long builds.
 type turns struct {
 	mu      sync.Mutex
 	free    int
 	busy    map[string]bool
-	last    map[string]int // tenant → when it had a turn, counted in turns
+	last    map[string]int // tenant → its last turn, counted in turns
 	count   int
 	waiting []turnWaiter
 }
@@ -24,14 +23,14 @@ type turnWaiter struct {
 	ready  chan struct{}
 }
 
-// turnsKept is how many tenants' last turns are remembered.
+// turnsKept is the most recorded tenants.
 const turnsKept = 10_000
 
 func newTurns(n int) *turns {
 	return &turns{free: n, busy: map[string]bool{}, last: map[string]int{}}
 }
 
-// take waits for a turn of tenant's; done gives it back.
+// take waits for a turn of the tenant; done returns it.
 func (t *turns) take(ctx context.Context, tenant string) (done func(), err error) {
 	w := turnWaiter{tenant, make(chan struct{})}
 	t.mu.Lock()
@@ -53,7 +52,7 @@ func (t *turns) take(ctx context.Context, tenant string) (done func(), err error
 	t.mu.Lock()
 	n := len(t.waiting)
 	t.waiting = slices.DeleteFunc(t.waiting, func(o turnWaiter) bool { return o.ready == w.ready })
-	granted := len(t.waiting) == n // just now
+	granted := len(t.waiting) == n // granted in the meantime
 	t.mu.Unlock()
 	if granted {
 		done()
@@ -61,7 +60,7 @@ func (t *turns) take(ctx context.Context, tenant string) (done func(), err error
 	return nil, fmt.Errorf("wait to build an environment: %w", context.Cause(ctx))
 }
 
-// grant gives the free turns to those who may have them. It holds the lock.
+// grant assigns free turns. The caller holds the lock.
 func (t *turns) grant() {
 	for t.free > 0 {
 		next := -1
@@ -85,15 +84,15 @@ func (t *turns) grant() {
 	}
 }
 
-// buildTurn is the turn of one build. Code of a package may take its time, or
-// sleep: it runs in a turn of another kind, so that nobody's wheels wait for it.
+// buildTurn is the turn of one build. Package code may be slow or sleep, so it runs in a turn of
+// another kind, which does not delay builds of wheels.
 type buildTurn struct {
 	wheels, sources *turns
 	tenant          string
 	done            func()
 }
 
-// source calls f in a turn for packages that are built from source.
+// source calls f in a turn for builds from source.
 func (b *buildTurn) source(ctx context.Context, f func() error) (err error) {
 	b.done()
 	done, err := b.sources.take(ctx, b.tenant)

@@ -17,29 +17,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a list of wheels may be.
+// Limits of a list of wheels.
 const (
 	wheelsMost   = 1000
-	zipDirectory = 16 << 20 // bytes of a zip that may be read to find what is in it
+	zipDirectory = 16 << 20 // bytes of a zip that are read to list its files
 	metadataMost = 1 << 20
 )
 
-// wheelFile is a wheel that the worker has looked at, in a copy of its own.
+// wheelFile is a verified wheel in the worker's own copy.
 type wheelFile struct {
-	file          string // its name
+	file          string // its file name
 	path          string // of the copy
 	bytes         int64
-	name, version string // as its metadata spells them
+	name, version string // as spelled in its metadata
 	sum           string // sha256 of the copy, in hexadecimal
-	built         bool   // here, from source
+	built         bool   // built here from source
 }
 
-// requirement names the wheel and nothing else.
+// requirement returns the requirement that matches only this wheel.
 func (w *wheelFile) requirement() string {
 	return w.name + "==" + w.version + " --hash=sha256:" + w.sum
 }
 
-// record is what results say of the wheel. No index has what was built here.
+// record returns the wheel's entry in results. Wheels built here are in no index.
 func (w *wheelFile) record() string {
 	if w.built {
 		return w.requirement() + " # built from source"
@@ -49,8 +49,8 @@ func (w *wheelFile) record() string {
 
 var wheelName = regexp.MustCompile(`^([A-Za-z0-9._]+)-[A-Za-z0-9._+!]+(-[0-9][A-Za-z0-9._]*)?(-[A-Za-z0-9._]+){3}\.whl$`)
 
-// takeWheels copies the wheels in a directory of work, which a sandbox has left,
-// to the directory to, and looks at them. They have at most so many bytes.
+// takeWheels copies the wheels in a directory of work, a sandbox's output, to the directory to, and
+// verifies them. most limits their bytes.
 func takeWheels(work *os.Root, dir, to string, most int64) (out []wheelFile, err error) {
 	d, err := work.Open(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -115,8 +115,8 @@ func takeWheel(work *os.Root, from, to string, most int64) (w wheelFile, err err
 	return w, nil
 }
 
-// openPlain opens a regular file that a sandbox has left beneath work. It follows
-// no link at that name, and does not wait for one who writes to a pipe.
+// openPlain opens a regular file in a sandbox's output. It does not follow a link, or block on a
+// pipe.
 func openPlain(work *os.Root, name string) (*os.File, error) {
 	bad := buildError("a package holds /%.200s, which is no file", name)
 	info, err := work.Lstat(name)
@@ -134,7 +134,7 @@ func openPlain(work *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// canonical spells the name of a package as all of its spellings are compared.
+// canonical normalizes the name of a package for comparisons.
 func canonical(name string) string {
 	return strings.ToLower(separators.ReplaceAllString(name, "-"))
 }
@@ -145,8 +145,8 @@ var (
 	plainVer   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+!-]{0,99}$`)
 )
 
-// wheelMetadata returns what a wheel says that it is. Reading it costs no more
-// memory than its list of files, which is bounded.
+// wheelMetadata returns the name and version in a wheel. Its memory is limited by the zip
+// directory's limit.
 func wheelMetadata(r io.ReaderAt, size int64) (name, version string, err error) {
 	bounded := &budget{r: r, left: zipDirectory}
 	z, err := zip.NewReader(bounded, size)
@@ -192,7 +192,7 @@ func wheelMetadata(r io.ReaderAt, size int64) (name, version string, err error) 
 
 var errBudget = errors.New("its list of files is too long")
 
-// budget ends reading after so many bytes.
+// budget returns an error after this many bytes.
 type budget struct {
 	r    io.ReaderAt
 	left int64

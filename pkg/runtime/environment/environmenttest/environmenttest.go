@@ -1,4 +1,4 @@
-// Package environmenttest makes packages of Python, and serves them as an index does, for tests of
+// Package environmenttest creates Python packages and serves them as an index, for tests of
 // environments.
 package environmenttest
 
@@ -23,7 +23,7 @@ func Wheel(t *testing.T, name, version, code string) []byte {
 	return WheelOf(t, name, version, map[string]string{name + "/__init__.py": code})
 }
 
-// WheelOf is Wheel with files besides, or instead of those that it would have.
+// WheelOf is Wheel with additional or replaced files.
 func WheelOf(t *testing.T, name, version string, more map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -54,15 +54,15 @@ func WheelOf(t *testing.T, name, version string, more map[string]string) []byte 
 	return b.Bytes()
 }
 
-// Index serves packages as a package index does, on the worker's own loopback.
+// Index is a package index on the worker's own loopback.
 type Index struct {
 	URL   string
-	Asked atomic.Int64      // for files
-	Sums  map[string]string // of files, in SHA-256, by the name of their package
-	Close func()            // before the end of the test
+	Asked atomic.Int64      // number of requests for files
+	Sums  map[string]string // SHA-256 of files by the name of their package
+	Close func()            // stops it before the end of the test
 }
 
-// Serve serves files by their names, until the end of the test.
+// Serve serves files by name until the end of the test.
 func Serve(t *testing.T, files map[string][]byte) *Index {
 	t.Helper()
 	x := &Index{Sums: map[string]string{}}

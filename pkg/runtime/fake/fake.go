@@ -1,10 +1,9 @@
-// Package fake is a runtime without walls, for tests and measurements of the
-// control plane. It never runs a program.
+// Package fake is a runtime without walls, for tests and measurements of the control plane. It
+// never runs a program.
 //
-// New makes one that follows a script inside the job (see script.go), so that a
-// test decides per job what happens: how long it takes, how it ends, what it
-// leaves behind, which failure of ours hits it. Noop makes one that does
-// nothing at all, as fast as it can, and says so in the enforcement report.
+// New returns a runtime that follows a script in the job (see script.go). So a test controls the
+// duration, outcome, artifacts and failures of each job. Noop returns one that does nothing, as
+// fast as possible, and reports this in the enforcement report.
 package fake
 
 import (
@@ -23,10 +22,10 @@ import (
 	rt "github.com/assay-run/assay/pkg/runtime"
 )
 
-// MissingImage is a part of the names of images that do not exist here.
+// MissingImage is a part of the names of images that do not exist in this runtime.
 const MissingImage = "no-such-image"
 
-// Func decides how one attempt ends, in place of its script.
+// Func decides how one attempt ends, instead of its script.
 type Func func(ctx context.Context, key rt.Key, a rt.Attempt) (*rt.Report, error)
 
 // Runtime is a fake rt.Runtime.
@@ -34,19 +33,18 @@ type Runtime struct {
 	run  Func
 	host policy.Host
 
-	// FailAcquire, if set, is asked before each slot is made. Set it before
-	// the runtime is used.
+	// FailAcquire, if set, is called before each slot is created. Set it before the runtime is used.
 	FailAcquire func(rt.Key) error
 
-	// FailProve, if set, says what a canary job at an isolation meets with. Set it
-	// before the runtime is used.
+	// FailProve, if set, returns the result of a canary job with an isolation. Set it before the
+	// runtime is used.
 	FailProve func(policy.Isolation) error
 
 	live    atomic.Int64
 	started atomic.Int64
 	mu      sync.Mutex
 	closed  bool
-	images  map[string]string // name → digest, of those that were asked for
+	images  map[string]string // name → digest, for requested names
 }
 
 var (
@@ -63,12 +61,11 @@ func New(f Func) *Runtime {
 	return &Runtime{run: f, host: host()}
 }
 
-// Noop returns a runtime whose every attempt succeeds at once, having done
-// nothing.
+// Noop returns a runtime whose attempts all succeed at once without doing anything.
 func Noop() *Runtime { return New(noop) }
 
-// host claims cells and tasks, so that most jobs can be planned here; the
-// report of each attempt then says that nothing was enforced.
+// host claims to support cells and tasks, so that most jobs can be planned. The report of each
+// attempt then states that nothing was enforced.
 func host() policy.Host {
 	return policy.Host{
 		Isolations: []policy.Isolation{policy.Cell, policy.Task},
@@ -80,7 +77,7 @@ func host() policy.Host {
 // Live returns how many slots are open.
 func (r *Runtime) Live() int { return int(r.live.Load()) }
 
-// Started returns how many attempts were ever run.
+// Started returns the number of attempts so far.
 func (r *Runtime) Started() int { return int(r.started.Load()) }
 
 // Host implements rt.Runtime.
@@ -146,7 +143,7 @@ func (s *slot) Run(ctx context.Context, a rt.Attempt) (*rt.Report, error) {
 	return s.rt.run(ctx, s.key, a)
 }
 
-// Start implements rt.Slot: it returns when the attempt is over, as there is no program.
+// Start implements rt.Slot. It returns after the attempt, because there is no program.
 func (s *slot) Start(ctx context.Context, a rt.Attempt) (rt.Process, error) {
 	rep, err := s.Run(ctx, a)
 	if err != nil {
@@ -155,7 +152,7 @@ func (s *slot) Start(ctx context.Context, a rt.Attempt) (rt.Process, error) {
 	return over{rep}, nil
 }
 
-// over is a program that never began.
+// over is a program that never started.
 type over struct{ report *rt.Report }
 
 // Conn implements rt.Process.
@@ -187,8 +184,8 @@ func noop(ctx context.Context, _ rt.Key, a rt.Attempt) (*rt.Report, error) {
 	return rep, nil
 }
 
-// unenforced is the plan's report with the truth about this runtime. Reports
-// are shared between attempts of one plan and never written to.
+// unenforced returns the plan's report with nothing enforced. Reports are shared between a plan's
+// attempts and read-only.
 func unenforced(p *policy.Plan) []job.Enforcement {
 	if p == nil {
 		return nil
@@ -201,7 +198,7 @@ func unenforced(p *policy.Plan) []job.Enforcement {
 		e.Applied, e.Mechanism, e.Level = "", "fake runtime: nothing is run", job.LevelNone
 		out[i] = e
 	}
-	if reportCount.Add(1) <= 1024 { // plans are few; a caller that makes one per job must not fill memory
+	if reportCount.Add(1) <= 1024 { // plans are few; a caller with one per job must not fill the memory
 		reports.Store(p, out)
 	}
 	return out
@@ -212,7 +209,7 @@ var (
 	reportCount atomic.Int64
 )
 
-// ended is how an attempt ends when its context did.
+// ended returns the result of an attempt whose context ended.
 func ended(ctx context.Context, started time.Time) (*rt.Report, error) {
 	if cause := context.Cause(ctx); !errors.Is(cause, rt.ErrCanceled) {
 		return nil, fmt.Errorf("killed: %w", cause)

@@ -12,7 +12,7 @@ import (
 
 var _ rt.ImageLister = (*Runtime)(nil)
 
-// digestOf is what an image of that name would have for a digest here.
+// digestOf returns the fake digest of an image name.
 func digestOf(name string) string {
 	sum := sha256.Sum256([]byte("fake image " + name))
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -25,7 +25,7 @@ func (r *Runtime) ImageDigests() map[string]string {
 	return maps.Clone(r.images)
 }
 
-// Images implements rt.ImageLister. A fake has what jobs have asked for.
+// Images implements rt.ImageLister. A fake has all requested images.
 func (r *Runtime) Images() (out []policy.HostImage, more int) {
 	digests := r.ImageDigests()
 	for _, name := range slices.Sorted(maps.Keys(digests)) {

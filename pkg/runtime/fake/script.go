@@ -15,25 +15,24 @@ import (
 	rt "github.com/assay-run/assay/pkg/runtime"
 )
 
-// A script is what a job asks this runtime to pretend. It stands after
-// "fake:" on a line of its python code (in a comment, so that the same code
-// also runs for real), or in the arguments of a command whose argv[0] is
-// "fake". Words are separated by spaces and performed in order; a value with
-// spaces is a quoted Go string.
+// A script is a job's instructions for this runtime. It follows "fake:" on a line of its Python
+// code (in a comment, so that the same code also runs for real), or is in the arguments of a
+// command whose argv[0] is "fake". Words are separated by spaces and performed in order. A value
+// with spaces is a quoted Go string.
 //
 //	sleep=50ms              take time (the policy's wall clock and kills apply)
 //	output=text stderr=text write to a stream
-//	fill=16777216           write so many control characters to each stream
+//	fill=16777216           write this many control characters to each stream
 //	cat=/workspace/in.txt   write an input file to stdout
 //	artifact=/path:content  leave a file behind
 //	exit=3                  end with an exit code: failed, unless it is 0
 //	exception=Type:message  end with an exception
 //	outcome=out_of_memory   end with this outcome
 //	error=text              fail on our side: Run returns an error
-//	starved=always          have no core for longer than anybody waits
-//	broken=once             break the sandbox: in any but one that it has for itself, or (always) in that, too
+//	starved=always          have no core for longer than the limit
+//	broken=once             break the sandbox unless it is exclusive to the job; always: break that, too
 //	panic=text              panic inside Run
-//	crash=text              kill this whole process, as the kernel's OOM killer would
+//	crash=text              kill this whole process, like the kernel's OOM killer
 type script []word
 
 type word struct{ verb, arg string }
@@ -113,7 +112,7 @@ func newWall(a rt.Attempt) *time.Timer {
 	return time.NewTimer(a.Plan.Policy.Wall.D())
 }
 
-// perform does one word; done ends the script.
+// perform performs one word. done ends the script.
 func (w word) perform(ctx context.Context, a rt.Attempt, rep *rt.Report, wall <-chan time.Time) (done bool, err error) {
 	switch w.verb {
 	case "sleep":

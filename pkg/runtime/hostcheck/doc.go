@@ -1,7 +1,5 @@
-// Package hostcheck finds out what this host lets a worker do: which isolations work, what is
-// missing for those that do not, and how much of what the kernel counts for the whole host one
-// sandbox may have.
+// Package hostcheck determines the capabilities of this host for a worker: the isolations that
+// work, missing features of the others, and one sandbox's share of host-wide kernel resources.
 //
-// Nothing here changes the host but for the moment of a probe. What cannot be found out counts
-// as missing, with the reason.
+// It only changes the host during a probe. Unknown features count as missing, with the reason.
 package hostcheck

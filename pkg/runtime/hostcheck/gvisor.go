@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// RunscFlags are how runsc runs our sandboxes. The socket of the worker, in a
-// directory of its own, is all of this host's that can be connected to.
+// RunscFlags returns the flags of runsc for our sandboxes. The worker's socket, in its own
+// directory, is the only socket of this host that they can connect to.
 func RunscFlags(network string) []string {
 	return []string{"--platform=systrap", "--network=" + network, "--host-uds=open", "--overlay2=none", "--cpu-num-from-quota"}
 }
 
-// ProbeGVisor says what keeps runsc from running here, nil if nothing does: it
-// has it run a program. It needs root.
+// ProbeGVisor runs a program in runsc and returns why it does not work, or nil. It requires root.
 func ProbeGVisor(ctx context.Context, runsc string) error {
 	root, err := os.MkdirTemp("", "runsc-")
 	if err != nil {

@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// BaseID is above what hosts give to their own users, and above the default
-	// ranges of subuid(5).
+	// BaseID is above hosts' own users and above the default ranges of subuid(5).
 	BaseID = 1_000_000
-	// MostRanges is how many sandboxes have ranges of ids of their own at once.
+	// MostRanges is how many sandboxes have their own ranges of ids at once.
 	MostRanges = 16384
-	// leastRanges is how many are enough for sandboxes to be apart, if few run at once.
+	// leastRanges is the minimum for separate sandboxes, if few run at once.
 	leastRanges = 15
 )
 
-// idRanges returns where the ranges of ids begin and how many there are, from the form
-// of proc(5)'s uid_map: in a user namespace, that of a pod say, there are no others.
+// idRanges returns the start and the number of ranges of ids, given the content of proc(5)'s
+// uid_map. A user namespace, such as a pod's, has no other ids.
 func idRanges(uidMap string) (base, ranges int, err error) {
 	ids := 0 // from 0 on, without a gap
 	for line := range strings.Lines(uidMap) {
@@ -41,14 +40,14 @@ func idRanges(uidMap string) (base, ranges int, err error) {
 	return base, min(ranges, MostRanges), nil
 }
 
-// IDs gives neighbours ranges of ids of their own, so that no quota or signal of one
-// reaches another.
+// IDs assigns separate ranges of ids to neighbours, so that quotas and signals do not affect each
+// other.
 type IDs struct {
 	base  int
-	order []int // in which ranges are given, mixed
+	order []int // the mixed order of assignment
 }
 
-// NewIDs returns those that this process has to give.
+// NewIDs returns the ranges available to this process.
 func NewIDs() (IDs, error) {
 	text, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
@@ -61,8 +60,8 @@ func NewIDs() (IDs, error) {
 	return AllIDs(base, ranges), nil
 }
 
-// AllIDs are so many ranges from base on.
+// AllIDs returns this many ranges from base.
 func AllIDs(base, ranges int) IDs { return IDs{base, mathrand.Perm(ranges)} }
 
-// Nth is the first id of the n-th sandbox.
+// Nth returns the first id of the n-th sandbox.
 func (i IDs) Nth(n uint64) int { return i.base + i.order[n%uint64(len(i.order))]*sandbox.IDs }

@@ -16,20 +16,20 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
-// probeTime bounds the self-check on a machine without any time left.
+// probeTime limits the self-check on an overloaded machine.
 const probeTime = 20 * time.Second
 
-// Worker is what of a worker decides which isolations this host can have.
+// Worker is the properties of a worker that determine this host's isolations.
 type Worker struct {
 	Guest  string // the guest binary
-	Runsc  string // gVisor's; empty: it has none
-	VM     bool   // a handler of containerd runs virtual machines
+	Runsc  string // gVisor's; empty: none
+	VM     bool   // a containerd handler runs virtual machines
 	Groups *cgroup.Hierarchy
-	Root   string // where control groups are mounted
+	Root   string // mount point of control groups
 }
 
-// Inspect is the self-check of this host: what there is, which isolations work, and what is
-// missing for those that do not. It has guest and runsc run a program each.
+// Inspect runs the self-check of this host. It reports the resources, the working isolations, and
+// missing features of the others. It runs a program each with guest and runsc.
 func Inspect(ctx context.Context, w Worker) policy.Host {
 	h := policy.Host{
 		CgroupV2: w.Groups.V2(), Cores: stdruntime.NumCPU(), Memory: Memory(),
@@ -61,7 +61,7 @@ func Inspect(ctx context.Context, w Worker) policy.Host {
 	return h
 }
 
-// lacksUserNamespaces says what keeps this host from making user namespaces.
+// lacksUserNamespaces returns why this host cannot create user namespaces, or "".
 func lacksUserNamespaces() string {
 	if _, err := os.Stat("/proc/self/ns/user"); err != nil {
 		return "user namespaces: the kernel was built without them"
@@ -73,8 +73,7 @@ func lacksUserNamespaces() string {
 	return ""
 }
 
-// Memory returns the memory of this host, or what of it this container may have, in
-// bytes; 0 if it is unknown.
+// Memory returns the memory of this host or this container in bytes, or 0 if unknown.
 func Memory() job.Size {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
@@ -90,8 +89,8 @@ func Memory() job.Size {
 	return 0
 }
 
-// memoryLimit returns the limit of the control group that is mounted at root, 0 if it
-// has none: that of a container, which those of its jobs are below.
+// memoryLimit returns the limit of the control group mounted at root, or 0 for none. In a
+// container, this is the container's group, which includes its jobs.
 func memoryLimit(root string) job.Size {
 	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
@@ -99,14 +98,14 @@ func memoryLimit(root string) job.Size {
 			continue
 		}
 		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		if err == nil { // or it says max
+		if err == nil { // otherwise it is max
 			return job.Size(n)
 		}
 	}
 	return 0
 }
 
-// lesser is the smaller of a size and a limit, 0 for none.
+// lesser returns the smaller of a size and a limit; limit 0 means none.
 func lesser(size, limit job.Size) job.Size {
 	if limit > 0 && limit < size {
 		return limit

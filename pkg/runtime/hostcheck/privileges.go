@@ -15,18 +15,18 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Privilege is something that a worker needs of whoever runs it, which a container may
-// withhold. The same rows, with their reasons, are in docs/security.md.
+// Privilege is a right that a worker needs from its environment, and that a container may withhold.
+// docs/security.md has the same rows with reasons.
 type Privilege struct {
 	Name   string
-	Levels []policy.Isolation // that are not there without it
-	Lacks  error              // nil: it is there
+	Levels []policy.Isolation // isolations that require it
+	Lacks  error              // nil: available
 }
 
-// every is the isolations that have a container of runc's.
+// every lists the isolations with a container of runc.
 var every = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor, policy.VM}
 
-// capabilities are those that a worker uses, by what it cannot do without them.
+// capabilities lists the capabilities of a worker and their purposes.
 var capabilities = []struct {
 	name   string
 	bit    int
@@ -46,8 +46,7 @@ var capabilities = []struct {
 	{"CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE, every},
 }
 
-// Privileges looks for each privilege that a worker needs. Those that it has are in the
-// list, too.
+// Privileges checks each privilege that a worker needs. The result includes available ones.
 func Privileges(cgroupRoot string) []Privilege {
 	var out []Privilege
 	have, err := effective()
@@ -66,16 +65,15 @@ func Privileges(cgroupRoot string) []Privilege {
 		Privilege{"limit of open files", nil, enoughOpenFiles(MostOpenFiles())})
 }
 
-// The highest limit of open files that a policy may ask for, and the capability,
-// in the first user namespace, to give more than one has.
+// The highest limit of open files in a policy, and the capability, in the initial user namespace,
+// to exceed one's own limit.
 const (
 	everOpenFiles  = 1 << 20
 	capSysResource = 24
 )
 
-// MostOpenFiles is the highest limit that this process can give to programs: with
-// the capability any that the kernel knows, else its own hard one, which its
-// children start with.
+// MostOpenFiles returns the highest limit that this process can give to programs: the kernel's with
+// the capability, otherwise its own hard limit, which its children inherit.
 func MostOpenFiles() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -88,8 +86,8 @@ func MostOpenFiles() int {
 	return most
 }
 
-// MostStack returns the highest stack limit that this process can give to programs; 0 is
-// any limit that a policy may name.
+// MostStack returns the highest stack limit that this process can give to programs, or 0 for any
+// limit in a policy.
 func MostStack() job.Size {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_STACK, &limit); err != nil || limit.Max >= uint64(policy.MaxStack) || maySetResources() {
@@ -107,12 +105,12 @@ func maySetResources() bool {
 	return err == nil && have&(1<<capSysResource) != 0
 }
 
-// allIDs says whether a uid_map is that of the first user namespace.
+// allIDs reports whether a uid_map is the initial user namespace's.
 func allIDs(uidMap string) bool {
 	return slices.Equal(strings.Fields(uidMap), []string{"0", "0", "4294967295"})
 }
 
-// enoughOpenFiles says which policies cannot be had.
+// enoughOpenFiles returns an error that describes the policies that cannot be met, or nil.
 func enoughOpenFiles(most int) error {
 	if most >= everOpenFiles {
 		return nil
@@ -134,21 +132,21 @@ func effective() (uint64, error) {
 	return 0, errors.New("/proc/self/status does not name capabilities")
 }
 
-// groupsWritable says what keeps this process from making control groups.
+// groupsWritable returns why this process cannot create control groups, or nil.
 func groupsWritable(root string) error {
 	dir := root
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
-		dir = filepath.Join(root, "pids") // version 1: each controller is a tree of its own
+		dir = filepath.Join(root, "pids") // version 1: each controller has its own tree
 	}
-	probe, err := os.MkdirTemp(dir, "assay-probe-") // in pods, workers beside each other have one pid
+	probe, err := os.MkdirTemp(dir, "assay-probe-") // in pods, several workers may have the same pid
 	if err != nil {
 		return fmt.Errorf("%w; mount the container's own control groups writable", err)
 	}
 	return os.Remove(probe)
 }
 
-// unmasked says what of /proc is hidden. The kernel lets a user namespace have a /proc
-// of its own only where nothing of the one above is.
+// unmasked returns an error if parts of /proc are hidden. The kernel lets a user namespace mount
+// /proc only if its parent's is completely visible.
 func unmasked(mountinfo string) error {
 	text, err := os.ReadFile(mountinfo)
 	if err != nil {
@@ -167,10 +165,11 @@ func unmasked(mountinfo string) error {
 	return fmt.Errorf("hidden or read-only: %s; run the container with procMount: Unmasked, or privileged", strings.Join(slices.Compact(hidden), ", "))
 }
 
-// Withhold takes from a host what it has no privileges for, and says which are lacking.
+// Withhold removes isolations from a host whose privileges are missing, and reports the missing
+// ones.
 func Withhold(h *policy.Host, privileges []Privilege) {
 	for _, p := range privileges {
-		if p.Lacks == nil || len(p.Levels) == 0 { // what only some policies ask for is for assay doctor
+		if p.Lacks == nil || len(p.Levels) == 0 { // assay doctor reports privileges that only some policies need
 			continue
 		}
 		h.Missing = append(h.Missing, fmt.Sprintf("privilege %s: %v", p.Name, p.Lacks))

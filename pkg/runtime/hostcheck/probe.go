@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// ProbeCell says what keeps this host from running cells, nil if nothing does:
-// it has guest, the guest binary, make a box where a cell would. It needs root.
+// ProbeCell returns why this host cannot run cells, or nil. It lets guest, the guest binary, create
+// a box like a cell. It requires root.
 func ProbeCell(ctx context.Context, guest string) error {
 	mount, err := sandbox.MountTmpfs("size", "65536")
 	if err != nil {
@@ -50,8 +50,8 @@ func ProbeCell(ctx context.Context, guest string) error {
 	return err
 }
 
-// inMemory copies a program to where anybody may execute it, whatever the
-// directories above it allow.
+// inMemory copies a program to memory, where all users may execute it regardless of directory
+// permissions.
 func inMemory(program string) (*os.File, error) {
 	src, err := os.Open(program)
 	if err != nil {
@@ -67,6 +67,6 @@ func inMemory(program string) (*os.File, error) {
 	if _, err := io.Copy(dst, src); err != nil {
 		return nil, fmt.Errorf("guest binary: %w", err)
 	}
-	// What is open for writing cannot be executed.
+	// A file that is open for writing cannot be executed.
 	return os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 )
 
-// Most that one job gets of what the kernel counts for all of them, however much
-// there is.
+// The largest share of one job in host-wide kernel resources.
 const (
 	mostSignals   = 1024
 	mostInstances = 16
@@ -20,10 +19,9 @@ const (
 	mostTerminals = 32
 )
 
-// ShareOf returns what each of so many jobs gets of what the kernel counts for the
-// whole host, or for root, who makes all namespaces: half of it is theirs, in equal
-// parts. So no number of them leaves the host, or one another, without. A part can
-// be 0; root is where to find /proc.
+// ShareOf returns each job's share of kernel resources that are limited for the whole host, or for
+// root, who creates all namespaces. Half of a resource is divided equally among this many jobs. So
+// jobs cannot exhaust it for the host or each other. A share can be 0. root is the parent of /proc.
 func ShareOf(root string, jobs int) guest.Share {
 	jobs = max(jobs, 1)
 	part := func(all, most int64) int64 { return max(min(all/2/int64(jobs), most), 0) }
@@ -31,7 +29,7 @@ func ShareOf(root string, jobs int) guest.Share {
 	s := guest.Share{
 		Instances: part(sysctl(root, "fs/inotify/max_user_instances"), mostInstances),
 		Watches:   part(sysctl(root, "fs/inotify/max_user_watches"), mostWatches),
-		Terminals: max(part(terminals, mostTerminals), 1), // the mount option knows no 0
+		Terminals: max(part(terminals, mostTerminals), 1), // the mount option does not accept 0
 		Signals:   mostSignals,
 	}
 	var signals unix.Rlimit
@@ -41,7 +39,7 @@ func ShareOf(root string, jobs int) guest.Share {
 	return s
 }
 
-// sysctl returns a number of the kernel, 0 if it cannot be read.
+// sysctl returns a kernel parameter, or 0 if it cannot be read.
 func sysctl(root, name string) int64 {
 	data, err := os.ReadFile(filepath.Join(root, "proc/sys", name))
 	if err != nil {
@@ -51,10 +49,9 @@ func sysctl(root, name string) int64 {
 	return n
 }
 
-// pidShare is the part of the numbers of processes that one job may use at most: an
-// eighth, so that no job leaves others without, whatever its policy says.
+// pidShare is the divisor for one job's share of process numbers: an eighth, under any policy.
 const pidShare = 8
 
-// MostProcesses returns how many processes one job may have on a host; 0 if the
-// host does not say how many there can be.
+// MostProcesses returns how many processes one job may have on a host, or 0 if the host's limit is
+// unknown.
 func MostProcesses(root string) int { return int(sysctl(root, "kernel/pid_max") / pidShare) }

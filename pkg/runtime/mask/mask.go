@@ -1,8 +1,8 @@
-// Package mask takes secrets out of what a program leaves behind.
+// Package mask removes secrets from programs' output.
 //
-// It knows a value as it is, line by line, and as JSON and python write it. A
-// program that encodes a value in another way gets it past: masking is against
-// accidents, and a program that was given a secret has it.
+// It matches a value verbatim, line by line, and in the notations of JSON and Python. Other
+// encodings are not detected: masking prevents accidents, while a program with a secret can always
+// reveal it.
 package mask
 
 import (
@@ -15,19 +15,19 @@ import (
 	"strings"
 )
 
-// Shown stands where a secret was.
+// Shown replaces a secret.
 const Shown = "***"
 
-// minLine is the shortest line of a value that is masked by itself, in bytes.
+// minLine is the shortest line of a value that is masked separately, in bytes.
 const minLine = 8
 
-// Mask takes some values out. A nil Mask takes out nothing.
+// Mask removes some values. A nil Mask removes nothing.
 type Mask struct {
 	forms   [][]byte // longest first
 	longest int
 }
 
-// New returns a mask of values, nil if there are none.
+// New returns a mask of values, or nil if there are none.
 func New(values []string) *Mask {
 	m := &Mask{}
 	for _, v := range values {
@@ -49,7 +49,7 @@ func New(values []string) *Mask {
 	return m
 }
 
-// python writes a value as repr does, in either kind of quotes.
+// python converts a value to the content of its repr, in either kind of quotes.
 var python = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
 
 func forms(v string) []string {
@@ -73,14 +73,14 @@ func (m *Mask) String(s string) string {
 	return string(out)
 }
 
-// take masks src. Unless this is the end, it leaves the rest, in which a value
-// may have begun. Its time does not depend on how many values there are in src.
+// take masks src. Unless end is set, it leaves a rest in which a value may have started. Its time
+// does not depend on the number of values in src.
 func (m *Mask) take(src []byte, end bool) (out, rest []byte) {
 	limit := len(src)
 	if !end {
 		limit = m.decided(src)
 	}
-	next := make([]int, len(m.forms)) // where each form comes next; len(src) for nowhere
+	next := make([]int, len(m.forms)) // next position of each form; len(src) for none
 	for i := range next {
 		next[i] = -1
 	}
@@ -107,12 +107,12 @@ func (m *Mask) take(src []byte, end bool) (out, rest []byte) {
 	return out, src[min(pos, len(src)):]
 }
 
-// maxSought bounds the values of which src is searched for their beginnings: the time for that may grow with the
-// square of their length.
+// maxSought is the longest value whose prefixes are searched in src, because that takes up to
+// quadratic time in its length.
 const maxSought = 4 << 10
 
-// decided is up to where in src is known what is to be masked, whatever follows: at its end a value may have begun. Who
-// watches a program is not to wait for more of it than that.
+// decided returns the length of src whose masking does not depend on later data: a value may start
+// at its end. A viewer of a program should not wait for more.
 func (m *Mask) decided(src []byte) int {
 	from := max(0, len(src)-m.longest+1)
 	if m.longest > maxSought {
@@ -128,8 +128,8 @@ func (m *Mask) decided(src []byte) int {
 	return len(src)
 }
 
-// Writer masks what passes through it, however it is cut into writes. What may
-// be the beginning of a value waits for the next write, or for Close.
+// Writer masks the data written through it, independent of the boundaries of writes. The possible
+// start of a value waits for the next write, or for Close.
 func (m *Mask) Writer(w io.Writer) io.WriteCloser { return &writer{m: m, w: w} }
 
 type writer struct {
@@ -147,7 +147,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close passes on what was held back.
+// Close writes the held-back data.
 func (w *writer) Close() error {
 	out, _ := w.m.take(w.held, true)
 	w.held = nil
@@ -155,8 +155,8 @@ func (w *writer) Close() error {
 	return err
 }
 
-// Value masks every text that v points to, in place: of structs, slices, maps
-// (not their keys) and raw JSON, which stays JSON.
+// Value masks every text that v points to, in place: in structs, slices, maps (except keys) and raw
+// JSON, which remains JSON.
 func (m *Mask) Value(v any) {
 	if m != nil {
 		m.walk(reflect.ValueOf(v))
@@ -195,7 +195,7 @@ func (m *Mask) walk(v reflect.Value) {
 	}
 }
 
-// raw masks JSON. A number may have been a value: the whole is masked then.
+// raw masks JSON. If a masked number makes it invalid, the whole value is masked.
 func (m *Mask) raw(raw json.RawMessage) json.RawMessage {
 	out := json.RawMessage(m.String(string(raw)))
 	if len(raw) > 0 && !json.Valid(out) {

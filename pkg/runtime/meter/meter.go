@@ -1,9 +1,8 @@
-// Package meter counts what a worker brings to its host for jobs to run on, and what it
-// removes again to make room: images, and environments of packages. Each that is brought is
-// also a span, in the trace of the job that was the first to want it.
+// Package meter counts images and package environments that a worker fetches for jobs, and their
+// removal to make room. Each fetch is also a span in the trace of the first job that needs it.
 //
-// Nothing here fails: instruments of these names and units cannot be wrong, and without
-// telemetry they count for nobody.
+// No call fails: the instruments' names and units are constants, and without telemetry the counts
+// are dropped.
 package meter
 
 import (
@@ -20,8 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Fetching counts how one kind of thing is brought here that jobs run on: an image
-// that is pulled, an environment that is built.
+// Fetching counts fetches of one kind: pulled images, built environments.
 type Fetching struct {
 	kind  string
 	count metric.Int64Counter
@@ -29,21 +27,22 @@ type Fetching struct {
 	took  metric.Float64Histogram
 }
 
-// scope names the library of the instruments; it stays what those know it by who select them.
+// scope is the library name of the instruments. It must not change, because users select
+// instruments by it.
 const scope = "github.com/assay-run/assay/pkg/runtime/containerd"
 
-// NewPulls counts images that are pulled. It, NewBuilds and NewFetches name their
-// instruments in full, so that they can be found.
+// NewPulls counts pulled images. It, NewBuilds and NewFetches spell out their instruments' names,
+// so that a search finds them.
 func NewPulls() *Fetching {
 	m, f := otel.Meter(scope), &Fetching{kind: "image"}
-	// Instruments of these names and units cannot be wrong.
+	// These names and units are constants, so errors are impossible.
 	f.count, _ = m.Int64Counter("assay_image_pulls", metric.WithDescription("Images pulled from registries, by result."))
 	f.bytes, _ = m.Int64Counter("assay_image_pull_bytes", metric.WithDescription("Compressed bytes of the images that were pulled."))
 	f.took, _ = m.Float64Histogram("assay_image_pull_milliseconds", fetchBuckets, metric.WithDescription("Time of a pull, unpacking included."))
 	return f.zero()
 }
 
-// NewBuilds counts environments that are built here.
+// NewBuilds counts environments built here.
 func NewBuilds() *Fetching {
 	m, f := otel.Meter(scope), &Fetching{kind: "environment"}
 	f.count, _ = m.Int64Counter("assay_environment_builds", metric.WithDescription("Environments of packages built, by result."))
@@ -52,7 +51,7 @@ func NewBuilds() *Fetching {
 	return f.zero()
 }
 
-// NewFetches counts environments that other workers have built and that are fetched.
+// NewFetches counts fetched environments that other workers built.
 func NewFetches() *Fetching {
 	m, f := otel.Meter(scope), &Fetching{kind: "environment of others"}
 	f.count, _ = m.Int64Counter("assay_environment_fetches", metric.WithDescription("Environments of packages fetched that other workers had built, by result: refused ones were something else."))
@@ -63,8 +62,7 @@ func NewFetches() *Fetching {
 
 var fetchBuckets = metric.WithExplicitBucketBoundaries(100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4, 3e5, 6e5)
 
-// zero has the counters there before anything is counted: what rises from nothing has
-// no rate.
+// zero initializes the counters, because a counter without a first value has no rate.
 func (f *Fetching) zero() *Fetching {
 	for _, result := range []string{"ok", "refused", "error"} {
 		f.count.Add(context.Background(), 0, metric.WithAttributes(attribute.String("result", result)))
@@ -73,7 +71,8 @@ func (f *Fetching) zero() *Fetching {
 	return f
 }
 
-// Begin begins one of a name. The function that it returns ends it. A nil one counts nothing.
+// Begin records the start of a fetch with a name. The returned function records its end. A nil
+// Fetching counts nothing.
 func (f *Fetching) Begin(ctx context.Context, name string) (context.Context, func(bytes int64, err error)) {
 	if f == nil {
 		return ctx, func(int64, error) {}
@@ -95,8 +94,8 @@ func (f *Fetching) Begin(ctx context.Context, name string) (context.Context, fun
 	}
 }
 
-// Result is "ok", "refused" where a job wants what cannot be had, and "error" where
-// something of ours failed.
+// Result returns "ok", "refused" if the requested object is unavailable, and "error" after a
+// failure of ours.
 func Result(err error) string {
 	switch {
 	case err == nil:

@@ -1,7 +1,7 @@
-// Package packet is the worker's end of what it says to the inside of a cell: sockets of packets, which
-// carry descriptors and the kernel's word of who sent them. What the packets mean is in package
-// internal/guest.
+// Package packet is the worker's end of its connections into a cell: packet sockets, which carry
+// descriptors and the kernel's authentication of senders. Package internal/guest defines the
+// packets.
 //
-// Both ends are on one machine. Who is at the other end may be an enemy: descriptors that it
-// sends are closed, and what is not the one packet that may come next is an error.
+// Both ends are on one machine. The other end is untrusted: received descriptors are closed, and
+// any packet except the expected one is an error.
 package packet

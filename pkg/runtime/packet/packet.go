@@ -17,15 +17,14 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/poll"
 )
 
-// Conn is one end of a connection that keeps messages apart: SOCK_SEQPACKET.
-// It is not a net.UnixConn because making one of those costs six system calls,
-// and every job has two.
+// Conn is one end of a connection with message boundaries: SOCK_SEQPACKET. It is not a
+// net.UnixConn, because creating one costs six system calls, and every job needs two.
 type Conn struct {
 	File *os.File
 	raw  syscall.RawConn
 }
 
-// newPacket takes over fd, a socket that does not block.
+// newPacket takes ownership of fd, a non-blocking socket.
 func newPacket(fd int) (*Conn, error) {
 	p := &Conn{File: os.NewFile(uintptr(fd), "packet")}
 	var err error
@@ -36,7 +35,7 @@ func newPacket(fd int) (*Conn, error) {
 	return p, nil
 }
 
-// Of turns conn, which is closed, into a packet.
+// Of converts conn, which it closes, to a Conn.
 func Of(conn *net.UnixConn) (*Conn, error) {
 	file, err := conn.File()
 	if err = errors.Join(err, conn.Close()); err != nil {
@@ -54,8 +53,8 @@ func Of(conn *net.UnixConn) (*Conn, error) {
 	return newPacket(fd)
 }
 
-// Pair returns our end, which learns who sends, and a descriptor of
-// theirs, which the caller closes.
+// Pair returns our end, which receives senders' credentials, and a descriptor of the other end,
+// which the caller closes.
 func Pair() (ours *Conn, theirs int, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -92,8 +91,8 @@ func (p *Conn) Send(b []byte, fds ...int) error {
 	return errors.Join(werr, err)
 }
 
-// Receive receives one message into b. pid is the sender's, if we asked to be told.
-// The end of the connection is io.EOF.
+// Receive receives one message into b. pid is the sender's if credentials are enabled. The end of
+// the connection is io.EOF.
 func (p *Conn) Receive(b []byte) (n, pid int, err error) {
 	var oob [64]byte
 	var oobn int
@@ -116,8 +115,8 @@ func (p *Conn) Receive(b []byte) (n, pid int, err error) {
 	return n, sender(oob[:oobn]), nil
 }
 
-// sender returns the process in a control message, and closes whatever else it
-// brought: nobody there has any business to send us descriptors.
+// sender returns the process in a control message and closes received descriptors, which are never
+// expected.
 func sender(oob []byte) (pid int) {
 	if len(oob) == 0 {
 		return 0
@@ -138,8 +137,8 @@ func sender(oob []byte) (pid int) {
 	return pid
 }
 
-// Ended reports whether the other end is closed. That of a process is closed
-// before any other effect of its death.
+// Ended reports whether the other end is closed. A dead process's end is closed before any other
+// effect of its death.
 func (p *Conn) Ended() bool {
 	ended := false
 	_ = p.raw.Control(func(fd uintptr) {
@@ -149,11 +148,11 @@ func (p *Conn) Ended() bool {
 	return ended
 }
 
-// Waits reports whether a message is there that nobody has received, or the other end is closed.
+// Waits reports whether an unread message is available, or the other end is closed.
 func (p *Conn) Waits() bool { return poll.Ready(p.raw) }
 
-// Within lets ctx end what p waits for. The returned function undoes that, also where ctx has
-// ended just when there was nothing to wait for any more.
+// Within makes the end of ctx interrupt p's waits. The returned function undoes that, even if ctx
+// ended just after the last wait.
 func (p *Conn) Within(ctx context.Context) (stop func()) {
 	ended := make(chan struct{})
 	undo := context.AfterFunc(ctx, func() {
@@ -171,7 +170,7 @@ func (p *Conn) Within(ctx context.Context) (stop func()) {
 // Close closes this end.
 func (p *Conn) Close() { _ = p.File.Close() }
 
-// Expect receives the one message that may come next, and returns who sent it.
+// Expect receives the one expected message and returns its sender.
 func (p *Conn) Expect(kind byte) (pid int, err error) {
 	var b [512]byte
 	n, pid, err := p.Receive(b[:])

@@ -1,4 +1,4 @@
-// Package poll looks at a descriptor without waiting.
+// Package poll checks descriptors without waiting.
 package poll
 
 import (
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now returns which of the events a descriptor is ready for, and unix.POLLHUP and unix.POLLERR where
-// they are so, unasked. poll(2) fails with EINTR even without waiting, if a signal is pending, and the Go
-// runtime sends itself some all the time: taken for an answer, that is a process that has ended.
+// Now returns the given events for which a descriptor is ready, plus unix.POLLHUP and unix.POLLERR.
+// poll(2) may fail with EINTR even without waiting, because the Go runtime often sends signals to
+// itself. So Now retries; otherwise a live process would seem to have ended.
 func Now(fd uintptr, events int16) (ready int16, err error) {
 	for {
 		fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
@@ -21,8 +21,8 @@ func Now(fd uintptr, events int16) (ready int16, err error) {
 	}
 }
 
-// Ready reports whether a descriptor can be read, or its other end is closed. Where that cannot be known, or it is closed,
-// it is not.
+// Ready reports whether a descriptor is readable, or its other end closed. It returns false if the
+// descriptor is closed or the state unknown.
 func Ready(of syscall.RawConn) (ready bool) {
 	_ = of.Control(func(fd uintptr) {
 		events, err := Now(fd, unix.POLLIN)

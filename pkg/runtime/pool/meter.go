@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// meter tells how well a pool serves: how often it had something ready, how long
-// making takes, and how long those waited for whom it had nothing.
+// meter measures a pool: how often an item was ready, how long items take to create, and how long
+// requests waited without a ready item.
 type meter struct {
 	name            attribute.KeyValue
 	hit, miss       metric.MeasurementOption
@@ -24,8 +24,8 @@ func newMeter(name string, levels func() (ready, making int64)) *meter {
 	out := &meter{name: attribute.String("pool", name)}
 	out.hit = metric.WithAttributeSet(attribute.NewSet(out.name, attribute.Bool("hit", true)))
 	out.miss = metric.WithAttributeSet(attribute.NewSet(out.name, attribute.Bool("hit", false)))
-	// Instruments of these names and units cannot be wrong: errors come from
-	// clashes only, and then the instrument still works.
+	// These names and units are constants. Errors only come from name clashes, and then the
+	// instrument still works.
 	out.takes, _ = m.Int64Counter("assay_pool_takes", metric.WithDescription("Slots asked for, by whether one was ready."))
 	buckets := metric.WithExplicitBucketBoundaries(1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4)
 	out.making, _ = m.Float64Histogram("assay_pool_fill_milliseconds", buckets, metric.WithDescription("Time that the making of a slot ahead of demand took."))

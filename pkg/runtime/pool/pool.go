@@ -1,10 +1,9 @@
-// Package pool keeps what is slow to make ready ahead of demand.
+// Package pool keeps items ready that are slow to create.
 //
-// Items are interchangeable by key. A key that was asked for is kept warm until
-// nobody has asked for a while: the number that is kept grows with each demand
-// that found nothing, and shrinks while some of them are never touched. All keys
-// share the bounds, of count and of memory, and the one that was asked for last
-// is served first; its demand takes the places of keys that idle.
+// Items with equal keys are interchangeable. A requested key stays warm until it is idle for a
+// while. The number of its items grows with each request that found none, and shrinks while some
+// are never used. All keys share the limits of count and memory. The last requested key has
+// priority and displaces items of idle keys.
 package pool
 
 import (
@@ -15,32 +14,31 @@ import (
 	"time"
 )
 
-// Config says what a pool holds. Make and Drop are required.
+// Config configures a pool. Make and Drop are required.
 type Config[K comparable, V any] struct {
-	// Name is the pool's, in metrics and logs.
+	// Name is the pool's name in metrics and logs.
 	Name string
-	// Make makes a item. It is called from several goroutines.
+	// Make creates an item. Several goroutines call it.
 	Make func(context.Context, K) (V, error)
-	// Drop destroys one that nobody takes any more. It must not block.
+	// Drop destroys an unneeded item. It must not block.
 	Drop func(V)
-	// Alive tells whether a item that was ready still is; nil: always.
+	// Alive reports whether a ready item is still usable. Nil: always.
 	Alive func(K, V) bool
-	// Warm does what is worth doing only for a item that is made ahead of demand.
-	// After an error the item is dropped; nil: nothing.
+	// Warm prepares an item that is created in advance. After an error the item is dropped. Nil:
+	// nothing.
 	Warm func(context.Context, K, V) error
-	// Weigh returns the memory that a item takes while it waits, in bytes; nil: none.
+	// Weigh returns the memory of a waiting item, in bytes. Nil: none.
 	Weigh func(K) int64
 
-	// Settle is how long after a taking the next item is made, as long as half of
-	// what is kept is there: whoever takes one needs it now, and the making takes its
-	// time from the same cores. 0: it is made at once.
+	// Settle is the delay between a request and the creation of the next item, while at least half of
+	// the items are ready. The creation would compete for cores with the requester. 0: no delay.
 	Settle time.Duration
 
-	Most   int           // items ready or being made, all keys together; 0: nothing is kept
-	Memory int64         // their memory, as weighed; 0: no bound
+	Most   int           // ready and pending items of all keys; 0: none are kept
+	Memory int64         // total weight; 0: unlimited
 	Idle   time.Duration // how long a key stays warm after its last use; default a minute
-	Age    time.Duration // when a item that still waits is dropped; 0: never
-	Fill   int           // goroutines that make items ahead of demand; default 1
+	Age    time.Duration // age at which a waiting item is dropped; 0: never
+	Fill   int           // goroutines that create items in advance; default 1
 }
 
 // Pool keeps items of type V. Its methods are safe for concurrent use.
@@ -54,19 +52,19 @@ type Pool[K comparable, V any] struct {
 
 	mu      sync.Mutex
 	buckets map[K]*bucket[K, V]
-	count   int   // of items ready or being made
-	weight  int64 // of them
+	count   int   // ready and pending items
+	weight  int64 // their weight
 	closed  bool
 }
 
 // bucket is the items of one key.
 type bucket[K comparable, V any] struct {
 	key    K
-	ready  []entry[V] // the oldest first
-	weight int64      // of each
+	ready  []entry[V] // oldest first
+	weight int64      // of each item
 	making int
 	want   int
-	low    int // fewest ready since the last tick
+	low    int // fewest ready items since the last tick
 	used   time.Time
 }
 
@@ -123,8 +121,7 @@ func (p *Pool[K, V]) Get(ctx context.Context, key K) (V, error) {
 	return v, err
 }
 
-// take returns a ready item, notes the demand, and reports whether others should
-// be made at once.
+// take returns a ready item and records the request. It reports whether to create others at once.
 func (p *Pool[K, V]) take(key K) (v V, ok, urgent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +150,7 @@ func (p *Pool[K, V]) take(key K) (v V, ok, urgent bool) {
 	return v, false, true
 }
 
-// Flush drops the ready items of key: they have become useless.
+// Flush drops the ready items of key, which have become useless.
 func (p *Pool[K, V]) Flush(key K) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +159,7 @@ func (p *Pool[K, V]) Flush(key K) {
 	}
 }
 
-// drop drops n ready items of s, the oldest first; the caller holds the lock.
+// drop drops n ready items of s, oldest first. The caller holds the lock.
 func (p *Pool[K, V]) drop(s *bucket[K, V], n int) {
 	for _, t := range s.ready[:n] {
 		p.Drop(t.value)
@@ -172,20 +169,18 @@ func (p *Pool[K, V]) drop(s *bucket[K, V], n int) {
 	p.discount(s, n)
 }
 
-// discount notes that n items of s are no longer the pool's; the caller holds
-// the lock.
+// discount removes n items of s from the totals. The caller holds the lock.
 func (p *Pool[K, V]) discount(s *bucket[K, V], n int) {
 	p.count -= n
 	p.weight -= int64(n) * s.weight
 }
 
-// full reports whether another item of s would be too much; the caller holds
-// the lock.
+// full reports whether another item of s would exceed a limit. The caller holds the lock.
 func (p *Pool[K, V]) full(s *bucket[K, V]) bool {
 	return p.count >= p.Most || p.Memory > 0 && p.weight+s.weight > p.Memory
 }
 
-// nudge wakes those who fill.
+// nudge wakes the filling goroutines.
 func (p *Pool[K, V]) nudge() {
 	select {
 	case p.wake <- struct{}{}:
@@ -205,14 +200,13 @@ func (p *Pool[K, V]) fill() {
 	}
 }
 
-// fillOne makes one item for a bucket that wants one. It reports whether another
-// should be made.
+// fillOne creates one item for a bucket that needs one. It reports whether to continue.
 func (p *Pool[K, V]) fillOne() bool {
 	s := p.wanting()
 	if s == nil {
 		return false
 	}
-	p.nudge() // there may be work for another one who fills
+	p.nudge() // there may be work for another goroutine
 	begin := time.Now()
 	v, err := p.make(s.key)
 	p.meter.made(p.ctx, time.Since(begin), err)
@@ -222,7 +216,7 @@ func (p *Pool[K, V]) fillOne() bool {
 	switch {
 	case err != nil:
 		p.discount(s, 1)
-		s.want = 0 // the next demand tries again, and hears why not
+		s.want = 0 // the next request retries and gets the error
 		if p.ctx.Err() == nil && !errors.Is(err, context.Canceled) {
 			slog.WarnContext(p.ctx, "cannot fill the pool", "pool", p.Name, "key", s.key, "error", err)
 		}
@@ -235,7 +229,7 @@ func (p *Pool[K, V]) fillOne() bool {
 	return err == nil && !p.closed
 }
 
-// make makes a item ahead of demand.
+// make creates an item in advance.
 func (p *Pool[K, V]) make(key K) (V, error) {
 	v, err := p.Make(p.ctx, key)
 	if err != nil {
@@ -248,8 +242,7 @@ func (p *Pool[K, V]) make(key K) (V, error) {
 	return v, nil
 }
 
-// wanting returns a bucket that should be filled, and counts the item that the
-// caller is about to make for it.
+// wanting returns a bucket to fill, and counts the item that the caller is about to create.
 func (p *Pool[K, V]) wanting() *bucket[K, V] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,8 +268,8 @@ func (p *Pool[K, V]) wanting() *bucket[K, V] {
 	}
 }
 
-// extremes returns the bucket to fill first, if any, and the one to take from
-// first; the caller holds the lock.
+// extremes returns the bucket to fill first, if any, and the one to take from first. The caller
+// holds the lock.
 func (p *Pool[K, V]) extremes() (best, oldest *bucket[K, V]) {
 	for _, s := range p.buckets {
 		if len(s.ready)+s.making < s.want && (best == nil || s.used.After(best.used)) {
@@ -289,7 +282,7 @@ func (p *Pool[K, V]) extremes() (best, oldest *bucket[K, V]) {
 	return best, oldest
 }
 
-// expireLoop forgets what nobody asks for.
+// expireLoop drops unused items periodically.
 func (p *Pool[K, V]) expireLoop() {
 	tick := time.NewTicker(max(p.Idle/4, 10*time.Millisecond))
 	defer tick.Stop()
@@ -299,13 +292,13 @@ func (p *Pool[K, V]) expireLoop() {
 			return
 		case now := <-tick.C:
 			p.expire(now)
-			p.nudge() // what died or grew old may be wanted still
+			p.nudge() // dead or old items may need replacements
 		}
 	}
 }
 
-// expire drops the items of keys that are idle, and items that died, and
-// keeps fewer where some were never touched.
+// expire drops the items of idle keys and dead items, and lowers the number for keys with unused
+// items.
 func (p *Pool[K, V]) expire(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -318,7 +311,7 @@ func (p *Pool[K, V]) expire(now time.Time) {
 			}
 			continue
 		}
-		if s.low > 1 { // keep one of those that were not needed
+		if s.low > 1 { // keep one of the unneeded ones
 			s.want = max(s.want-s.low/2, 1)
 			p.drop(s, max(len(s.ready)-s.want, 0))
 		}
@@ -336,7 +329,7 @@ func (p *Pool[K, V]) expire(now time.Time) {
 	}
 }
 
-// levels returns how many items are ready, and how many are being made.
+// levels returns the numbers of ready and pending items.
 func (p *Pool[K, V]) levels() (ready, making int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -347,7 +340,7 @@ func (p *Pool[K, V]) levels() (ready, making int64) {
 	return ready, making
 }
 
-// Ready returns how many items of key are ready.
+// Ready returns the number of ready items of key.
 func (p *Pool[K, V]) Ready(key K) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -357,7 +350,7 @@ func (p *Pool[K, V]) Ready(key K) int {
 	return 0
 }
 
-// Close drops everything and waits for what is being made.
+// Close drops everything and waits for pending items.
 func (p *Pool[K, V]) Close() {
 	p.mu.Lock()
 	p.closed = true

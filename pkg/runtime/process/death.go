@@ -9,42 +9,42 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
-// Patience is for what was killed. To die takes CPU: the kernel takes apart what a
-// program has made, which may be millions of mappings, and on a busy machine it gets
-// little of it. So time alone does not tell what takes long from what does not die.
+// Patience limits the wait for killed processes. Dying takes CPU, because the kernel frees the
+// program's resources, such as millions of mappings. On a busy machine this is slow. So elapsed
+// time alone does not distinguish slow from stuck.
 type Patience struct {
-	look  time.Duration // how often to see whether it gets on
-	stuck time.Duration // without any CPU for so long, it does not
-	most  time.Duration // for all of it; a program's memory bounds what there is to do
+	look  time.Duration // interval between checks of progress
+	stuck time.Duration // time without CPU usage after which it is stuck
+	most  time.Duration // total limit; a program's memory limits the work
 }
 
-// DeathPatience is what every sandbox is given.
+// DeathPatience is the patience for every sandbox.
 var DeathPatience = Patience{look: time.Second, stuck: 10 * time.Second, most: 10 * time.Minute}
 
-// ErrStillRunning says that what was killed does not die.
+// ErrStillRunning means that a killed process does not die.
 var ErrStillRunning = errors.New("the sandbox does not die")
 
-// NewsTime is for who has killed a box to hear of it from another process. After it
-// he looks himself.
+// NewsTime is how long the killer of a box waits for another process's report. Then it checks
+// itself.
 const NewsTime = 2 * time.Second
 
-// Dying is a group whose processes were killed.
+// Dying is a group with killed processes.
 type Dying struct {
 	Patience
 	usage  func() (cgroup.Usage, error)
 	began  time.Time
 	looked time.Time
-	last   time.Time // when more CPU had been used than before
+	last   time.Time // last increase of CPU usage
 	cpu    time.Duration
 }
 
-// With begins to wait for a group whose processes were killed, and whose usage says whether they get on.
+// With starts the wait for a group with killed processes. usage shows their progress.
 func (p Patience) With(usage func() (cgroup.Usage, error)) *Dying {
 	now := time.Now()
 	return &Dying{Patience: p, usage: usage, began: now, looked: now, last: now}
 }
 
-// GivenUp reports whether there is no point in waiting on.
+// GivenUp reports whether further waiting is pointless.
 func (d *Dying) GivenUp() bool {
 	now := time.Now()
 	if now.Sub(d.looked) < d.look {
@@ -57,8 +57,8 @@ func (d *Dying) GivenUp() bool {
 	return now.Sub(d.last) > d.stuck || now.Sub(d.began) > d.most
 }
 
-// Wait returns when p has exited, which was killed with all of its group, or with
-// ErrStillRunning when nothing more comes of it.
+// Wait returns when p, killed with its whole group, has exited. It returns ErrStillRunning if it is
+// stuck.
 func (d *Dying) Wait(p *Process) error {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), d.look)

@@ -14,14 +14,14 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/poll"
 )
 
-// Process is a process that is not our child, held by a descriptor so that its
-// number cannot come to mean another.
+// Process is a process that is not our child, held by a descriptor so that its number cannot be
+// reused.
 type Process struct {
 	PID int
 	FD  *os.File
 }
 
-// Open returns the process of a number, which must not have been waited for yet.
+// Open returns the process with this number, which must not have been reaped.
 func Open(pid int) (*Process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -30,7 +30,7 @@ func Open(pid int) (*Process, error) {
 	return &Process{PID: pid, FD: os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
-// Kill sends SIGKILL. A process that is gone already is no error.
+// Kill sends SIGKILL. A process that has ended is not an error.
 func (p *Process) Kill() error {
 	rc, err := p.FD.SyscallConn()
 	if err != nil {
@@ -58,8 +58,8 @@ func (p *Process) Running() bool {
 	return running
 }
 
-// Over reports whether the process of a number has exited, with all of its threads. Nobody need have
-// waited for it.
+// Over reports whether the process with this number has exited with all of its threads, reaped or
+// not.
 func Over(pid int) bool {
 	p, err := Open(pid)
 	if err != nil {
@@ -69,8 +69,8 @@ func Over(pid int) bool {
 	return !p.Running()
 }
 
-// Dying reports whether the process was killed and lives on for a moment: on a busy
-// machine a signal is pending until there is a processor to die on.
+// Dying reports whether the process was killed and has not exited yet: on a busy machine a signal
+// stays pending until a processor is free.
 func (p *Process) Dying() bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {
@@ -86,12 +86,11 @@ func (p *Process) Dying() bool {
 			return true
 		}
 	}
-	return !p.Running() // else the number may be somebody else's by now
+	return !p.Running() // otherwise the number may be another process's now
 }
 
-// Wait returns when the process has exited. Of a process 1 that means that its
-// whole pid namespace is gone: the kernel empties it before it lets it exit.
-// There is one waiter at a time.
+// Wait returns when the process has exited. For process 1 this means the end of its whole pid
+// namespace, which the kernel empties first. Only one caller may wait.
 func (p *Process) Wait(ctx context.Context) error {
 	rc, err := p.FD.SyscallConn()
 	if err != nil {
@@ -110,5 +109,5 @@ func (p *Process) Wait(ctx context.Context) error {
 	return err
 }
 
-// Close gives up the descriptor. The process goes on.
+// Close closes the descriptor. The process continues.
 func (p *Process) Close() { _ = p.FD.Close() }

@@ -10,38 +10,38 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
-// Config is what one job may reach. The zero value reaches nothing.
+// Config is the destinations that one job may reach. The zero value allows none.
 type Config struct {
 	Rules    netrule.Rules // of the tenant, unless Trusted
-	Private  netrule.Rules // addresses that are not public and that an operator has opened to this tenant
-	Network  *Network      // of the worker; nil: its own, which opens and closes nothing more
-	Trusted  bool          // Rules are an operator's: its ranges are open, and its names may lead into private networks
-	MaxBytes int64         // to and from hosts together, and of the names that are looked up; 0: no limit
+	Private  netrule.Rules // private addresses that an operator has opened to this tenant
+	Network  *Network      // of the worker; nil: the worker's own network without further rules
+	Trusted  bool          // Rules are an operator's: their ranges are open, and their names may lead into private networks
+	MaxBytes int64         // both directions together, including looked-up names; 0: unlimited
 
-	MaxConns    int           // at once; the others wait to be accepted. 0: 64
-	MaxAttempts int           // kept in the report, of each kind. 0: 100
+	MaxConns    int           // concurrent; others wait for acceptance. 0: 64
+	MaxAttempts int           // in the report, for each kind. 0: 100
 	Idle        time.Duration // of a connection; 0: five minutes
 
-	// Toll measures the work for the job, and rations what the proxy does for it. nil: neither.
+	// Toll measures and limits the proxy's work for the job. Nil: neither.
 	Toll *toll.Meter
 
-	// Resolve and Dial stand in for the host's resolver and network. Dial gets an
-	// address that was judged, and nothing else is ever dialled.
+	// Resolve and Dial replace the host's resolver and network. Dial only gets checked addresses.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 	Dial    func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 }
 
-// How patient the proxy is.
+// Time limits and counts of the proxy.
 const (
-	headTime    = 30 * time.Second // for a client to say where it wants to go
+	headTime    = 30 * time.Second // for a client to send its destination
 	resolveTime = 10 * time.Second
 	dialTime    = 10 * time.Second // for each address
-	maxAddrs    = 8                // of a name that are tried
+	maxAddrs    = 8                // addresses of a name that are tried
 )
 
-// What the work for a client costs about that several threads do. Reading and writing are measured.
+// Estimated costs of work for a client in which several threads take part. Reads and writes are
+// measured.
 const (
-	connCost   = 40 * time.Microsecond  // to accept a connection, to parse what the client asks for, to record it, and to close it
+	connCost   = 40 * time.Microsecond  // to accept a connection, parse its request, record it, and close it
 	lookUpCost = 100 * time.Microsecond // to resolve a name
 	dialCost   = 100 * time.Microsecond // to connect to an address
 )
@@ -65,8 +65,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// resolve asks the host's resolver. The dot at the end keeps it from trying the
-// name below the host's own search domains, which no rule has judged.
+// resolve queries the host's resolver. The final dot prevents the use of the host's search domains,
+// for which there is no rule.
 func resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name+".")
 }

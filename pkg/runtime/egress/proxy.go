@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
-// Proxy is the way out of one job.
+// Proxy is the network access of one job.
 type Proxy struct {
 	cfg     Config
 	meter   meter
@@ -22,11 +22,11 @@ type Proxy struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	places chan struct{} // one for each connection under way
+	places chan struct{} // one for each open connection
 	wg     sync.WaitGroup
 }
 
-// New returns a proxy that Start starts.
+// New returns a proxy, which Start starts.
 func New(c Config) *Proxy {
 	c = c.withDefaults()
 	p := &Proxy{cfg: c, meter: meter{max: c.MaxBytes}, journal: journal{max: c.MaxAttempts}, places: make(chan struct{}, c.MaxConns)}
@@ -34,7 +34,7 @@ func New(c Config) *Proxy {
 	return p
 }
 
-// Start answers on l, which it closes, until Close.
+// Start serves on l until Close. It closes l.
 func (p *Proxy) Start(l net.Listener) { p.wg.Go(func() { p.accept(l) }) }
 
 func (p *Proxy) accept(l net.Listener) {
@@ -54,7 +54,7 @@ func (p *Proxy) accept(l net.Listener) {
 		p.cfg.Toll.Request(connCost)
 		if err != nil && p.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 			<-p.places
-			if !p.wait(10 * time.Millisecond) { // a client that left before it was served, or no descriptors
+			if !p.wait(10 * time.Millisecond) { // a client that left before acceptance, or a lack of descriptors
 				return
 			}
 			continue
@@ -69,7 +69,7 @@ func (p *Proxy) accept(l net.Listener) {
 	}
 }
 
-// rest waits until the job's ration allows more work for it; false if Close was faster.
+// rest waits until the job's ration allows more work for it. It returns false after Close.
 func (p *Proxy) rest() bool {
 	for {
 		d := p.cfg.Toll.Delay(time.Now())
@@ -82,7 +82,7 @@ func (p *Proxy) rest() bool {
 	}
 }
 
-// wait waits for so long; false if Close was faster.
+// wait waits for this time. It returns false after Close.
 func (p *Proxy) wait(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -94,14 +94,14 @@ func (p *Proxy) wait(d time.Duration) bool {
 	}
 }
 
-// Close ends every connection and says what went over them.
+// Close ends every connection and returns the report.
 func (p *Proxy) Close() Report {
 	p.cancel()
 	p.wg.Wait()
 	return p.Report()
 }
 
-// Report says what the job did up to now.
+// Report returns the report up to now.
 func (p *Proxy) Report() Report {
 	r := p.journal.report()
 	r.Sent, r.Received = p.meter.sent.Load(), p.meter.received.Load()
@@ -109,7 +109,7 @@ func (p *Proxy) Report() Report {
 	return r
 }
 
-// serve speaks to one client: the first byte tells which protocol.
+// serve serves one client. The first byte selects the protocol.
 func (p *Proxy) serve(conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(p.ctx, func() { _ = conn.Close() })()
@@ -127,15 +127,15 @@ func (p *Proxy) serve(conn net.Conn) {
 	}
 }
 
-// client is a connection of the job's.
+// client is a connection from the job.
 type client struct {
 	proxy *Proxy
 	conn  net.Conn // for requests, which the ration delays
-	pass  net.Conn // the same, for what passes between the program and its host
+	pass  net.Conn // the same, for data between the program and its host
 	r     *bufio.Reader
 }
 
-// refusal is why the proxy does not try, or did not succeed.
+// refusal is why the proxy did not try, or did not succeed.
 type refusal struct {
 	decision Decision
 	reason   string
@@ -143,13 +143,13 @@ type refusal struct {
 
 func (r *refusal) Error() string { return string(r.decision) + ": " + r.reason }
 
-// refuse notes what could not even be understood, or may not be.
+// refuse records a malformed or forbidden request.
 func (c *client) refuse(protocol, host, reason string) *refusal {
 	c.proxy.journal.add(Attempt{Protocol: protocol, Host: written(host), Decision: Refused, Reason: reason})
 	return &refusal{Refused, reason}
 }
 
-// open connects to t and notes how that went.
+// open connects to t and records the result.
 func (c *client) open(protocol string, t target) (*upstream, *refusal) {
 	p := c.proxy
 	a := Attempt{Protocol: protocol, Host: t.host(), Port: t.port}
@@ -163,7 +163,7 @@ func (c *client) open(protocol string, t target) (*upstream, *refusal) {
 	return &upstream{Conn: toll.Conn(conn, p.cfg.Toll, false), entry: p.journal.add(a), meter: &p.meter}, nil
 }
 
-// connect judges t, resolves it once, and dials an address that was judged.
+// connect checks t, resolves it once, and dials a checked address.
 func (p *Proxy) connect(t target) (net.Conn, netip.Addr, *refusal) {
 	if p.meter.full() {
 		p.meter.exceeded.Store(true)
@@ -185,7 +185,7 @@ func (p *Proxy) connect(t target) (net.Conn, netip.Addr, *refusal) {
 	return nil, netip.Addr{}, &refusal{Failed, "cannot connect"}
 }
 
-// addresses returns the addresses that t stands for and that may be dialled.
+// addresses returns the allowed addresses of t.
 func (p *Proxy) addresses(t target) ([]netip.Addr, *refusal) {
 	if t.addr.IsValid() {
 		if why := p.cfg.judge(t.addr, t.port, true); why != "" {
@@ -221,8 +221,8 @@ func (p *Proxy) addresses(t target) ([]netip.Addr, *refusal) {
 	return good, nil
 }
 
-// tunnel passes bytes on in both directions until both are done, nothing comes
-// for long, or the limit of bytes is reached.
+// tunnel copies bytes in both directions until both end, both are idle for long, or the limit of
+// bytes is reached.
 func (c *client) tunnel(up *upstream) {
 	defer context.AfterFunc(c.proxy.ctx, func() { _ = up.Close() })()
 	_ = c.pass.SetDeadline(time.Time{})
@@ -236,13 +236,13 @@ func (c *client) tunnel(up *upstream) {
 	wg.Wait()
 }
 
-// buffered is what the client sent too early.
+// buffered returns bytes that the client sent early.
 func (c *client) buffered() io.Reader { return io.LimitReader(c.r, int64(c.r.Buffered())) }
 
-// pass copies one direction. At its end it tells the receiver; if it failed,
-// the other direction has nothing to wait for either.
+// pass copies one direction. At its end it closes the receiver's side. After a failure it also ends
+// the other direction.
 func pass(to *lively, from io.Reader, ends ...*lively) {
-	// Without the fast paths of net: they would not count.
+	// Avoid the fast paths of net, which would not count.
 	_, err := io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
 	if err == nil {
 		err = to.CloseWrite()

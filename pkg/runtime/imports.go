@@ -7,13 +7,12 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// maxImports is how many modules of a program are looked at.
+// maxImports is the most modules of a program that are considered.
 const maxImports = 64
 
-// ImportsOf returns the modules that python code imports first of all, as Key has
-// them: those of statements that run whenever the code does. It is "" under a policy
-// that an interpreter which has imported ahead does not suit: programs have more
-// in their environment, or other directories.
+// ImportsOf returns the initial imports of Python code in the format of Key: the modules in
+// statements that always run. It returns "" under a policy that does not suit preloaded
+// interpreters, because of its environment or directories.
 func ImportsOf(code string, p *policy.Policy) string {
 	def := policy.Default()
 	if len(p.Env.Set)+len(p.Env.Secrets)+len(p.Read) > 0 || !slices.Equal(p.Write, def.Write) {
@@ -22,10 +21,9 @@ func ImportsOf(code string, p *policy.Policy) string {
 	return strings.Join(Imports(code), " ")
 }
 
-// Imports returns the modules that python code imports in statements at its margin,
-// sorted: the full name of each, and with a colon behind that any name that is imported
-// from it, which may be that of another module. It reads no more of the language than
-// that takes, and of code that is none it may return anything.
+// Imports returns the modules in unindented import statements of Python code, sorted by full name.
+// Names imported from a module follow it after a colon, because they may be modules, too. It parses
+// only as much as this requires. For invalid code the result is arbitrary.
 func Imports(code string) (names []string) {
 	for line := range logicalLines(code) {
 		for _, statement := range strings.Split(line, ";") {
@@ -42,7 +40,7 @@ func Imports(code string) (names []string) {
 	return names[:min(len(names), maxImports)]
 }
 
-// importsOf returns what a statement of these words imports.
+// importsOf returns the imports of a statement with these words.
 func importsOf(words []string) (names []string) {
 	list := func(words []string) (first []string) { // a as b, c
 		for _, item := range strings.Split(strings.Trim(strings.Join(words, " "), "() "), ",") {
@@ -55,7 +53,8 @@ func importsOf(words []string) (names []string) {
 	switch at := slices.IndexFunc(words, func(w string) bool { return w == "import" || strings.HasPrefix(w, "import(") }); {
 	case words[0] == "import":
 		return list(words[1:])
-	case words[0] == "from" && at == 2 && dotted(words[1]) && words[1] != "__future__": // relative ones are no modules of an image
+	// relative imports are not modules of an image
+	case words[0] == "from" && at == 2 && dotted(words[1]) && words[1] != "__future__":
 		names = append(names, words[1])
 		words[at] = strings.TrimPrefix(words[at], "import")
 		for _, name := range list(words[at:]) {
@@ -65,7 +64,7 @@ func importsOf(words []string) (names []string) {
 	return names
 }
 
-// dotted reports whether name is one of a module.
+// dotted reports whether name is a valid module name.
 func dotted(name string) bool {
 	for part := range strings.SplitSeq(name, ".") {
 		if !identifier(part) {
@@ -87,12 +86,12 @@ func identifier(name string) bool {
 	return true
 }
 
-// logicalLines yields the lines of code that begin at the margin, without what is in
-// strings and comments, joined where they go on in brackets or after a backslash.
+// logicalLines yields the unindented lines of code without strings and comments. It joins lines
+// that continue in brackets or after a backslash.
 func logicalLines(code string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		var line strings.Builder
-		depth, margin := 0, true // in brackets; the line began at the margin
+		depth, margin := 0, true // nesting of brackets; the line started without indentation
 		end := func() bool {
 			ok := !margin || line.Len() == 0 || yield(line.String())
 			line.Reset()
@@ -136,7 +135,7 @@ func logicalLines(code string) func(yield func(string) bool) {
 	}
 }
 
-// stringEnd returns where the string literal ends that begins at i.
+// stringEnd returns the end of the string literal that starts at i.
 func stringEnd(code string, i int) int {
 	quote := code[i : i+1]
 	if strings.HasPrefix(code[i:], strings.Repeat(quote, 3)) {

@@ -7,67 +7,69 @@ import (
 	"time"
 )
 
-// Spent is what an attempt has used so far, and which limits it has run into.
+// Spent is an attempt's usage so far, and the limits it has reached.
 type Spent struct {
 	CPU           time.Duration
 	MemoryPeak    int64 // bytes
-	ProcessesPeak int64 // processes and threads at once
-	OOMKills      int64 // processes that the kernel killed at the memory limit
-	ForksRefused  int64 // processes and threads that the kernel refused
+	ProcessesPeak int64 // maximum of simultaneous processes and threads
+	OOMKills      int64 // processes killed by the kernel at the memory limit
+	ForksRefused  int64 // processes and threads refused by the kernel
 	NoSpace       bool  // its writable space is full
 	NoInodes      bool
 }
 
-// Meter reads what an attempt has spent. It is safe for concurrent use, and returns
-// ErrOver once the attempt's program is gone.
+// Meter reads an attempt's usage. It is safe for concurrent use, and returns ErrOver after the
+// program's end.
 type Meter func() (Spent, error)
 
-// ErrOver says that there is nothing left to read a meter of.
+// ErrOver means that the program of a meter has ended.
 var ErrOver = errors.New("the attempt is over")
 
-// CPUBudget is CPU time that may be used. Attempts that share one use it up
-// together. It is safe for concurrent use.
+// CPUBudget is an amount of CPU time, possibly shared by several attempts. It is safe for
+// concurrent use.
 type CPUBudget struct{ limit, spent atomic.Int64 }
 
-// NewCPUBudget returns a budget of so much, of which nothing is spent.
+// NewCPUBudget returns an unused budget with this limit.
 func NewCPUBudget(limit time.Duration) *CPUBudget {
 	b := &CPUBudget{}
 	b.Allow(limit)
 	return b
 }
 
-// Allow sets how much may be spent in all, what is spent already included.
+// Allow sets the total limit, including the time already spent.
 func (b *CPUBudget) Allow(limit time.Duration) { b.limit.Store(int64(limit)) }
 
-// Spend counts d as spent and reports whether nothing is left.
+// Spend adds d and reports whether the budget is exhausted.
 func (b *CPUBudget) Spend(d time.Duration) (over bool) {
 	return b.spent.Add(int64(d)) >= b.limit.Load()
 }
 
-// Left is what may still be spent; zero or less: nothing.
+// Left returns the remaining time; zero or less means none.
 func (b *CPUBudget) Left() time.Duration {
 	return time.Duration(b.limit.Load() - b.spent.Load())
 }
 
-// Patience bounds how long a program with a limit of its own time may go without a core. It is for one goroutine.
+// Patience limits how long a program with a limit of its own time may go without a core. Only one
+// goroutine may use it.
 //
-// A program that makes progress is never stopped for want of a core, however slow the host is. Another attempt would begin from
-// nothing, on the same host perhaps, and waste what this one has used.
+// It never stops a program that makes progress, however slow the host is. Another attempt would
+// start from the beginning, perhaps on the same host, and waste this one's work.
 type Patience struct {
 	limit, left time.Duration
-	since       time.Time // of the last progress
+	since       time.Time // time of the last progress
 }
 
-// progress is the share of its limit that a program uses between two marks of a Patience.
+// progress is the divisor of a program's limit that counts as progress.
 const progress = 20
 
-// NewPatience returns the patience with a program that began at that time.
+// NewPatience returns the patience for a program that started at began.
 func NewPatience(began time.Time, limit time.Duration) Patience {
 	return Patience{limit: limit, left: limit, since: began}
 }
 
-// Over reports whether the program has made no progress for MostTime. left is the rest of its limit at now. Own time of a
-// twentieth of the limit is progress, so a program that gets any core at all ends after 20 times MostTime at the latest.
+// Over reports whether the program has made no progress for MostTime. left is the rest of its limit
+// at now. Own time of a twentieth of the limit is progress. So a program that gets any core time
+// ends after at most 20 times MostTime.
 func (p *Patience) Over(now time.Time, left time.Duration) bool {
 	if p.left-left >= p.limit/progress {
 		p.left, p.since = left, now
@@ -75,21 +77,21 @@ func (p *Patience) Over(now time.Time, left time.Duration) bool {
 	return now.Sub(p.since) >= MostTime(p.limit)
 }
 
-// MostTime returns how long a program with this limit may go on without progress.
+// MostTime returns how long a program with this limit may continue without progress.
 func MostTime(limit time.Duration) time.Duration { return 20*limit + time.Minute }
 
-// Waits is how long the programs of attempts that share it could run and had no core. The clock of
-// each stands for as long as any of them waits: one that is asked cannot answer
-// while the other has no core. It is safe for concurrent use, and its zero value is ready.
+// Waits is how long the programs of one or more attempts were runnable without a core. While any of
+// them waits, the clocks of all stop, because programs wait for each other's responses. It is safe
+// for concurrent use, and its zero value is ready.
 type Waits struct {
-	heard atomic.Int64 // messages by which the programs have done what they were asked for
+	heard atomic.Int64 // responses from the programs
 
 	mu   sync.Mutex
-	past time.Duration // of programs that are over, and of pauses
+	past time.Duration // of ended programs, and of pauses
 	live map[*func() time.Duration]struct{}
 }
 
-// Total is how long has been waited until now, in all.
+// Total returns the total wait so far.
 func (w *Waits) Total() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,21 +102,22 @@ func (w *Waits) Total() time.Duration {
 	return sum
 }
 
-// Hear notes that the worker has read a program's answer. Since it sent the answer, the program may have waited for the worker.
+// Hear records that the worker has read a program's response. Since the response was sent, the
+// program may have waited for the worker.
 func (w *Waits) Hear() { w.heard.Add(1) }
 
-// Heard returns how many messages the worker has read.
+// Heard returns the number of messages that the worker has read.
 func (w *Waits) Heard() int64 { return w.heard.Load() }
 
-// Pause counts d as waited, for what programs do not wait for themselves, such as a slot.
+// Pause adds d for waits outside of programs, such as for a slot.
 func (w *Waits) Pause(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.past += d
 }
 
-// Follow adds a program whose waits until now are what read returns, which is called by one
-// at a time. When it is over, done takes what it has waited in all.
+// Follow adds a program. read returns its waits so far and is never called concurrently. At the
+// program's end, call done with its total.
 func (w *Waits) Follow(read func() time.Duration) (done func(all time.Duration)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

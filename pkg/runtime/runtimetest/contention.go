@@ -14,22 +14,22 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// How much more work than cores there is in Contention, and the limit of each program.
+// The overload in Contention, and the limit of each program.
 const (
-	contended     = 6 // programs for each core
+	contended     = 6 // programs per core
 	contendedCPU  = 400 * time.Millisecond
 	contendedWall = time.Second
 )
 
-// Contention tests that a limit of time means the same beside others.
+// Contention checks that time limits are independent of other programs.
 func Contention(t *testing.T, cfg Config) {
 	s := newSuite(t, cfg)
 	t.Run("own time", s.ownTime)
 	t.Run("shared time", s.sharedTime)
 }
 
-// ownTime: programs that keep their limit by themselves keep it where each has a sixth of a
-// core, and those that do not are timed out in half a second of their own time.
+// ownTime checks time limits when each program has a sixth of a core. Programs within their limit
+// must succeed, and others must time out within half a second of their own time.
 func (s *suite) ownTime(t *testing.T) {
 	var all errgroup.Group
 	start := make(chan struct{})
@@ -67,7 +67,7 @@ func (s *suite) ownTime(t *testing.T) {
 			return nil
 		})
 	}
-	close(start) // a sandbox takes its time to make
+	close(start) // creating a sandbox takes time
 	if err := all.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,13 +76,13 @@ func (s *suite) ownTime(t *testing.T) {
 	for ms := range waited {
 		sum += ms
 	}
-	if least := job.Milliseconds(contendedCPU) * float64(cap(waited)); sum < least { // each for one more, at least
+	if least := job.Milliseconds(contendedCPU) * float64(cap(waited)); sum < least { // each waits at least for one more
 		t.Errorf("%d programs say that they waited for %.0f ms, and it was more than %.0f", cap(waited), sum, least)
 	}
 }
 
-// oversleeps watches how late this process itself wakes, which waits for a core like any
-// other. The function that it returns says how late it was at the worst.
+// oversleeps measures how late this process itself wakes, because it competes for cores, too. The
+// returned function returns the maximum.
 func oversleeps(t *testing.T) func() time.Duration {
 	const nap = 20 * time.Millisecond
 	var worst atomic.Int64
@@ -96,9 +96,9 @@ func oversleeps(t *testing.T) func() time.Duration {
 	return func() time.Duration { return time.Duration(worst.Load()) }
 }
 
-// sharedTime: the time of a program stands while one waits that it shares its time with, and is never
-// less than the CPU time that it used: what is counted twice, because both wait, makes no program's
-// time stand for ever.
+// sharedTime checks programs that share their time: a program's clock stops while the other waits,
+// and its time is never less than its CPU time. Waits are counted twice when both wait, but no
+// clock may stop for ever.
 func (s *suite) sharedTime(t *testing.T) {
 	try := func(p job.Program, waits time.Duration) *runtime.Report {
 		a := s.attempt(t, p, func(p *policy.Policy) { p.Wall = job.Duration(contendedWall) })

@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// field is one field of a policy: a program that needs it, the policy that
-// grants what it needs, and the one that takes just that away.
+// field is one field of a policy: a program that needs it, a policy that grants it, and one that
+// only denies it.
 type field struct {
 	capability   string // as in the report
 	run          job.Program
@@ -25,16 +25,17 @@ type field struct {
 	given, taken edit
 	ends         job.Outcome // under taken
 	also         []job.Outcome
-	foreign      []job.Outcome                                // as of program
-	look         func(granted bool, r *runtime.Report) string // what is wrong, where the program ends alike under both
-	rows         [2]string                                    // requested, under given and under taken
-	level        job.Level
-	levelTaken   job.Level // if it differs
+	foreign      []job.Outcome // likewise with a separate kernel
+	// describes a failure, if the program ends equally under both
+	look       func(granted bool, r *runtime.Report) string
+	rows       [2]string // requested, under given and under taken
+	level      job.Level
+	levelTaken job.Level // if different
 }
 
 type edit = func(*policy.Policy)
 
-// elsewhere are capabilities whose tests need more than a program and a policy.
+// elsewhere lists capabilities whose tests need more than a program and a policy.
 var elsewhere = map[string]string{
 	"isolation":    "every test of this package, at each isolation",
 	"subprocesses": "the programs that are forbidden to make some",
@@ -44,8 +45,8 @@ var elsewhere = map[string]string{
 	"packages":     "runtime/environment, and its tests in runtime/containerd",
 }
 
-// Fields tests for each field of a policy that a program which needs it succeeds
-// with it and not without, and that the report tells the truth about both.
+// Fields checks each field of a policy: a program that needs it succeeds with it, fails without it,
+// and the report is correct for both.
 func Fields(t *testing.T, cfg Config) {
 	s := newSuite(t, cfg)
 	table := fields(t)
@@ -117,8 +118,8 @@ func fields(t *testing.T) []field {
 	at := outside(t)
 	nothing := func(*policy.Policy) {}
 	burn := py("import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass")
-	// How much of two cores two processes get. How much they could get depends on
-	// what else the machine has to do, so the one is held against the other.
+	// How much of two cores two processes get. The amount depends on the machine's load, so the two
+	// results are compared.
 	spin := py(`
 import os, time
 end = time.monotonic() + 2

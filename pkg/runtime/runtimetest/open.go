@@ -9,7 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Plan makes the documented default policy, with isolation set, then changed by edit unless that is nil, concrete for host.
+// Plan plans the documented default policy for host, with the given isolation and the changes by
+// edit, if any.
 func Plan(t testing.TB, host policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan {
 	t.Helper()
 	p := policy.Default()
@@ -24,11 +25,11 @@ func Plan(t testing.TB, host policy.Host, isolation policy.Isolation, edit func(
 	return plan
 }
 
-// CloseAtEnd closes r when the test ends, which fails if that takes longer than a minute.
+// CloseAtEnd closes r at the end of the test. It fails the test after a minute.
 func CloseAtEnd(t testing.TB, r runtime.Runtime) {
 	t.Helper()
 	t.Cleanup(func() {
-		// The test's context has ended by now.
+		// The test's context has already ended.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := r.Close(ctx); err != nil {

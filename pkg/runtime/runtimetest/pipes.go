@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Pipes tests commands whose streams are given to them, or are listened to.
+// Pipes tests commands with replaced or observed streams.
 func Pipes(t *testing.T, cfg ProgramsConfig) {
 	s := newSuite(t, cfg.Config)
 	t.Run("all of the output", s.allOfTheOutput)
@@ -26,7 +26,7 @@ func Pipes(t *testing.T, cfg ProgramsConfig) {
 	clean(t, cfg.Leftovers)
 }
 
-// pipePair returns a pipe whose ends block, as programs expect it.
+// pipePair returns a pipe with blocking ends, as programs expect.
 func pipePair(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	var fds [2]int
@@ -54,7 +54,7 @@ func (s *suite) allOfTheOutput(t *testing.T) {
 	}
 }
 
-// Each ends when it hears that the other one has: no end of a pipe is left open here.
+// Each ends after the other, because no end of a pipe stays open here.
 func (s *suite) twoThatTalk(t *testing.T) {
 	there, here := s.acquire(t, "command"), s.acquire(t, "command")
 	defer there.Close()

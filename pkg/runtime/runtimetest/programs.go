@@ -18,20 +18,20 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// ProgramsConfig is a runtime with real walls. It should keep no warm slots, so
-// that Leftovers can say what an attempt left behind.
+// ProgramsConfig is a runtime with real walls. It should keep no warm slots, so that Leftovers only
+// lists an attempt's remains.
 type ProgramsConfig struct {
 	Config
 
-	// Leftovers lists what slots of the runtime there still is on the host:
-	// containers, control groups, mounts, processes. nil means nothing.
+	// Leftovers lists the runtime's remaining resources on the host: containers, control groups,
+	// mounts, processes. Nil means none.
 	Leftovers func() []string
 }
 
-// promptly is how long after its limit a program may still be there.
+// promptly is how long a program may live after its limit.
 const promptly = 500 * time.Millisecond
 
-// program is one case: what to run, under which policy, and what must come of it.
+// program is one case: a program, its policy, and the expected result.
 type program struct {
 	name    string
 	run     job.Program
@@ -40,25 +40,25 @@ type program struct {
 	secrets map[string]string
 	with    exchange
 	outcome job.Outcome
-	code    int           // of an outcome that has one
-	atMost  time.Duration // of its own time, for Run; 0: a minute
+	code    int           // for outcomes with one
+	atMost  time.Duration // limit of its own time in Run; 0: a minute
 	check   func(*testing.T, *ran)
-	loosely []job.Outcome // further outcomes that will do
+	loosely []job.Outcome // further accepted outcomes
 
-	// What else may come of it where the sandbox has a kernel of its own, which
-	// does not tell the worker why it refused something, or dies of a bomb.
+	// Further accepted outcomes with a separate kernel, which does not report reasons to the worker,
+	// or may die of a bomb.
 	foreign []job.Outcome
 }
 
-// ran is what came of a program.
+// ran is the result of a program.
 type ran struct {
 	*runtime.Report
 	took      time.Duration
 	artifacts map[string]string
 }
 
-// Programs tests the walls with programs that lean on them, and that nothing of
-// any of them is left on the host.
+// Programs tests the walls with programs that attack them, and checks that they leave nothing on
+// the host.
 func Programs(t *testing.T, cfg ProgramsConfig) {
 	s := newSuite(t, cfg.Config)
 	for _, group := range []struct {
@@ -130,7 +130,7 @@ func (p *program) judge(t *testing.T, got *ran) {
 	if got.ExitCode != nil && *got.ExitCode != p.code && len(p.loosely) == 0 {
 		t.Errorf("exit code %d, want %d", *got.ExitCode, p.code)
 	}
-	// What it waited for a core says how busy the machine is.
+	// Waits for a core depend on the machine's load.
 	if own := got.took - time.Duration(got.Usage.WaitedMS*float64(time.Millisecond)); p.atMost != 0 && own > p.atMost {
 		t.Errorf("took %v of its own time, and %v in all, want at most %v", own, got.took, p.atMost)
 	}
@@ -142,7 +142,7 @@ func (p *program) judge(t *testing.T, got *ran) {
 	}
 }
 
-// clean waits for the background to take the slot apart.
+// clean waits for the destruction of the slot in the background.
 func clean(t *testing.T, leftovers func() []string) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
@@ -158,7 +158,7 @@ func clean(t *testing.T, leftovers func() []string) {
 	}
 }
 
-// gone reports a process of the host whose command line contains mark.
+// gone fails if a process of the host has mark in its command line.
 func gone(t *testing.T, mark string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -178,8 +178,8 @@ func sh(script string) job.Program {
 
 func py(code string) job.Program { return job.Program{Python: &job.Python{Code: code}} }
 
-// daemons is a script that leaves processes behind in every way that a shell
-// knows, all of them with mark in their command line, and then goes on.
+// daemons returns a script that leaves processes behind in every way that a shell supports, all
+// with mark in their command line, and then continues.
 func daemons(mark string) string {
 	return fmt.Sprintf(`
 		sleep 1000.%[1]s &

@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// imports are snippets under rules for what they import.
+// imports returns snippets under import rules.
 func imports() []program {
 	deny := func(names ...string) func(*policy.Policy) {
 		return func(p *policy.Policy) { p.Imports.Deny = names }

@@ -11,14 +11,14 @@ import (
 
 func memory(n job.Size) func(*policy.Policy) { return func(p *policy.Policy) { p.Memory = n } }
 
-// itsOwn is for what a kernel of its own shows of itself, and nothing of the host:
-// two processors at least, users that it made, devices that it invented.
+// itsOwn is for a separate kernel that shows its own resources instead of the host's: at least two
+// processors, its own users, virtual devices.
 var itsOwn = []job.Outcome{job.Succeeded}
 
-// unexplained is what a program does by itself that was refused a process.
+// unexplained is the outcome of a program that failed by itself after a refused fork.
 var unexplained = []job.Outcome{job.Exception, job.Failed}
 
-// limits are programs that want more than they may have.
+// limits returns programs that exceed their limits.
 func limits() []program {
 	const mark = "87414"
 	return []program{
@@ -60,8 +60,8 @@ print(os.path.exists("/proc/meminfo") and not os.access("/proc/meminfo", os.W_OK
 		{name: "cpu quota", run: sh("while :; do :; done"), outcome: job.TimedOut,
 			edit: func(p *policy.Policy) { p.CPU, p.Wall = 0.2, job.Duration(2*time.Second) },
 			check: func(t *testing.T, r *ran) {
-				// Without a quota it is all of two seconds, on a machine that has them. One that is busy takes longer over it, and
-				// a fifth of that is more.
+				// Without a quota it uses two seconds, if the cores are free. On a busy machine it takes
+				// longer, so the allowance grows with the wall time.
 				if r.Usage.CPUMS > 400+r.Usage.WallMS/5 {
 					t.Errorf("used %v ms of CPU in %v ms, want a fifth", r.Usage.CPUMS, r.Usage.WallMS)
 				}
@@ -137,12 +137,13 @@ def descend(n):
     assert down(n) == n
 `
 
-// output are programs that say a lot, or in unusual ways.
+// output returns programs with much or unusual output.
 func output() []program {
 	kill := func(p *policy.Policy) { p.Stdout.OnExceed, p.Stderr.OnExceed = policy.Kill, policy.Kill }
 	return []program{
 		{name: "a gigabyte", run: sh("echo first; head -c 1073741824 /dev/zero | tr '\\0' x; echo last"), outcome: job.Succeeded, atMost: 5 * time.Minute,
-			edit: func(p *policy.Policy) { p.Wall, p.CPUTime = job.Duration(5*time.Minute), job.Duration(5*time.Minute) }, // an emulated machine is slow
+			// an emulated machine is slow
+			edit: func(p *policy.Policy) { p.Wall, p.CPUTime = job.Duration(5*time.Minute), job.Duration(5*time.Minute) },
 			check: func(t *testing.T, r *ran) {
 				out := r.Stdout
 				if out.Bytes != 1<<30+11 || !out.Truncated || len(out.Text) > 66<<10 {

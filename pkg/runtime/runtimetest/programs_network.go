@@ -13,8 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// outside starts a web server on the worker's own loopback, and returns its
-// address. It must not be seen from a sandbox but through the proxy.
+// outside starts a web server on the worker's own loopback and returns its address. Sandboxes must
+// only reach it through the proxy.
 func outside(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +34,7 @@ func allow(entries ...string) func(*policy.Policy) {
 	}
 }
 
-// fetch is a snippet that asks for a URL, and for nothing in between.
+// fetch is a snippet that requests a URL.
 const fetch = `
 import urllib.request, urllib.error
 def fetch(url):
@@ -46,7 +46,7 @@ def fetch(url):
         return "no way"
 `
 
-// socks is a snippet that speaks SOCKS5 to the proxy.
+// socks is a snippet that uses SOCKS5 with the proxy.
 const socks = `
 import os, socket, struct
 from urllib.parse import urlsplit
@@ -59,7 +59,7 @@ def socks(ip, port):
     return s, s.recv(10)[1]
 `
 
-// networks are programs that want out.
+// networks returns programs that use the network.
 func networks(t *testing.T) []program {
 	at := outside(t)
 	_, port, _ := net.SplitHostPort(at)

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// display has stand-ins for the libraries, known by what the real ones are known by.
+// display has stand-ins for the libraries, with the properties that identify the real ones.
 const display = `
 import sys, types
 class Frame:
@@ -28,7 +28,7 @@ plt.close = lambda which: None
 sys.modules["matplotlib.pyplot"] = plt
 Frame()`
 
-// pythonPrograms are snippets: what they get and what they tell.
+// pythonPrograms returns snippets that test inputs and results.
 func pythonPrograms() []program {
 	given := &job.Python{
 		Code:      "y = x * 2\nitems.append(3)\nsame\n_hidden = 1\nimport os\ndef f(): pass\n{'y': y, 'c': context['k']}",

@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// secrets are programs that were told something, and talk about it.
+// secrets returns programs that print their secrets.
 func secrets() []program {
 	told := map[string]string{"TOKEN": "hunter2-and-more"}
 	names := func(p *policy.Policy) { p.Env.Secrets = map[string]string{"TOKEN": "pypi"} }

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// echo answers every line with itself, until the end.
+// echo returns every line until the end.
 const echo = `
 import socket
 s = socket.socket(fileno=5)
@@ -25,10 +25,10 @@ for line in f:
 print("end")
 `
 
-// exchange is what happens on the stream of a program, until that is stopped.
+// exchange is the communication on a program's stream until it is stopped.
 type exchange func(runtime.Process) error
 
-// run runs the attempt in the slot, and has the exchange with its program if there is one.
+// run runs the attempt in the slot, with the exchange if there is one.
 func (with exchange) run(ctx context.Context, slot runtime.Slot, a runtime.Attempt) (*runtime.Report, error) {
 	if with == nil {
 		return slot.Run(ctx, a)
@@ -43,7 +43,7 @@ func (with exchange) run(ctx context.Context, slot runtime.Slot, a runtime.Attem
 	return rep, errors.Join(err, failure)
 }
 
-// say sends lines and expects what echo makes of them.
+// say sends lines and expects their echo.
 func say(lines ...string) exchange {
 	return func(p runtime.Process) error {
 		r := bufio.NewReader(p.Conn())
@@ -61,11 +61,11 @@ func say(lines ...string) exchange {
 
 // listen reads until the program ends.
 func listen(p runtime.Process) error {
-	_, _ = io.Copy(io.Discard, p.Conn()) // what it leaves unread makes that an error
+	_, _ = io.Copy(io.Discard, p.Conn()) // unread data makes this an error
 	return nil
 }
 
-// streams are programs that are started with a stream.
+// streams returns programs that are started with a stream.
 func streams() []program {
 	return []program{
 		{name: "question and answer", run: py(echo), with: say("one", "two"), outcome: job.Succeeded, check: stdoutIs("")},
@@ -100,8 +100,8 @@ os._exit(4)`)},
 	}
 }
 
-// canceledStream ends the context of a program that was started: its stream ends, and nothing comes of a
-// Stop that is late.
+// canceledStream checks that canceling the context of a started program ends its stream, and that a
+// late Stop is harmless.
 func (s *suite) canceledStream(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	slot := s.acquire(t, "python")

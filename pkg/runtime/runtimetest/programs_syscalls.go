@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// startsOthers says which ways of starting a process work. A thread must.
+// startsOthers reports which ways of starting a process work. A thread must work.
 const startsOthers = `
 import ctypes, os, subprocess, sys, threading
 def tried(what, f):
@@ -33,8 +33,8 @@ t = threading.Thread(target=lambda: print("thread works")); t.start(); t.join()
 sys.stdout.flush()
 `
 
-// callsBeyond makes calls that the engine's default profile has and strict has
-// not, and some that both have.
+// callsBeyond makes calls that the engine's default profile allows and strict does not, and some
+// that both allow.
 const callsBeyond = `
 import os, socket, tempfile, subprocess, threading
 def tried(what, f):
@@ -60,8 +60,7 @@ const (
 	manyLibraries = "import asyncio, decimal, json, multiprocessing, sqlite3, ssl, numpy as n\nprint(n.linalg.det(n.eye(200)), asyncio.run(asyncio.sleep(0.01, 7)))"
 )
 
-// syscalls are programs whose calls are the question: each with a capability,
-// and without it.
+// syscalls returns programs about system calls, each with a capability and without it.
 func syscalls() []program {
 	alone := func(p *policy.Policy) { p.Subprocesses = false }
 	strict := func(p *policy.Policy) { p.Syscalls = "strict" }
@@ -94,7 +93,7 @@ func with(checks ...func(*testing.T, *ran)) func(*testing.T, *ran) {
 	}
 }
 
-// rowIs asserts a row of the enforcement report.
+// rowIs checks a row of the enforcement report.
 func rowIs(capability, applied string, level job.Level) func(*testing.T, *ran) {
 	return func(t *testing.T, r *ran) {
 		t.Helper()

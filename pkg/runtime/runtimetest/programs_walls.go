@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// walls are programs that look around, and that push.
+// walls returns programs that explore and attack the sandbox.
 func walls() []program {
 	return []program{
 		{name: "identity", outcome: job.Succeeded, run: sh(`id -u; id -g; grep -E '^(Groups|CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status`),
@@ -36,7 +36,7 @@ func walls() []program {
 			}},
 		{name: "nobody on the host", foreign: itsOwn, outcome: job.Succeeded, run: sh("cat /proc/self/uid_map"), check: func(t *testing.T, r *ran) {
 			f := strings.Fields(r.Stdout.Text)
-			if len(f) != 3 || len(f[1]) < 6 { // a range from 0 on, or the program's own id alone
+			if len(f) != 3 || len(f[1]) < 6 { // a range from 0, or only the program's own id
 				t.Errorf("uid_map = %q, want one range of high ids outside", r.Stdout.Text)
 			}
 		}},
@@ -51,7 +51,8 @@ func walls() []program {
 				if got["GIVEN"] != "a b=c" || got["HOME"] != "/tmp" {
 					t.Errorf("environment = %v", got)
 				}
-				ours := []string{"GIVEN", "HOME", "LANG", "LOGNAME", "PATH", "PYTHONDONTWRITEBYTECODE", "USER"} // PYTHON… is the image's
+				// PYTHON… comes from the image
+				ours := []string{"GIVEN", "HOME", "LANG", "LOGNAME", "PATH", "PYTHONDONTWRITEBYTECODE", "USER"}
 				if d := cmp.Diff(ours, slices.Sorted(maps.Keys(got))); d != "" {
 					t.Errorf("names (-want +got):\n%s", d)
 				}
@@ -177,7 +178,7 @@ with lock: print("ok")`)},
 		{name: "other writable paths", outcome: job.Succeeded, run: sh(`touch /data/out/x && cd /data/out && pwd; touch /tmp/x 2>/dev/null && echo /tmp; true`),
 			edit: func(p *policy.Policy) { p.Write = []string{"/workspace", "/data/out"} }, check: stdoutIs("/data/out\n")},
 		{name: "no writable path", outcome: job.Succeeded, run: sh(`pwd; touch /tmp/x /workspace/x 2>/dev/null && echo writes; true`),
-			edit: func(p *policy.Policy) { p.Write = []string{} }, check: stdoutIs("/workspace\n")}, // where the image says
+			edit: func(p *policy.Policy) { p.Write = []string{} }, check: stdoutIs("/workspace\n")}, // the image's directory
 	}
 }
 
@@ -232,7 +233,7 @@ func inputsAndArtifacts() []program {
 				artifactsAre(map[string]string{"/workspace/fine": "ok\n"})(t, r)
 				for _, name := range []string{"shadow", "dir", "up", "env", "fifo"} {
 					if name == "fifo" && strings.Contains(r.Enforcement[0].Applied, "gvisor") {
-						continue // it is in the sandbox's kernel, and not on this host
+						continue // in the sandbox's kernel, not on this host
 					}
 					if !strings.Contains(strings.Join(r.Feedback, "\n"), `"/workspace/`+name+`"`) {
 						t.Errorf("%s is not named as refused in %q", name, r.Feedback)

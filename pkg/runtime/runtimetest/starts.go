@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// way is one in which a program comes to run: what it is, and in which kind of slot.
+// way is one way of starting a program: the program, and the kind of its slot.
 type way struct {
 	name string
 	kind string // of the slot
@@ -21,9 +21,8 @@ type way struct {
 	with exchange
 }
 
-// ways are all of them, those included in which a slot is of another kind than what
-// runs in it: a graded script once ran in a slot made for python, outside of the
-// job's control group.
+// ways returns all of them, including slots of another kind than their program: a graded script
+// once ran in a slot for python, outside of the job's control group.
 func ways() []way {
 	command := func(code string) job.Program { return command("python3", "-c", code) }
 	steps := func(code string) job.Program {
@@ -50,7 +49,7 @@ func ways() []way {
 	return out
 }
 
-// greed is a program that wants more than one limit allows it.
+// greed is a program that exceeds one limit.
 type greed struct {
 	name  string
 	code  string
@@ -58,7 +57,7 @@ type greed struct {
 	want  []job.Outcome
 	check func(t *testing.T, r *runtime.Report)
 
-	// besides looks at the report beside that of a program that does nothing, started in the same way.
+	// besides compares the report with an idle program's, started in the same way.
 	besides func(t *testing.T, r, nothing *runtime.Report)
 }
 
@@ -81,7 +80,7 @@ print('had it')`},
 		{name: "cpu", code: "while True: pass", want: []job.Outcome{job.TimedOut},
 			edit: func(p *policy.Policy) { p.CPU, p.Wall = 0.2, job.Duration(time.Second) },
 			besides: func(t *testing.T, r, nothing *runtime.Report) {
-				start := nothing.Usage.CPUMS // which is the more, the busier the machine
+				start := nothing.Usage.CPUMS // grows with the machine's load
 				if r.Usage.CPUMS < 20 || r.Usage.CPUMS > 200+2*start+r.Usage.WallMS/5 {
 					t.Errorf("it used %v ms of a core in %v, want a fifth, beside what its start takes: %v", r.Usage.CPUMS, r.Usage.WallMS, start)
 				}
@@ -96,14 +95,14 @@ print('had it')`},
 	}
 }
 
-// Starts tests that every limit holds for a program however it was started.
+// Starts checks every limit for each way of starting a program.
 func Starts(t *testing.T, cfg Config) {
 	s := newSuite(t, cfg)
 	for i, w := range ways() {
 		t.Run(w.name, func(t *testing.T) {
 			all := greeds()
 			i %= len(all)
-			for _, g := range part(t, cfg, slices.Concat(all[i:], all[:i])) { // where it is a part, not the same for all ways
+			for _, g := range part(t, cfg, slices.Concat(all[i:], all[:i])) { // a part differs between ways
 				t.Run(g.name, func(t *testing.T) {
 					t.Parallel()
 					s.greedy(t, w, g)
@@ -126,7 +125,7 @@ func (s *suite) greedy(t *testing.T, w way, g greed) {
 	}
 }
 
-// started runs code, started in a way, under a policy.
+// started runs code in one way under a policy.
 func (s *suite) started(t *testing.T, w way, code string, edit func(*policy.Policy)) *runtime.Report {
 	t.Helper()
 	a := s.attempt(t, w.run(code), func(p *policy.Policy) {

@@ -1,9 +1,8 @@
-// Package runtimetest is the specification of runtime.Runtime: what every
-// implementation must do, as tests that each of them passes.
+// Package runtimetest is the specification of runtime.Runtime, as tests for every implementation.
 //
-// Lifecycle is about slots and holds for any runtime, even one that runs
-// nothing. Contract is about how attempts end, and needs one that runs python
-// programs or pretends to. What only real walls can show is in programs*.go.
+// Lifecycle tests slots of any runtime, even one that runs nothing. Contract tests the ends of
+// attempts, and requires a runtime that runs or simulates Python programs. programs*.go tests real
+// walls.
 package runtimetest
 
 import (
@@ -25,32 +24,30 @@ import (
 
 // Config is the runtime under test.
 type Config struct {
-	// New makes a runtime; the suite closes it. It is called once for a suite.
+	// New creates a runtime; the suite closes it. It is called once per suite.
 	New func(t *testing.T) runtime.Runtime
 
-	// Image exists and has a python3, unless the runtime only pretends.
+	// Image exists and has a python3, unless the runtime is simulated.
 	Image string
 
-	// Isolation is the wall to test.
+	// Isolation is the isolation under test.
 	Isolation policy.Isolation
 
-	// Plan is for a runtime that pretends. nil: the function Plan. Its edit is never nil.
+	// Plan replaces the function Plan for a simulated runtime. Nil: the function Plan. Its edit is
+	// never nil.
 	Plan func(t *testing.T, host policy.Host, isolation policy.Isolation, edit func(*policy.Policy)) *policy.Plan
 
-	// Part says which of n programs a run tries, of those that Programs has and of those that Starts has, where each costs
-	// much. nil: all of them.
+	// Part selects which of n expensive programs of Programs and Starts to run. Nil: all.
 	Part func(t *testing.T, n int) []int
 
-	// Slack is how much longer than a limit this runtime may take on a busy
-	// machine; default one second.
+	// Slack is the allowed delay after a limit on a busy machine; default one second.
 	Slack time.Duration
 }
 
-// KillTime is how long a runtime may take to kill an attempt, by the contract
-// of Slot.Run.
+// KillTime is how long a runtime may take to kill an attempt, by the contract of Slot.Run.
 const KillTime = time.Second
 
-// suite is one runtime and what the cases need around it.
+// suite is one runtime with the helpers of the cases.
 type suite struct {
 	Config
 	rt runtime.Runtime
@@ -75,7 +72,7 @@ func newSuite(t *testing.T, cfg Config) *suite {
 	return s
 }
 
-// part is what of a list a run tries.
+// part returns the selected part of a list.
 func part[T any](t *testing.T, cfg Config, all []T) (taken []T) {
 	t.Helper()
 	if cfg.Part == nil {
@@ -120,7 +117,7 @@ func (s *suite) plan(t *testing.T, edit func(*policy.Policy)) *policy.Plan {
 	return s.Plan(t, s.rt.Host(), s.Isolation, edit)
 }
 
-// python is code that real interpreters run, and what a fake is to pretend.
+// python returns code for real interpreters, with a script for a fake.
 func python(code, fake string) job.Program {
 	return job.Program{Python: &job.Python{Code: code + "\n# fake: " + fake + "\n"}}
 }
@@ -133,7 +130,7 @@ func printing(text string) job.Program {
 	return python(fmt.Sprintf("print(%q, end='')", text), fmt.Sprintf("output=%q", text))
 }
 
-// Lifecycle tests what holds for the slots of any runtime.
+// Lifecycle tests the slots of any runtime.
 func Lifecycle(t *testing.T, cfg Config) {
 	s := newSuite(t, cfg)
 	t.Run("host", s.hostIsDescribed)
@@ -143,7 +140,7 @@ func Lifecycle(t *testing.T, cfg Config) {
 	t.Run("unknown image", s.unknownImage)
 	t.Run("ended context", s.endedContext)
 	t.Run("concurrency", s.concurrency)
-	t.Run("closed runtime", s.closedRuntime) // last: it closes
+	t.Run("closed runtime", s.closedRuntime) // last, because it closes the runtime
 }
 
 // Contract tests how attempts end.
@@ -313,7 +310,7 @@ func (s *suite) wallClock(t *testing.T) {
 	}
 }
 
-// endAfterStart runs a long attempt and ends its context with cause.
+// endAfterStart runs a long attempt and cancels its context with cause.
 func (s *suite) endAfterStart(t *testing.T, cause error) (*runtime.Report, error) {
 	t.Helper()
 	ctx, end := context.WithCancelCause(t.Context())
@@ -407,7 +404,7 @@ func (s *suite) attemptsDoNotMix(t *testing.T) {
 	wg.Wait()
 }
 
-// What a runtime says of an image's name is what its records say of it, too.
+// A runtime's digest of an image name equals the digest in its records.
 func (s *suite) imagesAreKnown(t *testing.T) {
 	rep := s.run(t, t.Context(), s.attempt(t, printing("x"), nil))
 	images, ok := s.rt.(runtime.ImageLister)

@@ -10,9 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Truth runs each row of the truth table so many times: twenty ways for a program
-// to end that are easily taken for one another, and what each must be called.
-// No row may depend on chance.
+// Truth runs each row of the truth table this many times: twenty similar ends of programs and their
+// expected outcomes. No row may depend on chance.
 func Truth(t *testing.T, cfg ProgramsConfig, runs int) {
 	s := newSuite(t, cfg.Config)
 	for _, p := range truths() {
@@ -65,7 +64,7 @@ func truths() []program {
 	}
 }
 
-// orphans leaves processes to whoever is process 1, which has to reap them.
+// orphans leaves processes to process 1, which must reap them.
 const orphans = `import os, time
 for _ in range(100):
     if pid := os.fork():

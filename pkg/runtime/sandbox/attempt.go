@@ -27,17 +27,17 @@ type Attempt struct {
 	runtime.Attempt
 	policy *policy.Policy
 	Spent  cgroup.Usage // before the job
-	// Network is what the proxy dials from.
+	// Network is the origin of the proxy's connections.
 	Network *egress.Network
-	// Trusted says that the allow-list of the policy is the operator's.
+	// Trusted means that the operator set the policy's allow-list.
 	Trusted bool
-	// Stream is what its program is started with, if it is python; nil: nothing.
+	// Stream is the stream of a Python program. Nil: none.
 	Stream *Stream
 	env    []string
 	report *runtime.Report
-	waited time.Duration // of its wall time it had no core
+	waited time.Duration // part of its wall time without a core
 	toll   *toll.Meter   // the worker's work for it
-	tolled time.Duration // of that, as much as the report's usage has
+	tolled time.Duration // the part already included in the report
 }
 
 // Run runs the attempt and returns its report. An error means that the sandbox failed, not the program.
@@ -81,7 +81,8 @@ func (a *Attempt) settle() {
 	}
 }
 
-// unprepared is the report of an attempt whose inputs cannot be put where they are to lie, which is the job's doing; else the error.
+// unprepared returns a report if the job is at fault for inputs that cannot be placed, otherwise
+// the error.
 func (a *Attempt) unprepared(err error) (*runtime.Report, error) {
 	wrong := new(job.FieldError)
 	switch {
@@ -95,7 +96,7 @@ func (a *Attempt) unprepared(err error) (*runtime.Report, error) {
 	return a.report, nil
 }
 
-// prepare gives the slot the job's limits and inputs.
+// prepare sets the job's limits and writes its inputs.
 func (a *Attempt) prepare(ctx context.Context) error {
 	p := a.policy
 	if err := a.Limit(p); err != nil {
@@ -107,7 +108,7 @@ func (a *Attempt) prepare(ctx context.Context) error {
 	return a.Scratch.writeInputs(ctx, a.Files)
 }
 
-// Limit gives the place the limits of a policy.
+// Limit sets the limits of a policy.
 func (s *Place) Limit(p *policy.Policy) error {
 	limits := cgroup.Limits{Memory: int64(p.Memory), CPU: p.CPU, Processes: int64(p.Processes)}
 	if s.Foreign {
@@ -151,8 +152,8 @@ func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
 	return nil
 }
 
-// runSteps runs steps until one fails. The result has the streams, the code and the outcome
-// of the last step that ran, and the usage of all steps.
+// runSteps runs steps until one fails. The result has the streams, the code and the outcome of the
+// last step that ran, and the usage of all steps.
 func (a *Attempt) runSteps(ctx context.Context, steps []job.Step) error {
 	var used, before cgroup.Usage // with the worker's work for the steps, and without
 	var written kept
@@ -161,7 +162,7 @@ func (a *Attempt) runSteps(ctx context.Context, steps []job.Step) error {
 		if err != nil {
 			return err
 		}
-		// What is left of the job's own limits holds for all steps together.
+		// The rest of the job's own limits applies to all steps together.
 		p.Wall = min(p.Wall, a.policy.Wall-job.Duration(a.wall()-a.waited))
 		p.CPUTime = min(p.CPUTime, a.policy.CPUTime-job.Duration(used.CPU))
 		e, err := a.execute(ctx, a.Box, &Program{
@@ -205,7 +206,7 @@ func usageOf(u cgroup.Usage, wall, waited time.Duration) job.Usage {
 	}
 }
 
-// PreloadService is the attempt of an interpreter that preloads.
+// PreloadService is the service of an interpreter that preloads.
 const PreloadService = "preload"
 
 // runService runs the harness, which becomes the service.
@@ -225,7 +226,7 @@ func (a *Attempt) runService(ctx context.Context) error {
 
 var services = python.Services()
 
-// runPython runs the harness, which does what is requested.
+// runPython runs the harness with a request.
 func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	uid := a.Scratch.UID + ProgramUID
 	var stdin []byte
@@ -279,8 +280,8 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	return nil
 }
 
-// dir is where a program begins: where its job says, else where its image does, if it
-// is a command or a script.
+// dir returns a program's working directory: the job's, otherwise the image's for a command or a
+// script.
 func (a *Attempt) dir(asked string) string {
 	switch {
 	case asked != "":
@@ -295,7 +296,7 @@ func (a *Attempt) wall() time.Duration {
 	return time.Duration(a.report.Usage.WallMS * float64(time.Millisecond))
 }
 
-// account adds what a program left and used.
+// account adds a program's results and usage.
 func (a *Attempt) account(e *Ended) {
 	r := a.report
 	if r.StartedAt.IsZero() {
@@ -315,8 +316,7 @@ func (a *Attempt) conclude(v verdict) {
 	}
 }
 
-// collect hands out the artifacts, now that nothing in the sandbox can change
-// them any more. Those of a canceled job are nobody's.
+// collect passes on the artifacts after all processes have ended. It skips canceled jobs.
 func (a *Attempt) collect(ctx context.Context) error {
 	if a.Collect == nil || len(a.policy.Artifacts.Paths) == 0 || a.report.Outcome == job.OutcomeCanceled {
 		return nil
@@ -338,7 +338,7 @@ func (a *Attempt) gather(ctx context.Context, take runtime.Collector) ([]string,
 	want := a.policy.Artifacts
 	var roots []artifact.Root
 	for _, w := range a.Scratch.Dirs {
-		if !w.ReadOnly { // it left nothing there
+		if !w.ReadOnly { // it has no output there
 			roots = append(roots, artifact.Root{Path: w.Path, Dir: w.Dir})
 		}
 	}

@@ -12,10 +12,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// NewDetachedScratch makes a scratch that is mounted nowhere on this host: the
-// supervisor of a box is handed the mount itself. So thousands of them do not
-// lengthen the host's mount table, which every new mount namespace copies, and
-// nothing is left of one when its last user has ended.
+// NewDetachedScratch creates a scratch without a mount point on this host: a box's supervisor
+// receives the mount itself. So thousands of them do not lengthen the host's mount table, which
+// every new mount namespace copies. A scratch disappears with its last user.
 func NewDetachedScratch(uid int, size job.Size, files int, l Layout) (_ *Scratch, err error) {
 	s := &Scratch{UID: uid, size: size, files: files, own: 1 + viewFiles + len(l.Paths())}
 	if s.Mount, err = MountTmpfs(append(s.options(size, files), "mode", "0711")...); err != nil {
@@ -29,8 +28,8 @@ func NewDetachedScratch(uid int, size job.Size, files int, l Layout) (_ *Scratch
 	return s, nil
 }
 
-// NewScratchOver is NewDetachedScratch for one that begins with what an image has. What
-// is mounted nowhere cannot be a part of an overlay, so all of it is made at dir first.
+// NewScratchOver is NewDetachedScratch with initial content from an image. A detached mount cannot
+// be part of an overlay, so it is first created at dir.
 func NewScratchOver(dir string, uid int, size job.Size, files int, l Layout, over Overlays) (_ *Scratch, err error) {
 	s, err := NewScratch(dir, uid, size, files, l, over)
 	if err != nil {
@@ -40,7 +39,7 @@ func NewScratchOver(dir string, uid int, size job.Size, files int, l Layout, ove
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	for i := range s.Dirs { // by what is open of it: the box takes the tree apart
+	for i := range s.Dirs { // by its open descriptor, because the box dismantles the tree
 		w := &s.Dirs[i]
 		_ = w.Dir.Close()
 		if w.Dir, err = os.Open(filepath.Join("/proc/self/fd", strconv.Itoa(int(tree.Fd())), filepath.Base(w.Host))); err != nil {
@@ -58,8 +57,7 @@ func NewScratchOver(dir string, uid int, size job.Size, files int, l Layout, ove
 	return s, nil
 }
 
-// MountTmpfs returns the mount of a new tmpfs with options, given as names and
-// values.
+// MountTmpfs returns the mount of a new tmpfs with options as names and values.
 func MountTmpfs(options ...string) (*os.File, error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -88,7 +86,7 @@ func configure(fs int, options []string) error {
 	return nil
 }
 
-// reconfigure is resize for a file system that has no path.
+// reconfigure is resize for a detached file system.
 func (s *Scratch) reconfigure(size job.Size, files int) error {
 	fs, err := unix.Fspick(int(s.Mount.Fd()), "", unix.FSPICK_CLOEXEC|unix.FSPICK_EMPTY_PATH)
 	if err != nil {
@@ -101,7 +99,7 @@ func (s *Scratch) reconfigure(size job.Size, files int) error {
 	return unix.FsconfigReconfigure(fs)
 }
 
-// CloneTree returns a mount of dir that is nowhere yet.
+// CloneTree returns a detached mount of dir.
 func CloneTree(dir string, flags uint) (*os.File, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|flags)
 	if err != nil {

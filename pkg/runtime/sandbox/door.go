@@ -11,16 +11,15 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/packet"
 )
 
-// Everything that belongs to a job begins here, whatever kind of program it is and
-// however its process came about: it waits, in the control group of its place, for
-// a word that this file alone says. TestOneDoor holds the rest of the tree to it.
+// Every program of a job starts here, regardless of its kind and of how its process was created.
+// The process waits in the control group of its place for a message that only this file sends.
+// TestOneDoor checks the rest of the tree.
 
-// admit has a process that waits become p, or start it: word tells it to. The
-// process must be in the place's control group, by the kernel's word of this
-// moment: a program outside of it would have no limits, while its record said that
-// they were applied.
+// admit lets a waiting process become p, or start it, by calling word. The kernel must currently
+// list the process in the place's control group. Otherwise the program would have no limits,
+// although its record claimed them.
 func (s *Place) admit(pid int, p *Program, word func() error) error {
-	if !s.Foreign { // its kernel has threads of its own
+	if !s.Foreign { // its kernel has its own threads
 		if err := pin(pid, p); err != nil {
 			return err
 		}
@@ -35,7 +34,7 @@ func (s *Place) admit(pid int, p *Program, word func() error) error {
 	return word()
 }
 
-// AdmitGate opens the gate at which a process waits.
+// AdmitGate opens the gate for a waiting process.
 func (s *Place) AdmitGate(pid int, p *Program, g *Gate) error {
 	return s.admit(pid, p, func() error {
 		_, err := g.Conn.Write([]byte{guest.GateGo})
@@ -48,8 +47,8 @@ func StackOf(p *policy.Policy) guest.StackLimit {
 	return guest.NewStackLimit(int64(cmp.Or(p.MainStack, policy.DefaultStack)), p.Stack > 0)
 }
 
-// AdmitRun sends a program to the process at the other end of to, with its files,
-// and returns when that was.
+// AdmitRun sends a program and its files to the process at the other end of to, and returns the
+// time.
 func (s *Place) AdmitRun(pid int, p *Program, to *packet.Conn, argv []string, files []*os.File, filter []byte) (began time.Time, err error) {
 	run := guest.Run{Argv: argv, Env: p.Env, Dir: p.Dir, OpenFiles: uint64(p.Limits.OpenFiles), Stack: StackOf(p.Limits), Filter: filter}
 	err = s.admit(pid, p, func() error {
@@ -59,7 +58,7 @@ func (s *Place) AdmitRun(pid int, p *Program, to *packet.Conn, argv []string, fi
 	return began, err
 }
 
-// send sends a program to run, and returns when that was.
+// send sends a program to run, and returns the time.
 func send(to *packet.Conn, r *guest.Run, files []*os.File, uid int) (time.Time, error) {
 	message, err := r.Marshal()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Environ returns the whole environment of a program, sorted: the defaults, the
-// variables of the image, and then more. Later values replace earlier ones.
+// Environ returns the whole environment of a program, sorted: the defaults, the variables of the
+// image, and then more. Later values replace earlier ones.
 func Environ(image Image, more ...map[string]string) []string {
 	user := cmp.Or(image.Login, UserName)
 	env := map[string]string{
@@ -32,8 +32,8 @@ func Environ(image Image, more ...map[string]string) []string {
 	return out
 }
 
-// StartsAfresh reports whether an interpreter reads one of these variables when
-// it starts, so that one that runs already will not do.
+// StartsAfresh reports whether an interpreter reads one of these variables at its start, so that a
+// running one is not usable.
 func StartsAfresh(env map[string]string) bool {
 	for k := range env {
 		if strings.HasPrefix(k, "PYTHON") || strings.HasPrefix(k, "LD_") || strings.HasPrefix(k, "LC_") || k == "LANG" || k == "TZ" {

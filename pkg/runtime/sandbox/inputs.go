@@ -16,11 +16,11 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// errInputsFull says that the inputs alone fill the job's disk.
+// errInputsFull means that the inputs alone exceed the job's disk.
 var errInputsFull = errors.New("the input files do not fit into the disk limit")
 
-// writeInputs puts the input files into the writable space, before the program
-// starts and from outside of the sandbox.
+// writeInputs writes the input files into the writable space, before the program starts and from
+// outside of the sandbox.
 func (s *Scratch) writeInputs(ctx context.Context, files []runtime.File) error {
 	if err := apart(files); err != nil {
 		return err
@@ -41,8 +41,8 @@ func (s *Scratch) writeInputs(ctx context.Context, files []runtime.File) error {
 	return nil
 }
 
-// apart is an error if one of files lies where another one does, or beneath it. They come from several places: a job's inputs, its
-// sources, what those are compiled to, what a checker reads.
+// apart returns an error if two files have the same path, or one is beneath the other. Files have
+// several sources: a job's inputs, its sources, its compiled output, a checker's data.
 func apart(files []runtime.File) error {
 	taken := make(map[string]bool, len(files))
 	for _, f := range files {
@@ -89,8 +89,8 @@ func (s *Scratch) writeInput(ctx context.Context, w Dir, rest string, in runtime
 	return errors.Join(err, dst.Chown(uid, uid), dst.Chmod(mode), dst.Close())
 }
 
-// clearWay makes the directories that lead to the input rest, and takes what an image
-// has in its place away. Whatever that is, it is the image's to answer for.
+// clearWay creates the parent directories of the input rest, and removes the image's entry at this
+// path. Problems with that are the image's fault.
 func (s *Scratch) clearWay(root *os.Root, w Dir, rest string, uid int) (err error) {
 	defer func() {
 		if err != nil && w.over && !errors.Is(err, unix.ENOSPC) {
@@ -124,7 +124,7 @@ func (s *Scratch) clearWay(root *os.Root, w Dir, rest string, uid int) (err erro
 	return root.Remove(rest)
 }
 
-// inputMode makes scripts and binaries executable: the job format has no modes.
+// inputMode makes scripts and binaries executable, because the job format has no modes.
 func inputMode(data []byte) os.FileMode {
 	if bytes.HasPrefix(data, []byte("#!")) || bytes.HasPrefix(data, []byte("\x7fELF")) {
 		return 0o755
@@ -132,7 +132,7 @@ func inputMode(data []byte) os.FileMode {
 	return 0o644
 }
 
-// within finds the writable path that p, a path of the sandbox, lies below.
+// within returns the writable path that contains p, a path of the sandbox.
 func (s *Scratch) within(p string) (w Dir, rest string, ok bool) {
 	if path.Clean(p) != p {
 		return w, "", false

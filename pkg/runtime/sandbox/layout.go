@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Where the guest and its files are in a sandbox.
+// Paths of the guest and its files in a sandbox.
 const (
 	GuestDir   = policy.SandboxDir
 	GuestPath  = GuestDir + "/guest"
@@ -22,15 +22,14 @@ const (
 	SocketName = "socket"
 )
 
-// Layout is the directories of a sandbox that are not the image's: each is one of
-// its scratch. What lies in read was put there before the program began, and the
-// program cannot change it.
+// Layout is the directories of a sandbox from its scratch instead of the image. The directories in
+// Read are filled before the program starts, and read-only for it.
 type Layout struct{ Write, Read []string }
 
-// DefaultLayout is what warm slots have.
+// DefaultLayout is the layout of warm slots.
 var DefaultLayout = Layout{Write: policy.Default().Write}
 
-// LayoutOf returns what p asks for, in memory of its own.
+// LayoutOf returns a copy of p's layout.
 func LayoutOf(p *policy.Policy) Layout {
 	return Layout{slices.Clone(p.Write), slices.Clone(p.Read)}
 }
@@ -40,14 +39,14 @@ func (l Layout) Equal(o Layout) bool {
 	return slices.Equal(l.Write, o.Write) && slices.Equal(l.Read, o.Read)
 }
 
-// Paths lists every directory of the scratch, those that are only read last.
+// Paths lists every directory of the scratch, read-only ones last.
 func (l Layout) Paths() []string { return slices.Concat(l.Write, []string{"/dev/shm"}, l.Read) }
 
-// Extra lists those that an image may not have.
+// Extra lists the directories that an image may lack.
 func (l Layout) Extra() []string { return slices.Concat(l.Write, l.Read) }
 
-// Check returns a *job.FieldError if a sandbox cannot have a filesystem at one of the
-// paths. Admission applies the same rule; a worker does not depend on that.
+// Check returns a *job.FieldError if a sandbox cannot have a filesystem at one of the paths.
+// Admission applies the same rule, but workers do not rely on it.
 func (l Layout) Check() error {
 	for _, list := range l.fields() {
 		for i, p := range list.paths {
@@ -59,11 +58,11 @@ func (l Layout) Check() error {
 	return nil
 }
 
-// CheckImage returns a *job.FieldError if the image, whose file system is mounted at rootfs,
-// has a file where the layout wants a directory. Other errors are failures of the worker.
+// CheckImage returns a *job.FieldError if the image mounted at rootfs has a file where the layout
+// needs a directory. Other errors are failures of the worker.
 func (l Layout) CheckImage(rootfs string) error {
 	if l.Equal(DefaultLayout) {
-		return nil // the image was checked for it when it was mounted
+		return nil // checked when the image was mounted
 	}
 	root, err := os.Open(rootfs)
 	if err != nil {
@@ -74,7 +73,7 @@ func (l Layout) CheckImage(rootfs string) error {
 		for i, p := range list.paths {
 			err := isDirectory(root, p)
 			switch {
-			case err == nil, errors.Is(err, unix.ENOENT): // the sandbox makes it
+			case err == nil, errors.Is(err, unix.ENOENT): // the sandbox creates it
 			case refusable(err):
 				return job.Invalid(fmt.Sprintf("%s[%d]", list.field, i), "%.80q is a file of the image, or lies beneath one (%v); choose another directory", p, err)
 			default:
@@ -85,8 +84,8 @@ func (l Layout) CheckImage(rootfs string) error {
 	return nil
 }
 
-// isDirectory returns ENOENT if root has nothing at a path, ENOTDIR if it is a file. Links
-// are followed as a program in the image would.
+// isDirectory returns ENOENT if root has no entry at a path, and ENOTDIR for a file. It follows
+// links like a program in the image.
 func isDirectory(root *os.File, at string) error {
 	fd, err := unix.Openat2(int(root.Fd()), strings.TrimPrefix(at, "/"), &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
@@ -108,7 +107,7 @@ func refusable(err error) bool {
 	return false
 }
 
-// fieldPaths is the list of paths of one field of a policy.
+// fieldPaths is the paths of one field of a policy.
 type fieldPaths struct {
 	field string
 	paths []string
@@ -118,10 +117,9 @@ func (l Layout) fields() []fieldPaths {
 	return []fieldPaths{{"policy.write", l.Write}, {"policy.read", l.Read}}
 }
 
-// Refuse translates an error of laying out the sandbox. Errors that the paths themselves
-// cause, such as a name that is too long, become a *job.FieldError: no other sandbox would
-// fare better. The default layout works with every image that is served, so that its errors
-// are failures of the worker, and are returned as they are.
+// Refuse converts an error in the layout of a sandbox. Errors caused by the paths, such as an
+// overlong name, become a *job.FieldError, because every sandbox would fail. The default layout
+// works with every accepted image, so its errors are failures of the worker and returned unchanged.
 func (l Layout) Refuse(err error) error {
 	if err == nil || l.Equal(DefaultLayout) || errors.Is(err, job.ErrInvalid) || !refusable(err) {
 		return err

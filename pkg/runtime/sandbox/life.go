@@ -10,10 +10,10 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// errUsed is said to who uses a slot twice.
+// errUsed is the error for a second use of a slot.
 var errUsed = errors.New("the slot has been used or closed")
 
-// Life is how far a slot is: ready for its one attempt, which its zero value is, taken by it, closed.
+// Life is the state of a slot: ready for its one attempt (the zero value), taken, or closed.
 type Life struct{ state atomic.Int32 }
 
 const (
@@ -22,8 +22,8 @@ const (
 	lifeClosed
 )
 
-// Take gives the slot to a, and fails if it was taken or closed before, or if ctx has ended. If
-// ctx has ended with runtime.ErrCanceled, that is no error: the report is a's, and nothing runs.
+// Take assigns the slot to a. It fails if the slot was taken or closed, or if ctx has ended. If ctx
+// ended with runtime.ErrCanceled, it returns a's report instead of an error, and nothing runs.
 func (l *Life) Take(ctx context.Context, a *Attempt) (canceled *runtime.Report, err error) {
 	if !l.state.CompareAndSwap(lifeReady, lifeTaken) {
 		return nil, errUsed
@@ -31,7 +31,8 @@ func (l *Life) Take(ctx context.Context, a *Attempt) (canceled *runtime.Report, 
 	return Canceled(ctx, a, context.Cause(ctx))
 }
 
-// Canceled is the report of an attempt of which nothing runs, if ctx has ended with runtime.ErrCanceled; else the error is err.
+// Canceled returns the report of an attempt that was canceled before it ran, if ctx ended with
+// runtime.ErrCanceled. Otherwise it returns err.
 func Canceled(ctx context.Context, a *Attempt, err error) (canceled *runtime.Report, _ error) {
 	if !errors.Is(context.Cause(ctx), runtime.ErrCanceled) {
 		return nil, err
@@ -42,8 +43,8 @@ func Canceled(ctx context.Context, a *Attempt, err error) (canceled *runtime.Rep
 	return r, nil
 }
 
-// Close ends it, and reports whether it went on until now.
+// Close closes the slot, and reports whether it was open.
 func (l *Life) Close() bool { return l.state.Swap(lifeClosed) != lifeClosed }
 
-// Closed reports whether it has ended.
+// Closed reports whether the slot is closed.
 func (l *Life) Closed() bool { return l.state.Load() == lifeClosed }

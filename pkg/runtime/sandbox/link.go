@@ -20,14 +20,14 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/process"
 )
 
-// sendTime is how long a guest may take to read what we send: it does nothing
-// else, so a guest that does not is broken.
+// sendTime is how long a guest may take to read a message. A guest has no other work, so a slower
+// one is broken.
 const sendTime = 5 * time.Second
 
-// Listen listens at name in dir for the guest of a sandbox whose root is host
-// user uid; nobody else can connect.
+// Listen listens at name in dir for the guest of a sandbox whose root is host user uid. No other
+// user can connect.
 func Listen(network, dir, name string, uid int) (*net.UnixListener, error) {
-	// The path of a socket has at most 107 bytes, that of a directory has not.
+	// The path of a socket has at most 107 bytes; a directory's may be longer.
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func Listen(network, dir, name string, uid int) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the guest: %w", err)
 	}
-	l.SetUnlinkOnClose(false) // path means nothing once d is closed
+	l.SetUnlinkOnClose(false) // path is invalid after d is closed
 	socket := filepath.Join(dir, name)
 	if err := errors.Join(os.Chmod(socket, 0o600), os.Chown(socket, uid, uid)); err != nil {
 		_ = l.Close()
@@ -54,8 +54,7 @@ type Link struct {
 	Gone  chan struct{} // closed when the connection has ended
 }
 
-// Accept waits for the guest, which is process p, to connect and to introduce
-// itself.
+// Accept waits for the guest, process p, to connect and send its Hello.
 func Accept(ctx context.Context, l *net.UnixListener, p *process.Process) (*Link, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
@@ -89,7 +88,7 @@ func Accept(ctx context.Context, l *net.UnixListener, p *process.Process) (*Link
 	return k, nil
 }
 
-// read passes on what the guest says, until it is gone or says what it may not.
+// read forwards the guest's messages until its end or a violation of the protocol.
 func (k *Link) read() {
 	defer close(k.Gone)
 	defer k.conn.Close()
@@ -101,12 +100,12 @@ func (k *Link) read() {
 		select {
 		case k.Ended <- e:
 		default:
-			return // nobody asked
+			return // unexpected
 		}
 	}
 }
 
-// Said reports whether the guest has said that its program has ended, or is gone, which nobody need have heard.
+// Said reports whether the guest has reported the end of its program, read or unread, or is gone.
 func (k *Link) Said() bool {
 	raw, err := k.conn.SyscallConn()
 	return len(k.Ended) > 0 || err != nil || poll.Ready(raw)
@@ -159,7 +158,7 @@ func NewGate() (*Gate, *os.File, error) {
 	return &Gate{conn.(*net.UnixConn)}, theirs, nil
 }
 
-// Wait returns the process that waits at the gate, by the kernel's word.
+// Wait returns the process at the gate, as authenticated by the kernel.
 func (g *Gate) Wait() (pid int, err error) {
 	var word [8]byte
 	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
@@ -190,7 +189,7 @@ type Failure struct {
 // Error implements error.
 func (f *Failure) Error() string { return fmt.Sprintf("%s: %s", f.Stage, f.Errno) }
 
-// Result waits for the program to begin. A *failure says that it could not.
+// Result waits for the program to start. A *Failure means that it could not.
 func (g *Gate) Result() error {
 	var word [8]byte
 	n, err := g.Conn.Read(word[:])
@@ -205,5 +204,5 @@ func (g *Gate) Result() error {
 	return &Failure{guest.Stage(word[1]), unix.Errno(binary.LittleEndian.Uint32(word[2:6]))}
 }
 
-// Close closes our end. A process that waits at the gate goes no further.
+// Close closes our end. A process at the gate then exits.
 func (g *Gate) Close() { _ = g.Conn.Close() }

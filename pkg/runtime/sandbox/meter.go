@@ -9,20 +9,20 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
-// meter reads what one program has used, for the watch and for whoever else asks.
+// meter reads the usage of one program, for the watch and for callers.
 type meter struct {
 	place  *Place
 	before cgroup.Usage
-	budget *runtime.CPUBudget // of more than this program; nil: none
-	toll   *toll.Meter        // the worker's work for the attempt, which pays for it
-	tolled time.Duration      // of that, before the program began
+	budget *runtime.CPUBudget // shared with other programs; nil: none
+	toll   *toll.Meter        // the worker's work, which is charged to the attempt
+	tolled time.Duration      // the part before the program started
 
 	mu      sync.Mutex
 	over    bool
-	counted time.Duration // CPU time that the budget knows of
+	counted time.Duration // CPU time already charged to the budget
 }
 
-// usage returns what the program has used since it began, without the worker's work for it.
+// usage returns the program's usage since its start, without the worker's work for it.
 func (m *meter) usage() (cgroup.Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,10 +33,11 @@ func (m *meter) usage() (cgroup.Usage, error) {
 	return u.Since(m.before), err
 }
 
-// charged returns the CPU time that the program pays for, if it has used u.
+// charged returns the CPU time charged to the program with usage u.
 func (m *meter) charged(u cgroup.Usage) time.Duration { return u.CPU + m.toll.Spent() - m.tolled }
 
-// exhausts reports whether the program has used up its CPU time with u, or the budget that it shares.
+// exhausts reports whether the program with usage u has exhausted its CPU time, or its shared
+// budget.
 func (m *meter) exhausts(u cgroup.Usage, limit time.Duration) bool {
 	cpu := m.charged(u)
 	over := cpu >= limit
@@ -62,7 +63,7 @@ func (m *meter) spent() (runtime.Spent, error) {
 	if m.over {
 		return s, runtime.ErrOver
 	}
-	if m.place.Foreign { // what of it is the sandbox's kernel's is not the program's
+	if m.place.Foreign { // the sandbox's kernel's part is not the program's
 		s.ProcessesPeak, s.ForksRefused = 0, 0
 		s.MemoryPeak = max(s.MemoryPeak-m.place.Idle, 0)
 	}
@@ -70,7 +71,7 @@ func (m *meter) spent() (runtime.Spent, error) {
 	return s, err
 }
 
-// close ends it: the group is about to be somebody else's.
+// close ends the meter, because another job will get the group.
 func (m *meter) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

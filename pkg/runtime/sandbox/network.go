@@ -10,14 +10,14 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/egress"
 )
 
-// way is a job's way out of its network namespace; nil if it has none.
+// way is a job's network access; nil if it has none.
 type way struct {
 	proxy *egress.Proxy
-	env   map[string]string // leads programs to it
+	env   map[string]string // makes programs use it
 }
 
-// openEgress starts the proxy that the policy asks for. It is there before the
-// program is, so that the program cannot take its place.
+// openEgress starts the policy's proxy before the program, so that the program cannot take its
+// place.
 func (a *Attempt) openEgress() (*way, error) {
 	n := a.policy.Network
 	if n.Mode == policy.NetworkNone {
@@ -34,7 +34,7 @@ func (a *Attempt) openEgress() (*way, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy.network.private: %w", err)
 	}
-	if a.Trusted { // what an operator's own list names is open
+	if a.Trusted { // the entries of an operator's list are open
 		private = rules
 	}
 	rc, err := a.Init().FD.SyscallConn()
@@ -61,7 +61,7 @@ func (a *Attempt) openEgress() (*way, error) {
 	return w, nil
 }
 
-// variables is the environment that leads programs to their way out.
+// variables returns the environment that makes programs use the proxy.
 func (w *way) variables() map[string]string {
 	if w == nil {
 		return nil
@@ -69,7 +69,7 @@ func (w *way) variables() map[string]string {
 	return w.env
 }
 
-// close ends every connection and puts what went over them on record.
+// close ends every connection and records the traffic.
 func (w *way) close(r *runtime.Report) {
 	if w == nil {
 		return

@@ -17,31 +17,31 @@ type stopReason string
 
 // The reasons.
 const (
-	stopCanceled stopReason = "canceled" // a client's wish
-	stopOurs     stopReason = "ours"     // the context ended for another cause: no outcome at all
+	stopCanceled stopReason = "canceled" // a client's request
+	stopOurs     stopReason = "ours"     // the context ended for another cause: no outcome
 	stopWall     stopReason = "wall"
 	stopCPU      stopReason = "cpu_time"
 	stopStdout   stopReason = "stdout"
 	stopStderr   stopReason = "stderr"
-	stopDone     stopReason = "done"    // whoever started it has heard enough
-	stopStarved  stopReason = "starved" // it made no progress for want of a core: no outcome at all
-	stopUnread   stopReason = "unread"  // the worker did not read its end or its message in time: no outcome at all
+	stopDone     stopReason = "done"    // its caller has called Stop
+	stopStarved  stopReason = "starved" // no progress for lack of a core: no outcome
+	stopUnread   stopReason = "unread"  // the worker did not read its end or its message in time: no outcome
 	stopMemory   stopReason = "memory"  // the kernel killed a part of it; we killed the rest
 )
 
-// ending is all that is known about how one program ended.
+// ending is the information about how one program ended.
 type ending struct {
 	stop      stopReason
-	Failure   *Failure        // it never began
+	Failure   *Failure        // it did not start
 	Status    unix.WaitStatus // if it was not stopped
-	exception bool            // python reported an uncaught one
+	exception bool            // Python reported an uncaught exception
 	oomKills  int64
-	refused   int64 // forks
+	refused   int64 // refused forks
 	noSpace   bool  // its writable space is full
 	noInodes  bool
 }
 
-// verdict is an ending in the words of a result.
+// verdict is an ending in the terms of a result.
 type verdict struct {
 	outcome job.Outcome
 	message string
@@ -49,9 +49,8 @@ type verdict struct {
 	signal  string
 }
 
-// judge classifies an ending under the limits p. What we did to a program comes
-// first, then what the kernel did, then what it did itself: an exit code is
-// never taken for more than it is.
+// judge classifies an ending under the limits p. Our actions take precedence, then the kernel's,
+// then the program's own: an exit code is never overinterpreted.
 func judge(e ending, p *policy.Policy) verdict {
 	if e.stop == stopCanceled {
 		return verdict{outcome: job.OutcomeCanceled, message: runtime.ErrCanceled.Error()}
@@ -63,7 +62,7 @@ func judge(e ending, p *policy.Policy) verdict {
 	case stopDone:
 		if e.Status.Signaled() && e.Status.Signal() == unix.SIGKILL {
 			return verdict{outcome: job.Succeeded}
-		} // else it was over anyway
+		} // otherwise it had already ended
 	case stopWall:
 		return verdict{outcome: job.TimedOut, message: fmt.Sprintf("it ran longer than its limit of %s", p.Wall)}
 	case stopCPU:
@@ -79,7 +78,7 @@ func judge(e ending, p *policy.Policy) verdict {
 	return ownEnd(e, p)
 }
 
-// ownEnd classifies a program that nobody stopped.
+// ownEnd classifies a program that was not stopped.
 func ownEnd(e ending, p *policy.Policy) verdict {
 	var v verdict
 	switch {
@@ -95,7 +94,7 @@ func ownEnd(e ending, p *policy.Policy) verdict {
 		v.outcome, v.code = job.Failed, codeOf(e.Status)
 		v.message = fmt.Sprintf("it ended with exit code %d", *v.code)
 	}
-	// It failed by itself. A limit that it ran into is the better explanation.
+	// It failed by itself. A limit that it reached is the better explanation.
 	switch {
 	case e.refused > 0:
 		v.outcome = job.ProcessLimit
@@ -115,10 +114,10 @@ func codeOf(s unix.WaitStatus) *int {
 	return &code
 }
 
-// NoProgram is the message of a program that an image has not.
+// NoProgram is the message for a program that the image lacks.
 const NoProgram = "no such program"
 
-// startFailed gives a program that could not be executed a shell's exit codes.
+// startFailed returns a shell's exit code for a program that could not be executed.
 func startFailed(f *Failure) verdict {
 	code := 126
 	v := verdict{outcome: job.Failed, code: &code, message: "cannot " + f.Error()}
@@ -136,5 +135,5 @@ func startFailed(f *Failure) verdict {
 	return v
 }
 
-// milliseconds since t, for reports.
+// sinceMS returns the milliseconds since t, for reports.
 func sinceMS(t time.Time) float64 { return job.Milliseconds(time.Since(t)) }

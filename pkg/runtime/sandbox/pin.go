@@ -9,23 +9,24 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cores"
 )
 
-// allocator spreads programs over the cores.
+// allocator assigns programs to cores.
 var allocator cores.Allocator
 
-// pin binds the process of a program, and what it will start, to its cores. What
-// only waits for a program has none.
+// pin binds a program's process and its children to its cores. Interpreters that only wait have
+// none.
 func pin(pid int, p *Program) error {
 	if p.cores.Count() == 0 {
 		return nil
 	}
-	if err := unix.SchedSetaffinity(pid, &p.cores); err != nil && !errors.Is(err, unix.ESRCH) { // it has died: we shall hear of it
+	// it has died, which will be reported
+	if err := unix.SchedSetaffinity(pid, &p.cores); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("bind process %d to its cores: %w", pid, err)
 	}
 	return nil
 }
 
-// bind binds all that runs of a program to other cores. What is forked meanwhile keeps the old
-// ones; the limit of its CPU is the control group's.
+// bind moves all threads of a program to other cores. Processes forked meanwhile keep the old ones;
+// the control group limits their CPU.
 func (s *Place) bind(set unix.CPUSet) error {
 	threads, err := s.Group.Threads()
 	if err != nil {

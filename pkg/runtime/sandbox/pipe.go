@@ -10,18 +10,18 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
-// mostBuffered is the most that a pipe of a program holds, in bytes: the kernel's usual fs.pipe-max-size.
+// mostBuffered is the most bytes in a program's pipe: the kernel's usual fs.pipe-max-size.
 const mostBuffered = 1 << 20
 
-// pipeReader reads a pipe that has a deadline. A worker without a core may read for the first time when the deadline is over, and
-// then os.File reads nothing. A pipeReader still returns the bytes that are in the pipe.
+// pipeReader reads a pipe with a deadline. A worker without a core may read for the first time
+// after the deadline, when os.File reads nothing. A pipeReader still returns the bytes in the pipe.
 type pipeReader struct {
 	*os.File
-	paid *toll.Reader // reads from the same pipe, at the program's expense
-	late int          // bytes that were read after the deadline
+	paid *toll.Reader // reads from the same pipe and charges the program
+	late int          // bytes read after the deadline
 }
 
-// newPipeReader returns a reader of a pipe whose bytes are charged.
+// newPipeReader returns a reader of a pipe that charges for its bytes.
 func newPipeReader(r *os.File, m *toll.Meter) (*pipeReader, error) {
 	paid, err := toll.NewReader(r, m)
 	if err != nil {
@@ -30,8 +30,8 @@ func newPipeReader(r *os.File, m *toll.Meter) (*pipeReader, error) {
 	return &pipeReader{File: r, paid: paid}, nil
 }
 
-// Read implements io.Reader. After the deadline, it returns io.EOF at the end of the stream, and os.ErrDeadlineExceeded when the
-// pipe is empty or mostBuffered bytes have been read.
+// Read implements io.Reader. After the deadline, it returns io.EOF at the end of the stream, and
+// os.ErrDeadlineExceeded when the pipe is empty or after mostBuffered bytes.
 func (r *pipeReader) Read(b []byte) (int, error) {
 	n, err := r.paid.Read(b)
 	if !errors.Is(err, os.ErrDeadlineExceeded) || r.late >= mostBuffered {

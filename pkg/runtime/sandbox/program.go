@@ -19,13 +19,13 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
-// How patient the worker is with what ought to take microseconds.
+// Time limits of steps that usually take microseconds.
 const (
-	GateTime  = 10 * time.Second // for the guest to fork, or to say that a program ended, on a machine without any time left
-	drainTime = time.Second      // for output to end once nobody is left to write
+	GateTime  = 10 * time.Second // for the guest to fork, or to report a program's end, on an overloaded machine
+	drainTime = time.Second      // for output to end after all writers have ended
 )
 
-// Program is one process to run in a slot, with what it leaves in its wake.
+// Program is one process to run in a slot, and its resources.
 type Program struct {
 	Args, Env []string
 	Dir       string
@@ -33,30 +33,30 @@ type Program struct {
 	in, out   *os.File          // see runtime.Attempt: Stdin and Stdout
 	output    io.Writer         // likewise
 	files     []*os.File        // descriptors from 3 on; the caller closes them
-	Python    bool              // argv is the harness: an interpreter that runs already will do
-	Asked     map[string]string // of env, what the job set
+	Python    bool              // argv is the harness, so a running interpreter can be used
+	Asked     map[string]string // the job's part of env
 	stream    *Stream           // nil: none
 	Forks     bool              // it may be copied while it runs
 	together  uint64            // see runtime.Attempt
-	cores     unix.CPUSet       // that it is bound to, chosen when it begins; none: any
-	Limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the rest is the slot's
+	cores     unix.CPUSet       // its cores, chosen at its start; empty: any
+	Limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the slot has the other limits
 	budget    *runtime.CPUBudget
 	toll      *toll.Meter         // of the attempt
 	waits     *runtime.Waits      // see runtime.Attempt; nil: its own
-	metered   func(runtime.Meter) // see runtime.Attempt; nil: nobody asks
+	metered   func(runtime.Meter) // see runtime.Attempt; optional
 	written   func(runtime.Tail)  // likewise
 	begun     func()              // likewise
 	keep      keep
 }
 
-// Ended is how a program ended and what it used.
+// Ended is how a program ended, and its usage.
 type Ended struct {
 	ending
 	stdout, stderr job.Output
 	kept           kept
 	started        time.Time
 	wall           time.Duration
-	waited         time.Duration // of that it could run and had no core
+	waited         time.Duration // part of it without a core
 	usage          cgroup.Usage  // its CPU time includes the worker's work for it
 	group          cgroup.Usage  // without that work
 	tolled         time.Duration // the worker's work for the attempt until the program's end
@@ -64,25 +64,24 @@ type Ended struct {
 
 // Box runs programs in a place, one after the other.
 type Box interface {
-	// Serves reports whether an interpreter waits here that has all services, for
-	// a program that asks for this environment.
+	// Serves reports whether an interpreter with all services waits here, for a program with this
+	// environment.
 	Serves(asked map[string]string) bool
-	// Init is process 1 of its namespaces.
+	// Init returns process 1 of its namespaces.
 	Init() *process.Process
-	// Kill kills everything in it.
+	// Kill kills all of its processes.
 	Kill() error
-	// Begin starts p, with these descriptors, under the limits of its place. It
-	// returns when user code started.
+	// Begin starts p with these descriptors under the limits of its place. It returns the start time
+	// of user code.
 	Begin(ctx context.Context, p *Program, files []*os.File) (time.Time, error)
-	// Over reports whether the program has ended by itself, which End need not know yet.
+	// Over reports whether the program has ended by itself, possibly before End can report it.
 	Over() bool
-	// End waits for the program to end and for everything that it left to be
-	// gone. It fills in how that came about.
+	// End waits for the end of the program and all of its processes, and fills in e.
 	End(e *Ended) error
 }
 
-// execute runs p in b and returns when nothing of it is left. An error means
-// that the sandbox failed, not the program.
+// execute runs p in b and returns after all of its processes have ended. An error means that the
+// sandbox failed, not the program.
 func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Usage) (*Ended, error) {
 	seat, err := allocator.Take(CoresOf(p.Limits.CPU), p.together, p.stream != nil)
 	if err != nil {
@@ -124,7 +123,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	}
 	switch e.stop {
 	case stopOurs:
-		if ctx.Err() == nil { // so that nobody runs beyond limits that nobody watches
+		if ctx.Err() == nil { // so that no program runs without supervision
 			return nil, broken(ctx, fmt.Errorf("watch its limits: %w", meterErr))
 		}
 		return nil, fmt.Errorf("stopped: %w", context.Cause(ctx))
@@ -137,15 +136,15 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	if e.usage, err = m.usage(); err != nil {
 		return nil, err
 	}
-	m.exhausts(e.usage, 0) // the budget knows the rest now
-	// As for its limit, so in what is said of it: see watch.left.
+	m.exhausts(e.usage, 0) // charges the rest to the budget
+	// Report the same time as for the limit: see watch.left.
 	e.waited = min(e.waited, max(e.wall-owntime.Needed(e.usage.CPU, p.Limits.CPU), 0))
-	if e.stop == "" { // what is beyond its limit passed after its end
+	if e.stop == "" { // time beyond its limit passed after its end
 		e.waited = max(e.waited, e.wall-p.Limits.Wall.D())
 	}
 	e.group, e.tolled = e.usage, p.toll.Spent()
 	e.usage.CPU += e.tolled - m.tolled
-	if s.Foreign { // what of it is the sandbox's kernel's is not the program's
+	if s.Foreign { // the sandbox's kernel's part is not the program's
 		e.usage.ProcessesPeak, e.usage.ForksRefused = 0, 0
 		e.usage.MemoryPeak = min(max(e.usage.MemoryPeak-s.Idle, 0), int64(p.Limits.Memory))
 	}
@@ -162,7 +161,7 @@ func (e *Ended) starved() error {
 	return fmt.Errorf("%w: in %s it waited for %s", runtime.ErrStarved, e.wall.Round(time.Millisecond), e.waited.Round(time.Millisecond))
 }
 
-// offer says to who asked how the program can be looked at while it runs.
+// offer passes the functions for observing the running program to the attempt's callbacks.
 func (p *Program) offer(m *meter, std *streams) {
 	if p.metered != nil {
 		p.metered(m.spent)
@@ -172,7 +171,7 @@ func (p *Program) offer(m *meter, std *streams) {
 	}
 }
 
-// tell says to who asked that the program has begun.
+// tell calls the attempt's callback for the program's start.
 func (p *Program) tell() {
 	if p.begun != nil {
 		p.begun()
@@ -180,7 +179,7 @@ func (p *Program) tell() {
 	p.stream.begin()
 }
 
-// messages are those of the program, if it shares its waits with whoever reads them.
+// messages returns the program's messages, if it shares its waits with their reader.
 func (p *Program) messages() owntime.Messages {
 	if p.stream == nil || p.waits == nil {
 		return nil
@@ -188,7 +187,7 @@ func (p *Program) messages() owntime.Messages {
 	return &messages{stream: p.stream, waits: p.waits, read: p.waits.Heard()}
 }
 
-// broken marks an error around a program that nobody has told to stop.
+// broken marks an error around a program that was not stopped.
 func broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -196,9 +195,8 @@ func broken(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", runtime.ErrBroken, err)
 }
 
-// blame says whose failure it was that the guest ended. Short of the job's memory,
-// the kernel may have chosen it: then that was the program's, whose every process
-// went with it.
+// blame decides who caused the end of the guest. If the job ran out of memory, the kernel may have
+// killed the guest. Then the program is at fault, and all of its processes have ended.
 func (s *Place) blame(err error, e *Ended, before cgroup.Usage) error {
 	if !errors.Is(err, ErrGuest) || errors.Is(err, process.ErrStillRunning) {
 		return err
@@ -211,5 +209,5 @@ func (s *Place) blame(err error, e *Ended, before cgroup.Usage) error {
 	return nil
 }
 
-// ErrGuest says that what starts programs in a sandbox is gone.
+// ErrGuest means that the process that starts programs in a sandbox has ended.
 var ErrGuest = errors.New("the guest ended while its program ran")

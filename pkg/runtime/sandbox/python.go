@@ -19,8 +19,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
-// What a python program may tell about itself, at most. The harness keeps to
-// less; these bounds are for programs that write to its descriptor themselves.
+// Limits of a Python program's report about itself. The harness stays below them; they protect
+// against programs that write to its descriptor.
 const (
 	maxPythonResult = 4 << 20
 	maxVariables    = 1000
@@ -28,23 +28,23 @@ const (
 	maxText         = 64 << 10 // of a repr, a message or a traceback
 )
 
-// pythonResult is the one document that the harness writes.
+// pythonResult is the document from the harness.
 type pythonResult struct {
 	Value     *job.Value              `json:"value"`
 	Exception *job.ExceptionInfo      `json:"exception"`
 	Variables map[string]job.Variable `json:"variables"`
 	Display   []job.Display           `json:"display"`
 	Order     [][2]int                `json:"order"`     // descriptor and bytes
-	Violation string                  `json:"violation"` // of the rules for imports; then nothing ran
+	Violation string                  `json:"violation"` // of the import rules; then nothing was run
 }
 
-// importRules are the policy's rules as the harness reads them, with the module that knows them.
+// importRules are the policy's rules for the harness, with the module that enforces them.
 type importRules struct {
 	policy.Imports
 	Source string `json:"source"`
 }
 
-// rulesFor returns nil if the policy has none.
+// rulesFor returns nil if the policy has no rules.
 func rulesFor(p policy.Imports) *importRules {
 	if !p.Any() {
 		return nil
@@ -52,18 +52,18 @@ func rulesFor(p policy.Imports) *importRules {
 	return &importRules{p, string(python.Imports)}
 }
 
-// pythonRequest is what the harness is asked for: to run a snippet, or to serve.
+// pythonRequest is a request to the harness: to run a snippet, or to serve.
 type pythonRequest struct {
 	*job.Python
-	Wall    float64         `json:"wall,omitempty"` // seconds, of a snippet
+	Wall    float64         `json:"wall,omitempty"` // seconds, for a snippet
 	Imports *importRules    `json:"imports,omitempty"`
-	Wire    string          `json:"wire,omitempty"` // of tagged variables: the module that decodes them
+	Wire    string          `json:"wire,omitempty"` // the decoder module for tagged variables
 	Script  *script         `json:"script,omitempty"`
 	Serve   *python.Service `json:"serve,omitempty"`
-	Preload string          `json:"preload,omitempty"` // the text of what an interpreter that waits becomes instead
+	Preload string          `json:"preload,omitempty"` // the source that a waiting interpreter runs instead
 }
 
-// snippetRequest asks for a snippet to be run within the policy's wall time and under its rules for imports.
+// snippetRequest returns the request for a snippet with the policy's wall time and import rules.
 func snippetRequest(p *job.Python, limits *policy.Policy) *pythonRequest {
 	r := &pythonRequest{Python: p, Wall: limits.Wall.D().Seconds(), Imports: rulesFor(limits.Imports)}
 	if p.Tagged {
@@ -72,13 +72,14 @@ func snippetRequest(p *job.Python, limits *policy.Policy) *pythonRequest {
 	return r
 }
 
-// script is what the harness is told of a runtime.Script.
+// script is a runtime.Script for the harness.
 type script struct {
 	Path string   `json:"path"`
 	Args []string `json:"args,omitempty"`
 }
 
-// scriptOf returns what the harness is told of the attempt's script, where that begins, and what it reads; nil: it is a snippet.
+// scriptOf returns the attempt's script for the harness, its working directory and its input, or
+// nil for a snippet.
 func (a *Attempt) scriptOf() (told *script, dir string, stdin []byte) {
 	if s := a.Script; s != nil {
 		return &script{s.Path, s.Args}, s.Dir, s.Stdin
@@ -86,7 +87,7 @@ func (a *Attempt) scriptOf() (told *script, dir string, stdin []byte) {
 	return nil, "", nil
 }
 
-// file returns the request as a file to pass to the harness.
+// file returns the request as a file for the harness.
 func (r *pythonRequest) file(uid int) (*os.File, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -95,7 +96,7 @@ func (r *pythonRequest) file(uid int) (*os.File, error) {
 	if len(body) > pipeSize {
 		return ContentFile("request", body, uid)
 	}
-	// It fits into a pipe, which is cheaper to make than a file.
+	// It fits into a pipe, which is cheaper than a file.
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("python request: %w", err)
@@ -110,15 +111,14 @@ func (r *pythonRequest) file(uid int) (*os.File, error) {
 	return f, nil
 }
 
-// pipeSize is what a pipe takes without a reader: a page where the user has
-// many pipes already.
+// pipeSize is the least capacity of a pipe without a reader: a page, for a user with many pipes.
 const pipeSize = 4096
 
-// resultPipe collects what the harness writes, at most maxPythonResult bytes. When the program has written more, it is stopped from
-// writing: the worker closes its end.
+// resultPipe collects the harness's result, at most maxPythonResult bytes. After more, the worker
+// closes its end, so that further writes fail.
 type resultPipe struct {
 	ours, theirs *os.File
-	toll         *toll.Meter // of the attempt, which pays
+	toll         *toll.Meter // of the attempt, for charges
 	done         chan []byte
 }
 
@@ -135,16 +135,15 @@ func newResultPipe(uid int, m *toll.Meter) (*resultPipe, error) {
 	go func() {
 		data, err := boundedjson.ReadAll(from, maxPythonResult, resultLimits)
 		if errors.Is(err, boundedjson.ErrLimit) {
-			data = nil         // it is none, and none of it is kept
-			_ = p.ours.Close() // more of it fails: a program must not hang because it talks too much
+			data = nil         // not a result: discard it
+			_ = p.ours.Close() // further writes fail, so that the program does not hang
 		}
 		p.done <- data
 	}()
 	return p, nil
 }
 
-// read returns the document once the program is gone. A program that broke or
-// never wrote it has none: nil.
+// read returns the document after the program's end, or nil if it is missing or malformed.
 func (p *resultPipe) read() *pythonResult {
 	_ = p.ours.SetReadDeadline(time.Now().Add(drainTime))
 	data := <-p.done
@@ -161,10 +160,10 @@ func (p *resultPipe) close() {
 	_ = p.ours.Close()
 }
 
-// resultLimits are beyond all that the harness writes.
+// resultLimits exceed all results of the harness.
 var resultLimits = boundedjson.Limits{Values: 64 << 10, Depth: 100}
 
-// decodeResult makes sense of what a program wrote as its result; nil if there is none.
+// decodeResult decodes a program's result, or returns nil.
 func decodeResult(data []byte) *pythonResult {
 	var r pythonResult
 	if err := boundedjson.Unmarshal(data, &r, resultLimits); err != nil {
@@ -174,7 +173,7 @@ func decodeResult(data []byte) *pythonResult {
 	return &r
 }
 
-// clip cuts every text down to size.
+// clip cuts every text to its limit.
 func (r *pythonResult) clip() {
 	if v := r.Value; v != nil {
 		v.Type, v.Repr = clipText(v.Type), clipText(v.Repr)
@@ -196,8 +195,8 @@ func (r *pythonResult) clip() {
 
 func clipText(s string) string { return job.Clip(s, maxText) }
 
-// inOrder returns both streams in the order of their writes. It returns nil if order does not cover
-// both streams, if only one was used, or if one is too large for memory.
+// inOrder returns both streams in write order. It returns nil if order does not cover both streams,
+// if only one was used, or if one is too large for memory.
 func inOrder(order [][2]int, stdout, stderr job.Output) []job.Chunk {
 	if stdout.Spill != nil || stderr.Spill != nil {
 		return nil

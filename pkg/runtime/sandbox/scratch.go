@@ -13,59 +13,57 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Ids of a sandbox, inside its user namespace.
+// Ids of a sandbox inside its user namespace.
 const (
-	IDs        = 65536 // ids that a user namespace maps
+	IDs        = 65536 // ids in the map of a user namespace
 	ProgramUID = 1000
 	ProgramGID = 1000
 )
 
-// UserName is the name of the user that programs run as, in images that have no other for its id.
+// UserName is the name of the programs' user, in images without another name for its id.
 const UserName = "assay"
 
-// Scratch is the writable space of one slot: one tmpfs, mounted by the worker,
-// with a directory for each writable path. One file system for all of them
-// makes the disk limit hold for their sum, and since it is the worker's own
-// mount, artifacts can be read when everything in the sandbox is dead.
+// Scratch is the writable space of one slot: one tmpfs, mounted by the worker, with a directory for
+// each writable path. With a single file system the disk limit applies to their sum. The worker's
+// own mount lets it read artifacts after all processes have ended.
 type Scratch struct {
 	Dir    string   // on the host
-	Mount  *os.File // the file system, if it is mounted nowhere on this host; Dir leads through it
+	Mount  *os.File // the detached file system, if Dir leads through it
 	UID    int      // host uid of the sandbox's root
 	size   job.Size
 	files  int
-	own    int      // inodes that are ours
-	cores  int      // that programs are shown
+	own    int      // our own inodes
+	cores  int      // shown to programs
 	memory job.Size // likewise
 	Dirs   []Dir    // one for each path of its layout
 }
 
-// Dir is one path of a sandbox that is its own: writable, or to be read only.
+// Dir is one path of a sandbox in its scratch, writable or read-only.
 type Dir struct {
 	Path string   // in the sandbox
 	Host string   // on the host
-	Dir  *os.File // of host: artifacts are opened, and inputs written, beneath it
+	Dir  *os.File // opened Host, for artifacts and inputs
 
 	ReadOnly bool // for the program
-	over     bool // it began with what the image has there
+	over     bool // it started with the image's content
 }
 
-// Overlays are the directories of an image that paths of a scratch begin with.
+// Overlays are the initial content of paths, from directories of an image.
 type Overlays interface {
-	// Inodes is how many of a scratch's are not the program's for them.
+	// Inodes returns how many of a scratch's inodes they use themselves.
 	Inodes() int
-	// Has reports whether a path begins with something.
+	// Has reports whether a path has initial content.
 	Has(path string) bool
-	// Lay mounts on target the directory of a path with what is written to it in the
-	// directory upper of a scratch, whose program is the host's user uid. The directory
-	// stage is for what is needed meanwhile.
+	// Lay mounts the directory of a path on target, with writes going to the directory upper of a
+	// scratch. uid is the program's host user, and stage a temporary directory.
 	Lay(path, upper, target, stage string, uid int) error
 }
 
-// NewScratch mounts the space at dir for a sandbox whose root is host user uid.
-// It begins with over, nil for nothing.
+// NewScratch mounts the space at dir for a sandbox whose root is host user uid. over is the initial
+// content; nil means none.
 func NewScratch(dir string, uid int, size job.Size, files int, l Layout, over Overlays) (_ *Scratch, err error) {
-	// Ours besides: the root, the socket's directory, and the socket, which a
-	// connection keeps although it has no name any more.
+	// Our own inodes: the root, the socket's directory, and the socket, which its connection keeps
+	// after its name is removed.
 	s := &Scratch{Dir: dir, UID: uid, size: size, files: files, own: 3 + viewFiles + len(l.Paths()) + over.Inodes()}
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return nil, err
@@ -81,7 +79,7 @@ func NewScratch(dir string, uid int, size job.Size, files int, l Layout, over Ov
 	return s, errors.Join(s.divide(l, over), s.showDefaults())
 }
 
-// divide makes a directory for each path, which begins with what over has for it.
+// divide creates a directory for each path, with its initial content from over.
 func (s *Scratch) divide(l Layout, over Overlays) (err error) {
 	paths := l.Paths()
 	for i, p := range paths {
@@ -108,7 +106,7 @@ func (s *Scratch) divide(l Layout, over Overlays) (err error) {
 	return nil
 }
 
-// Mkdir makes a directory that belongs to a user of the sandbox.
+// Mkdir creates a directory that belongs to a user of the sandbox.
 func (s *Scratch) Mkdir(dir string, uid int, mode os.FileMode) error {
 	if err := os.Mkdir(dir, mode); err != nil {
 		return err
@@ -116,13 +114,12 @@ func (s *Scratch) Mkdir(dir string, uid int, mode os.FileMode) error {
 	return os.Chown(dir, s.UID+uid, s.UID+uid)
 }
 
-// options are the tmpfs's, as names and values; what is our own in it is not the
-// program's.
+// options returns the tmpfs's options as names and values, including our own part.
 func (s *Scratch) options(size job.Size, files int) []string {
 	return []string{"size", strconv.FormatInt(int64(size)+viewSize, 10), "nr_inodes", strconv.Itoa(files + s.own)}
 }
 
-// joined is options for mount(2).
+// joined returns options for mount(2).
 func joined(options []string) string {
 	var out []string
 	for i := 0; i < len(options); i += 2 {
@@ -131,7 +128,7 @@ func joined(options []string) string {
 	return strings.Join(out, ",")
 }
 
-// resize sets the limits of the job that takes the slot.
+// resize sets the limits of the slot's job.
 func (s *Scratch) resize(size job.Size, files int) error {
 	if s.size == size && s.files == files {
 		return nil
@@ -149,7 +146,7 @@ func (s *Scratch) resize(size job.Size, files int) error {
 	return nil
 }
 
-// full reports whether the space or the inodes have run out.
+// full reports whether the space or the inodes are exhausted.
 func (s *Scratch) full() (space, inodes bool, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.Dir, &st); err != nil {
@@ -158,7 +155,7 @@ func (s *Scratch) full() (space, inodes bool, err error) {
 	return st.Bavail == 0, st.Ffree == 0, nil
 }
 
-// Close unmounts the space; what was in it is gone.
+// Close unmounts the space and so deletes its content.
 func (s *Scratch) Close() error {
 	for _, w := range s.Dirs {
 		_ = w.Dir.Close()
@@ -176,7 +173,7 @@ func (s *Scratch) Close() error {
 	return err
 }
 
-// home is the directory that programs start in.
+// home returns the start directory of programs.
 func (s *Scratch) home() string {
 	for _, w := range s.Dirs {
 		if w.Path == "/workspace" {

@@ -12,29 +12,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketShare is the part of a job's memory that its sockets may hold where no control group bounds it: once for the answers of
-// netlink, and twice for connections. The kernel grants connections one such part by itself where it counts them apart.
+// socketShare is the part of a job's memory that its sockets may use if no control group limits
+// them: one part for netlink responses and two for connections. If the kernel counts connections
+// separately, it grants one such part itself.
 const socketShare = 8
 
-// mostNetlink bounds the netlink sockets of a job. The kernel's table of them is one of the whole host: it walks those of all jobs
-// to show those of one.
+// mostNetlink limits the netlink sockets of a job. The kernel has one table for the whole host,
+// which it walks to show one job's sockets.
 const mostNetlink = 1024
 
-// A program's sockets are measured after so much CPU time, and after so much time if it used any.
+// A program's sockets are measured after this CPU time, and after this time if it used any CPU.
 const (
 	socketsCPU   = MeterEvery
 	socketsEvery = 500 * time.Millisecond
-	socketsLate  = 2 * time.Second // the same where the ration of looks is used up: what they hold is a limit of memory
+	socketsLate  = 2 * time.Second // the same with an exhausted ration of looks, because this enforces a memory limit
 )
 
-// socketsLook records when a program's sockets were measured last. What they hold grows in the program's own time only, so
-// short programs and idle sessions are never measured.
+// socketsLook records the last measurement of a program's sockets. Their memory only grows in the
+// program's own time, so short programs and idle sessions are never measured.
 type socketsLook struct {
-	cpu time.Duration // the CPU time that it had used by then
+	cpu time.Duration // its CPU time at that time
 	at  time.Time
 }
 
-// due reports whether to measure them now, and records that. affords reports whether the ration of looks allows it.
+// due reports whether to measure now, and records that. affords reports whether the ration of looks
+// allows it.
 func (l *socketsLook) due(cpu time.Duration, now time.Time, affords bool) bool {
 	more, passed := cpu-l.cpu, now.Sub(l.at)
 	if more <= 0 || more < socketsCPU && passed < socketsEvery || !affords && passed < socketsLate {
@@ -44,11 +46,11 @@ func (l *socketsLook) due(cpu time.Duration, now time.Time, affords bool) bool {
 	return true
 }
 
-// socketsExceed reports whether the sockets in the network of process pid hold more than a program with this memory may, or are
-// too many. It measures what no limit of the kernel bounds.
+// socketsExceed reports whether the sockets in the network of process pid exceed the limits of a
+// program with this memory. It measures resources that the kernel does not limit.
 func (s *Place) socketsExceed(pid int, memory int64) (bool, error) {
 	share := memory / socketShare
-	if !s.Foreign { // a kernel of its own has an account of its own
+	if !s.Foreign { // a separate kernel has its own accounting
 		if over, err := netlinkExceeds(pid, share); err != nil || over {
 			return over, err
 		}
@@ -64,8 +66,8 @@ func (s *Place) socketsExceed(pid int, memory int64) (bool, error) {
 	return held+n > 2*share, err
 }
 
-// netFile returns a file of /proc/net as process pid sees it; nil if the process has
-// ended or the kernel has no such file.
+// netFile returns a file of /proc/net as process pid sees it. It returns nil if the process has
+// ended or the kernel lacks the file.
 func netFile(pid int, name string) ([]byte, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, name))
 	switch {
@@ -77,9 +79,9 @@ func netFile(pid int, name string) ([]byte, error) {
 	return data, nil
 }
 
-// fewConnections reports whether the connections in a process's network cannot hold share
-// bytes, by what costs the kernel little to say: all of the host's hold less, or
-// there are no three sockets, of which one listens and two are connected.
+// fewConnections reports whether the connections in a process's network certainly use at most share
+// bytes, with cheap checks. Either the whole host uses less, or there are fewer than three sockets:
+// one that listens and two connected ones.
 func fewConnections(pid int, share int64) (bool, error) {
 	sockets := int64(0)
 	for _, name := range []string{"sockstat", "sockstat6"} {
@@ -88,7 +90,7 @@ func fewConnections(pid int, share int64) (bool, error) {
 			return false, err
 		}
 		inuse, pages := tcpCounts(data)
-		if name == "sockstat" && pages*int64(os.Getpagesize()) <= share { // of both versions of IP
+		if name == "sockstat" && pages*int64(os.Getpagesize()) <= share { // for both versions of IP
 			return true, nil
 		}
 		sockets += inuse
@@ -96,8 +98,8 @@ func fewConnections(pid int, share int64) (bool, error) {
 	return sockets < 3, nil
 }
 
-// tcpCounts reads sockstat or sockstat6: the sockets of the network namespace, and the
-// pages that the host's hold.
+// tcpCounts reads sockstat or sockstat6: the sockets of the network namespace, and the host's total
+// pages.
 func tcpCounts(sockstat []byte) (inuse, pages int64) {
 	for line := range bytes.Lines(sockstat) {
 		if fields := bytes.Fields(line); len(fields) > 2 && bytes.HasPrefix(fields[0], []byte("TCP")) {
@@ -115,9 +117,9 @@ func tcpCounts(sockstat []byte) (inuse, pages int64) {
 	return inuse, pages
 }
 
-// unacceptedMemory returns how many bytes wait in connections that nobody has
-// accepted. The kernel counts those for nobody until then: whoever connects to
-// himself and sends holds eight megabytes with each.
+// unacceptedMemory returns the bytes in unaccepted connections. The kernel does not charge them to
+// any group before they are accepted: a program that connects to itself can use eight megabytes
+// with each.
 func unacceptedMemory(pid int) (sum int64, err error) {
 	for _, name := range []string{"tcp", "tcp6"} {
 		table, err := netFile(pid, name)
@@ -133,8 +135,8 @@ func unacceptedMemory(pid int) (sum int64, err error) {
 	return sum, nil
 }
 
-// sumUnaccepted adds up what is received and not read, the second half of the fifth
-// column of /proc/net/tcp, where the tenth says that no file belongs to the socket.
+// sumUnaccepted adds up received, unread bytes (the second half of the fifth column of
+// /proc/net/tcp) of sockets without a file (by the tenth column).
 func sumUnaccepted(table []byte) (sum int64, err error) {
 	_, rows, _ := bytes.Cut(table, []byte("\n"))
 	for row := range bytes.Lines(rows) {
@@ -155,8 +157,8 @@ func sumUnaccepted(table []byte) (sum int64, err error) {
 	return sum, nil
 }
 
-// netlinkExceeds reports whether the netlink sockets of a process's network hold more than share bytes, or are too many. It
-// reads the host's table of them only if there is one in this network.
+// netlinkExceeds reports whether the netlink sockets of a process's network use more than share
+// bytes, or are too many. It reads the host's table only if this network has such sockets.
 func netlinkExceeds(pid int, share int64) (bool, error) {
 	protocols, err := netFile(pid, "protocols")
 	if err != nil {
@@ -169,7 +171,7 @@ func netlinkExceeds(pid int, share int64) (bool, error) {
 	return held > share, err
 }
 
-// netlinkSockets reads the number of netlink sockets from /proc/net/protocols, which has those of one network.
+// netlinkSockets reads the number of netlink sockets from one network's /proc/net/protocols.
 func netlinkSockets(protocols []byte) int64 {
 	for line := range bytes.Lines(protocols) {
 		if fields := bytes.Fields(line); len(fields) > 2 && string(fields[0]) == "NETLINK" {
@@ -180,8 +182,9 @@ func netlinkSockets(protocols []byte) int64 {
 	return 0
 }
 
-// answersMemory returns how many bytes wait in the netlink sockets of a process's network. No version of control groups counts
-// them: a program that requests the list of interfaces again and again, and reads nothing, fills each socket's buffer.
+// answersMemory returns the bytes in the netlink sockets of a process's network. No version of
+// control groups counts them: a program that repeatedly requests the list of interfaces, and reads
+// nothing, fills each socket's buffer.
 func answersMemory(pid int) (int64, error) {
 	table, err := netFile(pid, "netlink")
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
-// Stream is a connection between a program and whoever started it.
+// Stream is a connection between a program and its caller.
 type Stream struct {
 	conn    *net.UnixConn
 	toll    *toll.Meter   // of the attempt
 	theirs  *os.File      // the program's end
 	begun   chan struct{} // closed when the program runs
-	stopped chan struct{} // closed when the program is to end
+	stopped chan struct{} // closed to end the program
 	once    sync.Once
 }
 
@@ -31,7 +31,7 @@ func newStream() (*Stream, error) {
 		return nil, fmt.Errorf("make a stream: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "stream"), os.NewFile(uintptr(fds[1]), "stream")
-	conn, err := net.FileConn(ours) // a descriptor of its own
+	conn, err := net.FileConn(ours) // a separate descriptor
 	if err = errors.Join(err, ours.Close()); err != nil {
 		_ = theirs.Close()
 		return nil, fmt.Errorf("make a stream: %w", err)
@@ -39,7 +39,7 @@ func newStream() (*Stream, error) {
 	return &Stream{conn: conn.(*net.UnixConn), toll: new(toll.Meter), theirs: theirs, begun: make(chan struct{}), stopped: make(chan struct{})}, nil
 }
 
-// begin says that the program runs, and has its end by now. A program may have no stream: s is nil then.
+// begin records that the program runs and has its end. s is nil for a program without a stream.
 func (s *Stream) begin() {
 	if s != nil {
 		_ = s.theirs.Close()
@@ -47,7 +47,7 @@ func (s *Stream) begin() {
 	}
 }
 
-// stop is closed when the program is to end.
+// stop returns a channel that is closed to end the program.
 func (s *Stream) stop() <-chan struct{} {
 	if s == nil {
 		return nil
@@ -55,7 +55,8 @@ func (s *Stream) stop() <-chan struct{} {
 	return s.stopped
 }
 
-// end says that nothing of the program is left, or that it never began. What it wrote last can still be read.
+// end records that all processes of the program have ended, or that it did not start. Its last data
+// can still be read.
 func (s *Stream) end() {
 	if s != nil {
 		_ = s.theirs.Close()
@@ -89,7 +90,7 @@ func (m *messages) Read() bool {
 	return m.read != before
 }
 
-// unread reports whether there is something from the program that the worker has not read.
+// unread reports whether the program has sent data that the worker has not read.
 func (s *Stream) unread() bool {
 	if s == nil {
 		return false
@@ -101,12 +102,13 @@ func (s *Stream) unread() bool {
 // started is a runtime.Process.
 type started struct {
 	*Stream
-	done   chan struct{} // closed when report and err are there
+	done   chan struct{} // closed when report and err are set
 	report *runtime.Report
 	err    error
 }
 
-// Start calls run with a stream for its program. It returns when the program runs, or run has returned.
+// Start calls run with a stream for its program. It returns when the program runs, or run has
+// returned.
 func Start(run func(*Stream) (*runtime.Report, error)) (runtime.Process, error) {
 	s, err := newStream()
 	if err != nil {
@@ -128,7 +130,7 @@ func Start(run func(*Stream) (*runtime.Report, error)) (runtime.Process, error) 
 	return p, nil
 }
 
-// Conn implements runtime.Process. The program pays for what is read and written.
+// Conn implements runtime.Process. It charges the program for reads and writes.
 func (p *started) Conn() net.Conn {
 	select {
 	case <-p.begun:
@@ -138,10 +140,10 @@ func (p *started) Conn() net.Conn {
 	}
 }
 
-// Stop implements runtime.Process. Whoever watches the program kills it.
+// Stop implements runtime.Process. The program's watch kills it.
 func (p *started) Stop() {
 	p.once.Do(func() {
-		if p.hungUp() { // it is about to end by itself, and how is worth knowing
+		if p.hungUp() { // it is about to end by itself, and its outcome is needed
 			time.AfterFunc(drainTime, func() { close(p.stopped) })
 			return
 		}

@@ -25,10 +25,10 @@ type streams struct {
 	draining sync.WaitGroup
 }
 
-// keep bounds what is kept of the streams of one program.
+// keep limits the kept output of one program.
 type keep struct{ out, err capture.Keep }
 
-// keepAll keeps what the policy allows.
+// keepAll keeps as much as the policy allows.
 var keepAll = keep{capture.Keep{Bytes: policy.MaxOutput, InMemory: capture.MaxInMemory}, capture.Keep{Bytes: policy.MaxOutput, InMemory: capture.MaxInMemory}}
 
 // kept counts the stored bytes of output streams.
@@ -37,21 +37,22 @@ type kept struct {
 	inMemory int
 }
 
-// add counts the streams of one more program.
+// add adds the streams of one more program.
 func (k *kept) add(more kept) {
 	k.out, k.err, k.inMemory = k.out+more.out, k.err+more.err, k.inMemory+more.inMemory
 }
 
 const (
-	// stepOutput is what each step may at least keep of a stream, however much the steps before it wrote, in bytes.
+	// stepOutput is the minimum kept bytes of each step's stream, regardless of earlier steps.
 	stepOutput = 64 * job.KiB
-	// stepsInMemory is how much the outputs of steps take of the worker's memory, in bytes, until those of further steps spill
-	// from stepInMemory on.
+	// stepsInMemory is the most bytes of all steps' outputs in memory. After that, outputs of further
+	// steps go to files above stepInMemory.
 	stepsInMemory = 2 << 20
 	stepInMemory  = 16 << 10
 )
 
-// keepOfStep bounds what is kept of the streams of the i-th step. All steps of a job keep at most policy.MaxOutput of each stream.
+// keepOfStep limits the kept output of the i-th step. All steps of a job keep at most
+// policy.MaxOutput of each stream.
 func keepOfStep(steps, i int, before kept) keep {
 	most, k := policy.MaxOutput-job.Size(steps-i-1)*stepOutput, keepAll
 	k.out.Bytes, k.err.Bytes = most-before.out, most-before.err
@@ -61,8 +62,8 @@ func keepOfStep(steps, i int, before kept) keep {
 	return k
 }
 
-// openStreams makes the standard streams. They belong to host user uid, so that
-// a program may open /dev/stdout.
+// openStreams creates the standard streams. They belong to host user uid, so that a program may
+// open /dev/stdout.
 func openStreams(p *Program, null string, uid int, stop *stopper, m *mask.Mask) (_ *streams, err error) {
 	s := &streams{
 		out: capture.NewKeeping(p.Limits.Stdout.Limit, p.keep.out, onExceed(p.Limits.Stdout, stop, stopStdout)),
@@ -88,7 +89,7 @@ func openStreams(p *Program, null string, uid int, stop *stopper, m *mask.Mask) 
 	return s, s.open(2, s.err, uid, m, p.toll)
 }
 
-// open makes a stream that the program writes to, and drains it into w. The program pays for that.
+// open creates a stream that the program writes to, and drains it into w at the program's expense.
 func (s *streams) open(fd int, w io.Writer, uid int, m *mask.Mask, paid *toll.Meter) error {
 	r, theirs, err := pipe(uid)
 	if err != nil {
@@ -103,7 +104,7 @@ func (s *streams) open(fd int, w io.Writer, uid int, m *mask.Mask, paid *toll.Me
 	return nil
 }
 
-// stdin is the program's end of its standard input.
+// stdin returns the program's end of its standard input.
 func stdin(p *Program, null string, uid int) (*os.File, error) {
 	switch {
 	case p.in != nil:
@@ -114,7 +115,8 @@ func stdin(p *Program, null string, uid int) (*os.File, error) {
 	return OpenDevice(null)
 }
 
-// shared lets whoever has a pipe open it by its name as well, such as /dev/stdin: the programs at its ends are not of one user.
+// shared lets the programs at both ends open a pipe by name, such as /dev/stdin, although they have
+// different users.
 func shared(f *os.File) error {
 	if err := f.Chmod(0o666); err != nil {
 		return fmt.Errorf("share a pipe: %w", err)
@@ -130,7 +132,7 @@ func tee(b *capture.Buffer, other io.Writer) io.Writer {
 	return io.MultiWriter(b, other)
 }
 
-// OpenDevice opens a device to read. It is never to be polled.
+// OpenDevice opens a device for reading. It must not be polled.
 func OpenDevice(name string) (*os.File, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -145,7 +147,7 @@ func drain(to io.Writer, from *pipeReader, m *mask.Mask, paid *toll.Meter) {
 		_ = capture.Drain(toll.Writer(to, paid), from)
 		return
 	}
-	// Mask before the buffer cuts the stream: the mask does not recognize half a value.
+	// Mask before the buffer cuts the stream, because the mask does not recognize half a value.
 	w := m.Writer(to)
 	_ = capture.Drain(toll.Writer(w, paid), from)
 	_ = w.Close()
@@ -170,8 +172,8 @@ func (s *streams) closeTheirs() {
 	}
 }
 
-// finish reads the rest of the pipes. Every writer has ended, so this is quick. The deadline is for a kernel that has not
-// reaped the last writer yet.
+// finish reads the rest of the pipes. Every writer has ended, so this is quick. The deadline is for
+// a kernel that has not reaped the last writer yet.
 func (s *streams) finish(e *Ended) {
 	for _, f := range s.ours {
 		_ = f.SetReadDeadline(time.Now().Add(drainTime))
@@ -181,7 +183,7 @@ func (s *streams) finish(e *Ended) {
 	e.kept = kept{out: s.out.Kept(), err: s.err.Kept(), inMemory: len(e.stdout.Text) + len(e.stderr.Text)}
 }
 
-// tail is a runtime.Tail of the program's.
+// tail is the program's runtime.Tail.
 func (s *streams) tail(stream int, offset int64, most int) (at int64, data []byte) {
 	if stream == 2 {
 		return s.err.From(offset, most)
@@ -196,8 +198,8 @@ func (s *streams) close() {
 	s.draining.Wait()
 }
 
-// pipe returns our end for reading and the program's for writing. Only ours is
-// non-blocking: programs do not expect that of theirs.
+// pipe returns our end for reading and the program's for writing. Only ours is non-blocking, as
+// programs expect.
 func pipe(uid int) (r, w *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -212,7 +214,7 @@ func pipe(uid int) (r, w *os.File, err error) {
 	return r, w, nil
 }
 
-// ContentFile returns a file in memory, open for reading, that holds data.
+// ContentFile returns a read-only file in memory with data.
 func ContentFile(name string, data []byte, uid int) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -226,7 +228,7 @@ func ContentFile(name string, data []byte, uid int) (*os.File, error) {
 	if err := f.Chown(uid, uid); err != nil {
 		return nil, fmt.Errorf("own %s: %w", name, err)
 	}
-	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd)) // its own offset, and no way to write
+	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd)) // a separate offset, and no way to write
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}

@@ -13,18 +13,19 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// What the two files of the view of a program (guest.CPUOnline) take of a scratch that is not the program's.
+// The resources of the two files for a program's view (guest.CPUOnline) in a scratch, which are not
+// the program's.
 const (
 	viewFiles = 2
 	viewSize  = 2 * 4096
 )
 
-// View names the files in a scratch.
+// View returns the names of the files in a scratch.
 func (s *Scratch) View() (cpus, memory string) {
 	return filepath.Join(s.Dir, guest.ViewCPUs), filepath.Join(s.Dir, guest.ViewMemory)
 }
 
-// show has programs see that many cores and that much memory.
+// show makes programs see this many cores and this memory.
 func (s *Scratch) show(cores int, memory job.Size) error {
 	if s.cores == cores && s.memory == memory {
 		return nil
@@ -45,11 +46,11 @@ func (s *Scratch) show(cores int, memory job.Size) error {
 	return nil
 }
 
-// showDefaults is show for a slot that nobody has taken yet.
+// showDefaults is show for a slot without a job.
 func (s *Scratch) showDefaults() error {
 	def := policy.Default()
 	return s.show(CoresOf(def.CPU), def.Memory)
 }
 
-// CoresOf returns how many cores a program of that quota should think it has.
+// CoresOf returns the number of cores shown to a program with this quota.
 func CoresOf(cpu float64) int { return min(max(int(math.Ceil(cpu)), 1), runtime.NumCPU()) }

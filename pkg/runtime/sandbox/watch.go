@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	MeterEvery = 20 * time.Millisecond  // how late a CPU or memory limit may be noticed
-	MeterIdle  = 320 * time.Millisecond // the same for a program that has done nothing for a while
-	newFor     = 50 * time.Millisecond  // CPU time for which a program has its cores before those that have had as much
+	MeterEvery = 20 * time.Millisecond  // how late a CPU or memory limit may be detected
+	MeterIdle  = 320 * time.Millisecond // the same for a program that has been idle for a while
+	newFor     = 50 * time.Millisecond  // CPU time for which a new program has priority over longer running ones
 )
 
-// watch is one program, and who ends it at its limits, or before.
+// watch supervises one program and ends it at its limits, or before.
 type watch struct {
 	*Place
 	box    Box
@@ -27,20 +27,20 @@ type watch struct {
 	own    *owntime.Clock
 	meter  *meter
 	seat   *cores.Seat
-	waits  *runtime.Waits // the program's, and of those that it shares its time with
-	before time.Duration  // what was waited before it began
+	waits  *runtime.Waits // of the program and those that share its time
+	before time.Duration  // the waits before it started
 	looked socketsLook
 	stream *Stream         // nil: none
-	enough <-chan struct{} // closed when whoever started it has heard enough
-	yields bool            // it gives way to others once it has worked for a while
-	asked  bool            // somebody else looks at its clock while that counts: see runtime.Forker
-	over   time.Time       // when it was first found to be over, though nobody has said so
+	enough <-chan struct{} // closed when the caller has called Stop
+	yields bool            // it yields to others after it has worked for a while
+	asked  bool            // another component looks at its clock while that counts: see runtime.Forker
+	over   time.Time       // when it was first seen to have ended without a report
 
 	patience runtime.Patience
 }
 
-// watch stops the program of a box when a limit, ctx or whoever started it says so. The returned
-// function ends the watch of a program that has ended, and reports whether the meter failed.
+// watch stops the program of a box at a limit, at the end of ctx, or when its caller stops it. The
+// returned function ends the watch of an ended program, and returns an error of the meter.
 func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own *owntime.Clock, m *meter, t *cores.Seat) func(ended time.Time) error {
 	w := &watch{
 		Place: s, box: b, limits: p.Limits, stop: stop, own: own, meter: m, seat: t, waits: p.waits, stream: p.stream, enough: p.stream.stop(),
@@ -56,7 +56,7 @@ func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own
 	var wg sync.WaitGroup
 	var err error
 	wg.Go(func() {
-		if err = w.run(ctx, done); err != nil { // a limit that nobody watches: end it
+		if err = w.run(ctx, done); err != nil { // its limits cannot be measured: end it
 			stop.now(stopOurs)
 		}
 	})
@@ -69,7 +69,7 @@ func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own
 	}
 }
 
-// all is what the program waited, as whoever it shares its time with has it.
+// all returns the program's waits, including those of programs that share its time.
 func (w *watch) all(ended time.Time) (time.Duration, error) {
 	if !w.own.Sums() {
 		return w.own.Known(), nil
@@ -118,7 +118,7 @@ func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
 			wall.Reset(left)
 			continue
 		}
-		// Hundreds of sessions that wait for their clients must not cost a core.
+		// Hundreds of idle sessions must not cost a core.
 		if every = min(2*every, MeterIdle); used > cpu+every/20 {
 			every = MeterEvery
 		}
@@ -127,15 +127,14 @@ func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// look reads the meters, ends what exceeds a limit that they know of, and returns the CPU
-// time that was used.
+// look reads the meters, enforces their limits, and returns the used CPU time.
 func (w *watch) look(over bool) (time.Duration, error) {
 	now, tooMuch := time.Now(), false
 	u, err := w.meter.usage()
 	if err != nil {
 		return 0, err
 	}
-	if !over && !w.asked && w.own.Due(now) { // when it is over, left looks
+	if !over && !w.asked && w.own.Due(now) { // at its end, left looks
 		err = w.own.Look(now, u.CPU)
 		if err == nil && w.seat.Look(w.own.Worked()) {
 			err = w.bind(w.seat.Set())
@@ -159,14 +158,14 @@ func (w *watch) look(over bool) (time.Duration, error) {
 	return u.CPU, err
 }
 
-// newsEvery is how often a program that is over is asked for that nobody has said so of.
+// newsEvery is the interval between checks of an ended program without a report.
 const newsEvery = 20 * time.Millisecond
 
-// left returns the rest of the program's wall limit, in its own time; cpu is the CPU time that it has used. left stops the program
-// when nothing is left, or when its patience is over.
+// left returns the rest of the program's wall limit in its own time; cpu is its used CPU time. It
+// stops the program when nothing is left, or when its patience is over.
 //
-// A program that has ended, or has sent the message that the worker waits for, has kept its limit. The worker may have no core and
-// read the news late. If the news does not come within GateTime, the worker has failed.
+// A program that has ended, or has sent the expected message, has kept its limit. A worker without
+// a core may read this late. If the report does not arrive within GateTime, the worker has failed.
 func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 	waited, now := w.waits.Total()-w.before, time.Now()
 	left = w.own.Left(now, w.limits.Wall.D(), waited, owntime.Needed(cpu, w.limits.CPU))
@@ -189,7 +188,7 @@ func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 	return 0, true
 }
 
-// stopper kills a sandbox once, and remembers the first reason.
+// stopper kills a sandbox once, and records the first reason.
 type stopper struct {
 	mu   sync.Mutex
 	why  stopReason
@@ -203,7 +202,7 @@ func (s *stopper) now(why stopReason) {
 	defer s.mu.Unlock()
 	if s.why == "" {
 		s.why = why
-		_ = s.kill() // a sandbox that outlives this is reported by await
+		_ = s.kill() // await reports a sandbox that survives this
 	}
 }
 

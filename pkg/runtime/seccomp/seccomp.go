@@ -1,10 +1,8 @@
-// Package seccomp compiles a seccomp profile, in the OCI's form, to the program
-// that the kernel runs.
+// Package seccomp compiles a seccomp profile in the OCI format to the kernel's program.
 //
-// A container runtime does the same, through libseccomp, for every container it
-// starts, and spends an eighth of the price of one on it. We compile once, and
-// the guest installs the result in each program just before it begins; a cell
-// has to do so in any case.
+// A container runtime does the same with libseccomp for every container, which takes an eighth of
+// its start. This package compiles once, and the guest installs the result in each program just
+// before its start. A cell has to do so in any case.
 package seccomp
 
 import (
@@ -21,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Offsets into the kernel's struct seccomp_data; of an argument, the high half
-// is 4 bytes on, on the little-endian machines that we run on.
+// Offsets into the kernel's struct seccomp_data. The high half of an argument is 4 bytes later, on
+// our little-endian machines.
 const (
 	offNumber = 0
 	offArch   = 4
@@ -34,9 +32,8 @@ const maxProgram = 4096
 
 // Compile returns the program as an array of the kernel's struct sock_filter.
 //
-// Only system calls of this machine's own architecture pass: a process that
-// makes those of another (32-bit ones, say) is killed. Names that this machine
-// does not have are ignored, as a runtime does.
+// It only allows system calls of this machine's own architecture: a process that makes others (such
+// as 32-bit ones) is killed. It ignores unknown names, like a runtime.
 func Compile(profile *specs.LinuxSeccomp) ([]byte, error) {
 	c := compiler{rules: map[uint32][]rule{}}
 	var err error
@@ -59,9 +56,9 @@ func Compile(profile *specs.LinuxSeccomp) ([]byte, error) {
 	return c.bytes(), c.err
 }
 
-// rule is one way in which a system call is not left to the default.
+// rule is an exception from the default for a system call.
 type rule struct {
-	args   []specs.LinuxSeccompArg // all must hold
+	args   []specs.LinuxSeccompArg // all must match
 	action uint32
 }
 
@@ -90,7 +87,7 @@ func (c *compiler) add(s *specs.LinuxSyscall) error {
 	return nil
 }
 
-// action returns the kernel's word for an action.
+// action returns the kernel's value for an action.
 func action(a specs.LinuxSeccompAction, errno *uint) (uint32, error) {
 	switch a {
 	case specs.ActAllow:
@@ -107,7 +104,7 @@ func action(a specs.LinuxSeccompAction, errno *uint) (uint32, error) {
 	return 0, fmt.Errorf("seccomp: action %s is not supported", a)
 }
 
-// span is a range of system calls, from first on, that are treated alike.
+// span is a range of system calls, starting at first, with equal treatment.
 type span struct {
 	first uint32
 	rules []rule // the default if none applies
@@ -125,7 +122,7 @@ func (c *compiler) spans() []span {
 		next = n + 1
 	}
 	out = append(out, span{first: next})
-	// Of spans that begin at one number only the last is not empty.
+	// Of spans with the same start only the last is not empty.
 	slices.SortStableFunc(out, func(a, b span) int { return cmp.Compare(a.first, b.first) })
 	var merged []span
 	for _, s := range out {
@@ -140,10 +137,10 @@ func (c *compiler) spans() []span {
 	return merged
 }
 
-// constant reports whether arguments do not matter in s.
+// constant reports whether the result does not depend on arguments in s.
 func (c *compiler) constant(s span) bool { return len(s.rules) == 0 || len(s.rules[0].args) == 0 }
 
-// always returns what happens in a constant span.
+// always returns the result in a constant span.
 func (c *compiler) always(s span) uint32 {
 	if len(s.rules) == 0 {
 		return c.fallback
@@ -167,7 +164,7 @@ func (c *compiler) search(spans []span) {
 
 // decide emits the rules of one span, each skipped when an argument differs.
 func (c *compiler) decide(s span) {
-	// A rule without conditions makes the others of its action pointless.
+	// A rule without conditions makes the others of its action redundant.
 	slices.SortStableFunc(s.rules, func(a, b rule) int { return cmp.Compare(min(len(a.args), 1), min(len(b.args), 1)) })
 	for _, r := range s.rules {
 		if len(r.args) == 0 {
@@ -186,12 +183,12 @@ func (c *compiler) decide(s span) {
 	c.ret(c.fallback)
 }
 
-// comparison is how an operator is put together from what the kernel has: a
-// look at the high half and one at the low half, by one of three jumps.
+// comparison implements an operator with the kernel's instructions: comparisons of the high half
+// and the low half, by one of three jumps.
 type comparison struct {
 	low     uint16 // the jump for the low halves, when the high ones are equal
-	greater bool   // a greater high half alone makes it hold
-	negated bool   // it holds if all that does not
+	greater bool   // a greater high half suffices
+	negated bool   // the operator is the negation
 }
 
 var comparisons = map[specs.LinuxSeccompOperator]comparison{
@@ -204,15 +201,15 @@ var comparisons = map[specs.LinuxSeccompOperator]comparison{
 	specs.OpLessEqual:    {low: unix.BPF_JGT, greater: true, negated: true},
 }
 
-// compare emits a check of one argument, and returns the jump that must lead
-// to where it does not hold.
+// compare emits a check of one argument. It returns the jump that must lead to the code for a
+// mismatch.
 func (c *compiler) compare(a specs.LinuxSeccompArg) (miss int) {
 	how := comparisons[a.Op]
 	mask, want := ^uint64(0), a.Value
 	if a.Op == specs.OpMaskedEqual {
 		mask, want = a.Value, a.ValueTwo
 	}
-	// Where jumps go, counted from the first instruction: 7 is the miss.
+	// Jump targets, counted from the first instruction: 7 is the mismatch.
 	yes, no := uint8(8), uint8(7)
 	if how.negated {
 		yes, no = no, yes
@@ -254,7 +251,7 @@ func (c *compiler) bytes() []byte {
 	return out
 }
 
-// numbers are this architecture's system calls by name.
+// numbers maps this architecture's system calls by name.
 var numbers = parseNumbers(table)
 
 func parseNumbers(table string) map[string]uint32 {

@@ -11,18 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wake is about what it costs a worker to wake a goroutine when something arrives. That is no thread's time alone.
+// wake is the approximate cost of waking a goroutine when data arrives, which no thread's CPU time
+// includes completely.
 const wake = 15 * time.Microsecond
 
-// Reader reads from a pipe or a socket of a job, and charges the job for it. What comes in many small parts costs more than the
-// same in few.
+// Reader reads from a pipe or a socket of a job and charges the job. Many small parts cost more
+// than a few large ones.
 type Reader struct {
 	raw   syscall.RawConn
 	meter *Meter
 	cost  func(time.Duration) // adds to the meter
 }
 
-// NewReader returns a reader of c that charges m, and which no ration delays.
+// NewReader returns a reader of c that charges m and is not delayed by a ration.
 func NewReader(c syscall.Conn, m *Meter) (*Reader, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -31,7 +32,7 @@ func NewReader(c syscall.Conn, m *Meter) (*Reader, error) {
 	return &Reader{raw: raw, meter: m, cost: m.Charge}, nil
 }
 
-// Read implements io.Reader. It keeps the deadline of the pipe or socket.
+// Read implements io.Reader. It respects the deadline of the pipe or socket.
 func (r *Reader) Read(b []byte) (n int, err error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -51,7 +52,7 @@ func (r *Reader) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// try makes a system call that does not wait, again if a signal interrupts it.
+// try makes a non-blocking system call, and repeats it after a signal.
 func (r *Reader) try(call func() (int, error)) (n int, err error) {
 	began := begin()
 	for {
@@ -67,7 +68,8 @@ func (r *Reader) try(call func() (int, error)) (n int, err error) {
 	return n, err
 }
 
-// Writer returns a writer to w that charges m. It is for writes that do not wait, or for goroutines that may keep a thread.
+// Writer returns a writer to w that charges m. It is for non-blocking writes, or for goroutines
+// that may block a thread.
 func Writer(w io.Writer, m *Meter) io.Writer { return writer{w, m} }
 
 type writer struct {
@@ -81,14 +83,14 @@ func (w writer) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// conn is a connection whose bytes are charged.
+// conn is a connection that charges for its bytes.
 type conn struct {
 	net.Conn
 	Reader
 }
 
-// Conn returns c with its reading and writing charged to m, as requests of its program if requested. A connection without a
-// descriptor is returned as it is.
+// Conn returns c with reads and writes charged to m, as requests of its program if requested is
+// set. It returns a connection without a descriptor unchanged.
 func Conn(c net.Conn, m *Meter, requested bool) net.Conn {
 	s, ok := c.(syscall.Conn)
 	if !ok || m == nil {
@@ -96,7 +98,7 @@ func Conn(c net.Conn, m *Meter, requested bool) net.Conn {
 	}
 	r, err := NewReader(s, m)
 	if err != nil {
-		return c // it is closed: the next call reports that
+		return c // closed: the next call reports that
 	}
 	if requested {
 		r.cost = m.Request
@@ -137,7 +139,7 @@ func (c *conn) CloseWrite() error {
 // SyscallConn implements syscall.Conn.
 func (c *conn) SyscallConn() (syscall.RawConn, error) { return c.raw, nil }
 
-// Of returns the meter that a connection is charged to; nil if there is none.
+// Of returns the meter of a connection, or nil.
 func Of(c net.Conn) *Meter {
 	if paid, ok := c.(*conn); ok {
 		return paid.meter
@@ -145,7 +147,8 @@ func Of(c net.Conn) *Meter {
 	return nil
 }
 
-// Raw returns the connection beneath one of Conn, for what Conn cannot do; another connection is returned as it is.
+// Raw returns the connection inside a Conn, for operations that Conn lacks. It returns other
+// connections unchanged.
 func Raw(c net.Conn) net.Conn {
 	if paid, ok := c.(*conn); ok {
 		return paid.Conn

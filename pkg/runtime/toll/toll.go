@@ -1,9 +1,9 @@
-// Package toll measures the CPU time that a worker spends on one job, so that the job pays for it and cannot cause more than its
-// ration of it.
+// Package toll measures the CPU time that a worker spends on one job. The job is charged for it,
+// and cannot cause more than its ration.
 //
-// A job decides how much work the worker has with it: it may have thousands of threads or sockets, and may send millions of
-// messages. All of that work is charged. The cost of each look at the job, and of each request of its egress proxy, delays the
-// next one.
+// A job determines the worker's work: it may have thousands of threads or sockets, and send
+// millions of messages. All of this work is charged. The cost of each look at the job, and of each
+// request to its egress proxy, delays the next one.
 package toll
 
 import (
@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// share is the part of a core that looks at one job may use: one in so many. Its requests may use the same.
+	// share is the divisor of a core for looks at one job. Its requests may use the same.
 	share = 50
-	// credit is the CPU time that a ration gives before it delays anything.
+	// credit is the CPU time that a ration allows before it delays anything.
 	credit = 20 * time.Millisecond
 )
 
-// ration bounds one kind of work. Looks and requests have one each, so that no program delays the look that finds it above a limit,
-// and looks at thousands of threads do not keep a program from its network.
+// ration limits one kind of work. Looks and requests have separate rations. So programs cannot
+// delay the look that finds them above a limit, and looks at thousands of threads do not block a
+// program's network.
 type ration struct{ owed time.Time } // until when it is used up
 
 func (r *ration) use(now time.Time, cost time.Duration) {
@@ -35,14 +36,16 @@ func (r *ration) use(now time.Time, cost time.Duration) {
 // left returns how long work has to wait; zero or less: not at all.
 func (r *ration) left(now time.Time) time.Duration { return max(r.owed.Sub(now), 0) - share*credit }
 
-// Meter measures the work for one job. It is safe for concurrent use. Its zero value is ready, and a nil Meter measures nothing.
+// Meter measures the work for one job. It is safe for concurrent use. Its zero value is ready, and
+// a nil Meter measures nothing.
 type Meter struct {
 	mu              sync.Mutex
 	spent           time.Duration
 	looks, requests ration
 }
 
-// Begin starts the measurement of a look. The calling goroutine keeps its thread until it calls end. Measurements do not nest.
+// Begin starts the measurement of a look. The calling goroutine keeps its thread until it calls
+// end. Measurements do not nest.
 func (m *Meter) Begin() (end func()) {
 	if m == nil {
 		return func() {}
@@ -51,7 +54,7 @@ func (m *Meter) Begin() (end func()) {
 	return func() { m.add(&m.looks, time.Now(), finish(began)) }
 }
 
-// Measure charges the CPU time of f, which no ration delays.
+// Measure charges the CPU time of f without a ration.
 func (m *Meter) Measure(f func()) {
 	if m == nil {
 		f()
@@ -62,7 +65,7 @@ func (m *Meter) Measure(f func()) {
 	f()
 }
 
-// Charge adds the cost of work that no ration delays.
+// Charge adds the cost of work without a ration.
 func (m *Meter) Charge(cost time.Duration) {
 	if m == nil {
 		return
@@ -72,7 +75,7 @@ func (m *Meter) Charge(cost time.Duration) {
 	m.spent += cost
 }
 
-// Request adds the cost of what the program requests, which delays its next requests.
+// Request adds the cost of a program's request, which delays its next requests.
 func (m *Meter) Request(cost time.Duration) {
 	if m != nil {
 		m.add(&m.requests, time.Now(), cost)
@@ -116,7 +119,7 @@ func (m *Meter) Spent() time.Duration {
 	return m.spent
 }
 
-// begin ties the goroutine to its thread, and returns the CPU time of that.
+// begin locks the goroutine to its thread and returns the thread's CPU time.
 func begin() time.Duration {
 	runtime.LockOSThread()
 	return threadTime()
@@ -133,7 +136,7 @@ func finish(began time.Duration) time.Duration {
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return 0 // no Linux kernel lacks this clock
+		return 0 // every Linux kernel has this clock
 	}
 	return time.Duration(t.Nano())
 }

@@ -14,40 +14,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spaces are the namespaces of a sandbox, by their names in /proc/PID/ns, in the order
-// in which they are entered: what may be entered follows from the first.
+// Spaces are the namespaces of a sandbox by their names in /proc/PID/ns, in the order of entry,
+// because the first determines the rights to enter the others.
 var Spaces = []string{"user", "mnt", "net", "ipc", "uts", "pid"}
 
-// ForkedSpaces are those of a sandbox for what is forked from a Frozen that are entered after
-// its network, which is not the sandbox's: that, and what owns it, come first.
+// ForkedSpaces are the namespaces of a sandbox for forks of a Frozen. They are entered after its
+// network and the network's owner, which are separate.
 var ForkedSpaces = []string{"user", "mnt", "ipc", "uts", "pid"}
 
-// passedSpaces are what leads to those, in order.
+// passedSpaces are the namespaces before them, in order.
 var passedSpaces = append([]string{"network's user", "net"}, ForkedSpaces...)
 
-// Copy takes what a running process forks into a sandbox.
+// Copy moves the fork of a running process into a sandbox.
 //
-// To enter a user namespace is to have every capability in it, and the process
-// that does runs what a tenant wrote. So it does not run: from its first instruction
-// on it is held, and makes the calls that it takes, the last of which give the
-// capabilities up, and is let go then.
+// A process that enters a user namespace gets all capabilities in it, and this process contains a
+// tenant's code. So it does not run: it is held from its first instruction, makes the required
+// calls, of which the last drop the capabilities, and is resumed then.
 type Copy struct {
-	// Tell has the process fork once.
+	// Tell makes the process fork once.
 	Tell func() error
-	// Ready is called with what it forked, and prepares it (Prepare) or objects to it.
+	// Ready is called with the fork, and prepares it (Prepare) or rejects it.
 	Ready func(*Process) error
-	// Box is a process in the sandbox. Descriptors of its Spaces are open in what is forked:
-	// the process was sent them, and whatever else it were, it could not go there.
+	// Box is a process in the sandbox. The fork has descriptors of its Spaces, which the original
+	// process received. It could not enter any others.
 	Box int
-	// Take is called with what is in the sandbox then, and lets it go (Settle).
+	// Take is called with the process in the sandbox, and resumes it (Settle).
 	Take func(*Process) error
 }
 
-// Of takes what from forks. It holds from until then, which else goes on running.
+// Of moves the next fork of the process from. It holds from until then; otherwise from continues to
+// run.
 func (c *Copy) Of(ctx context.Context, from int) error {
 	done := make(chan error, 1)
 	go func() {
-		goruntime.LockOSThread() // what is held is held by a thread
+		goruntime.LockOSThread() // a thread is the holder
 		defer goruntime.UnlockOSThread()
 		err := c.hold(ctx, from)
 		if err != nil {
@@ -101,7 +101,7 @@ func (c *Copy) hold(ctx context.Context, from int) error {
 	return err
 }
 
-// entering are the calls that enter namespaces of which a process has descriptors.
+// entering returns the calls that enter namespaces by their descriptors.
 func entering(names []string, fds []uintptr) (calls []call) {
 	for i, fd := range fds {
 		calls = append(calls, newCall("enter the "+names[i]+" namespace", unix.SYS_SETNS, fd, 0))
@@ -109,11 +109,12 @@ func entering(names []string, fds []uintptr) (calls []call) {
 	return calls
 }
 
-// through has t make the calls that take it into a sandbox, and fork there, with more flags.
+// through makes t execute the calls that move it into a sandbox, and fork there with additional
+// flags.
 func (t *Process) through(calls []call, tid, with uintptr) (*Process, error) {
-	// Only a fork takes a process into a pid namespace. The two share their memory,
-	// which saves a copy of all page tables, and which the one in between never uses
-	// again; nor may the kernel for it.
+	// Only a fork enters a pid namespace. The two processes share their memory, which saves a copy of
+	// all page tables. The intermediate process never uses it again, and the kernel must not use it
+	// on its behalf.
 	sequences := t.sequences()
 	if err := t.callAll(append(calls, newCall("forget its number", unix.SYS_SET_TID_ADDRESS, 0))); err != nil {
 		return nil, err
@@ -130,8 +131,8 @@ func (t *Process) through(calls []call, tid, with uintptr) (*Process, error) {
 	return inside, nil
 }
 
-// Settle takes the capabilities of a process away that has entered its sandbox, makes sure
-// of it, and lets the process go. It is in its control group by then.
+// Settle drops the capabilities of a process in its sandbox, verifies that, and resumes the
+// process. It must already be in its control group.
 func (t *Process) Settle() error {
 	if err := t.run(t.regs.dropping(t.code, unix.CAP_LAST_CAP), t.code+dropEnd); err != nil {
 		return fmt.Errorf("empty the bounding set: %w", err)
@@ -140,7 +141,8 @@ func (t *Process) Settle() error {
 		newCall("make a cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP),
 		newCall("drop capabilities", unix.SYS_CAPSET, t.code+capHeader, t.code+capNone),
 	}
-	if s := t.rseq; s.area != 0 { // who borrows memory has none, and what is forked without asking the C library, either
+	// a process with borrowed memory has none, and neither has a fork outside of the C library
+	if s := t.rseq; s.area != 0 {
 		calls = append(calls, newCall("tell of restartable sequences", unix.SYS_RSEQ, uintptr(s.area), uintptr(s.size), 0, uintptr(s.signature)))
 	}
 	if err := t.callAll(calls); err != nil {
@@ -152,7 +154,7 @@ func (t *Process) Settle() error {
 	return t.letGo()
 }
 
-// openIn finds the descriptors of a process that are open on the namespaces of another.
+// openIn returns the descriptors of a process that refer to another process's namespaces.
 func openIn(pid, box int) ([]uintptr, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
@@ -182,8 +184,7 @@ func openIn(pid, box int) ([]uintptr, error) {
 	return out, nil
 }
 
-// confined makes sure that a process has no capability, cannot get one, and has its
-// filter.
+// confined checks that a process has no capability, cannot get one, and has its filter.
 func confined(pid int) error {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -14,43 +14,42 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// Frozen is an interpreter that does nothing any more but be forked, in copies of which
-// each is held by the worker from its birth on, and what they were forked from is, too. None
-// of them runs again, so whatever is forked from one begins the same, and nothing that one
-// fork does or knows can reach another.
+// Frozen is an interpreter that only serves as the origin of forks. It exists in several copies.
+// The worker holds each copy from its creation, and also their original. None of them runs again.
+// So all forks of a copy start in the same state, and forks cannot affect each other.
 //
-// A copy is held by a thread, which makes one fork at a time: there are several for
-// machines with several cores.
+// A thread holds a copy and makes one fork at a time. Machines with several cores have several
+// copies.
 type Frozen struct {
 	copies []*standing
-	work   chan func(*standing) // for any of them
+	work   chan func(*standing) // for any copy
 	end    func()
 	over   chan struct{} // closed by End
-	gone   chan struct{} // closed when one of them is dead
+	gone   chan struct{} // closed when a copy is dead
 
-	passing sync.Mutex // held while a message is on its way to what is forked
+	passing sync.Mutex // held while a message to a fork is in transit
 }
 
 // standing is a copy.
 type standing struct {
 	of      *Frozen
 	pid     int
-	from    int // what it was forked from
-	connect int // its descriptor of a connection to the worker, in all that it forks
+	from    int // its original
+	connect int // its descriptor of a connection to the worker, also in all of its forks
 	tid     uintptr
 	t       *Process
 	work    chan func()
 
-	waiting map[uintptr]chan<- unix.WaitStatus // for the ends of what was forked; its thread's
+	waiting map[uintptr]chan<- unix.WaitStatus // for the ends of forks; used by its thread only
 }
 
-// MaxCopies bounds the copies of one interpreter: each is a process with a thread that
-// holds it, and page tables of its own.
+// MaxCopies limits the copies of one interpreter. Each is a process with a holding thread and its
+// own page tables.
 const MaxCopies = 4
 
-// Freeze waits until the process from forks, which tell tells it to for each copy, and holds
-// what it forked, and at last itself. allow may object to a copy, of which there were so many
-// before. Where it has several threads it is of no use: of those only one is copied.
+// Freeze waits for the process from to fork, as tell requests for each copy, and holds the forks
+// and finally the original. allow may reject a copy; before is the number of earlier copies. A
+// process with several threads is rejected, because only one is copied.
 func Freeze(ctx context.Context, from, connect, copies int, tell func() error, allow func(t *Process, before int) error) (*Frozen, error) {
 	f := &Frozen{work: make(chan func(*standing)), over: make(chan struct{}), gone: make(chan struct{})}
 	f.end = sync.OnceFunc(func() { close(f.over) })
@@ -70,13 +69,14 @@ func Freeze(ctx context.Context, from, connect, copies int, tell func() error, a
 	return f, nil
 }
 
-// End ends the copies and what they were forked from. What is forked from them goes on.
+// End ends the copies and their original. Their forks continue.
 func (f *Frozen) End() { f.end() }
 
-// Gone is closed when a copy is dead: nothing more can be forked then.
+// Gone returns a channel that is closed when a copy is dead, after which no more forks are
+// possible.
 func (f *Frozen) Gone() <-chan struct{} { return f.gone }
 
-// PIDs are the numbers of the copies.
+// PIDs returns the process numbers of the copies.
 func (f *Frozen) PIDs() (pids []int) {
 	for _, s := range f.copies {
 		pids = append(pids, s.pid)
@@ -84,7 +84,7 @@ func (f *Frozen) PIDs() (pids []int) {
 	return pids
 }
 
-// Between calls look while no copy forks anything, for who wants to see them stand still.
+// Between calls look while no copy forks, for checks of the held state.
 func (f *Frozen) Between(look func() error) error {
 	for _, s := range f.copies {
 		inner := look
@@ -93,11 +93,10 @@ func (f *Frozen) Between(look func() error) error {
 	return look()
 }
 
-// Fork has a process forked that finds its way by descriptors which send sends to the
-// connection: its slot, and those that lead to its sandbox (its network's user namespace, its
-// network, and ForkedSpaces). take is called with the process while it is held there, and lets
-// it go (Settle). How it ends is told to ended as long as reap runs, which does until proc, of
-// the same process, has ended.
+// Fork forks a process. send sends descriptors to its connection: its slot, and its sandbox's
+// namespaces (its network's user namespace, its network, and ForkedSpaces). take is called with the
+// held process in the sandbox, and resumes it (Settle). ended receives its wait status while reap
+// runs, which ends with proc, the same process.
 func (f *Frozen) Fork(ended chan<- unix.WaitStatus, send func() error, take func(*Process) error) (reap func(proc *process.Process), err error) {
 	var from *standing
 	err = f.do(func(s *standing) error {
@@ -110,11 +109,11 @@ func (f *Frozen) Fork(ended chan<- unix.WaitStatus, send func() error, take func
 	return from.reapUntil, nil
 }
 
-// begin has a copy held by a thread of its own, which does then what it is asked to.
+// begin makes a new thread hold a copy and execute requests for it.
 func (s *standing) begin(ctx context.Context, from int, last bool, tell func() error, allow func(*Process) error) error {
 	made := make(chan error, 1)
 	go func() {
-		goruntime.LockOSThread() // what is held is held by a thread
+		goruntime.LockOSThread() // a thread is the holder
 		defer goruntime.UnlockOSThread()
 		err := s.hold(ctx, from, tell, allow)
 		if err == nil && !last {
@@ -189,7 +188,7 @@ func (s *standing) hold(ctx context.Context, from int, tell func() error, allow 
 			err = errors.New("the interpreter does not fork as it should")
 		}
 	}
-	if err == nil { // after what libraries do before a fork, which is to end their threads if they can
+	if err == nil { // after the fork handlers of libraries, which end their threads if possible
 		err = single(from)
 	}
 	if err == nil {
@@ -208,7 +207,7 @@ func (s *standing) hold(ctx context.Context, from int, tell func() error, allow 
 	return err
 }
 
-// single makes sure that a process has one thread.
+// single checks that a process has one thread.
 func single(pid int) error {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err == nil && len(tasks) != 1 {
@@ -217,7 +216,7 @@ func single(pid int) error {
 	return err
 }
 
-// do has a thread that holds a copy call something with it.
+// do runs what on a thread with a copy.
 func (f *Frozen) do(what func(*standing) error) error {
 	done := make(chan error, 1)
 	select {
@@ -229,7 +228,7 @@ func (f *Frozen) do(what func(*standing) error) error {
 	return sandbox.ErrGuest
 }
 
-// do is the same with this copy.
+// do runs what on the thread of this copy.
 func (s *standing) do(what func() error) error {
 	done := make(chan error, 1)
 	select {

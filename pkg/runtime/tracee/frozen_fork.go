@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// errMessage: the message with the namespaces did not come through whole.
+// errMessage means that the message with the namespaces did not arrive completely.
 var errMessage = errors.New("a forked interpreter has not got its descriptors")
 
 // fork is Fork from this copy, on its thread.
@@ -36,7 +36,7 @@ func (s *standing) fork(ended chan<- unix.WaitStatus, send func() error, take fu
 	if err != nil {
 		return err
 	}
-	// The slot takes the place of the connection: nobody else has any business with that.
+	// The slot replaces the connection, which the program must not have.
 	calls := []call{newCall("take the slot", unix.SYS_DUP3, fds[0], uintptr(s.connect), unix.O_CLOEXEC)}
 	calls = append(calls, entering(passedSpaces, fds[1:])...)
 	calls = append(calls,
@@ -58,8 +58,8 @@ func (s *standing) fork(ended chan<- unix.WaitStatus, send func() error, take fu
 	return nil
 }
 
-// pass has t receive what send sends to the connection, which all copies have. Where it does
-// not, nothing more is forked: the message may still be there, and is meant for this one.
+// pass makes t receive the message that send sends to the connection, which all copies share. After
+// a failure no more forks are possible, because the message may still be in the connection.
 func (f *Frozen) pass(send func() error, t *Process, connect int) (fds []uintptr, err error) {
 	f.passing.Lock()
 	defer f.passing.Unlock()
@@ -85,12 +85,11 @@ func (s *standing) flags() uintptr {
 	return flags
 }
 
-// reap tells how processes ended that were forked from s, whose children they are. As
-// for any zygote, there are others: a thread that asks to be traced is its parent's to
-// wait for, at its end and at each of its stops.
+// reap reports the ends of processes forked from s, their parent. It also gets other events, like
+// any zygote: a traced thread is reported to its parent at its end and at each stop.
 func (s *standing) reap() error {
 	at := s.t.regs.spare() &^ 15
-	for range 256 { // a program must not keep others waiting
+	for range 256 { // a program must not delay others
 		number, err := s.t.ask("wait", unix.SYS_WAIT4, ^uintptr(0), at, unix.WNOHANG, 0)
 		switch {
 		case errors.Is(err, unix.ECHILD), err == nil && number == 0:
@@ -111,7 +110,7 @@ func (s *standing) reap() error {
 	return nil
 }
 
-// reapUntil has s reap until proc, which was forked from it, has ended.
+// reapUntil makes s reap until proc, a fork of it, has ended.
 func (s *standing) reapUntil(proc *process.Process) {
 	defer proc.Close()
 	for every := sandbox.MeterEvery; ; every = min(2*every, sandbox.MeterIdle) {
@@ -119,7 +118,7 @@ func (s *standing) reapUntil(proc *process.Process) {
 		over := proc.Wait(ctx) == nil
 		cancel()
 		if err := s.do(s.reap); err != nil {
-			s.of.end() // nobody learns how others end, either
+			s.of.end() // the ends of others would be lost, too
 			return
 		}
 		if over {
@@ -128,7 +127,7 @@ func (s *standing) reapUntil(proc *process.Process) {
 	}
 }
 
-// receive has t receive one message with n descriptors, and returns them.
+// receive makes t receive one message with n descriptors, and returns them.
 func (t *Process) receive(from, n int) ([]uintptr, error) {
 	const (
 		header  = 56
@@ -166,8 +165,7 @@ func (t *Process) receive(from, n int) ([]uintptr, error) {
 	return out, nil
 }
 
-// innerNumber is the number of a process in the pid namespace in which another one
-// lives.
+// innerNumber returns the number of a process in another process's pid namespace.
 func innerNumber(pid, beside int) (uintptr, error) {
 	depth := func(pid int) ([]string, error) {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -11,10 +11,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Hidden makes sure that nobody can reach the memory of a process that is about to get
-// capabilities: the files of one that is not dumpable belong to root, of its user namespace,
-// which is owner here, or, if that has none, of the host. It was so from its birth on, because
-// it has not executed anything yet.
+// Hidden checks that no process can access the memory of a process that is about to get
+// capabilities. The files of an undumpable process belong to the root of its user namespace, here
+// owner, or to the host's root if there is none. This holds since its creation, because it has not
+// executed anything yet.
 func (t *Process) Hidden(owner int) error {
 	info, err := os.Stat(fmt.Sprintf("/proc/%d/mem", t.pid))
 	if err != nil {
@@ -26,8 +26,8 @@ func (t *Process) Hidden(owner int) error {
 	return nil
 }
 
-// Prepare makes t ready for calls, if it shares no memory with what it was forked from but
-// what harmless says nobody can write to. Otherwise the error is a job.ErrConflict and names it.
+// Prepare prepares t for calls. It fails if t shares memory with its original, except mappings that
+// harmless accepts as read-only. The error is a job.ErrConflict and names the mapping.
 func (t *Process) Prepare(harmless func(Mapping) bool) error {
 	mapped, err := mappings(t.pid)
 	if err != nil {
@@ -51,13 +51,13 @@ func (t *Process) Prepare(harmless func(Mapping) bool) error {
 // Mapping is a line of /proc/PID/maps.
 type Mapping struct {
 	Writable   bool
-	Name       string // of its file; in brackets, or "", if it has none
+	Name       string // of its file; in brackets, or "", without one
 	begin      uintptr
 	shared     bool
 	executable bool
 }
 
-// String names m for who has it.
+// String describes m for its owner.
 func (m Mapping) String() string {
 	if m.Name == "" || strings.HasPrefix(m.Name, "/dev/zero") {
 		return "without a name"
@@ -65,7 +65,7 @@ func (m Mapping) String() string {
 	return strconv.Quote(m.Name)
 }
 
-// mappings returns what is mapped into the memory of a process.
+// mappings returns the memory mappings of a process.
 func mappings(pid int) (out []Mapping, err error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {

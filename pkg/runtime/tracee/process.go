@@ -13,27 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is a process of one thread that is held. Its methods are for the thread that
-// took hold of it.
+// Process is a held process with one thread. Only the holding thread may call its methods.
 //
-// The instructions of the calls that it makes are written over the beginning of its vdso,
-// which every process has, and which is mapped privately. So the pages that they are on
-// are this process's alone once they were written to, whoever has mapped what else.
+// The injected instructions overwrite the start of its vdso, which every process has as a private
+// mapping. So writing copies these pages for this process only, even if other processes share the
+// rest.
 type Process struct {
 	pid  int
-	code uintptr   // where the instructions are
-	text []byte    // what was there
-	regs registers // as they were
-	rseq sequences // of what it was forked from, for it to tell the kernel again
+	code uintptr   // address of the instructions
+	text []byte    // the original content
+	regs registers // the original values
+	rseq sequences // the original's, to register again with the kernel
 }
 
-// PID is its number here; 0 once it was ended.
+// PID returns its number here, or 0 after its end.
 func (t *Process) PID() int { return t.pid }
 
 const tracedForks = unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_SUSPEND_SECCOMP | unix.PTRACE_O_EXITKILL
 
-// seize takes hold of the first thread of a process, which goes on running, and of
-// what that will fork.
+// seize attaches to the first thread of a process, which continues to run, and to its future forks.
 func seize(pid int) error {
 	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_TRACEFORK, 0, 0)
 	switch errno {
@@ -45,7 +43,7 @@ func seize(pid int) error {
 	return errno
 }
 
-// release lets go of a process that was seized, stopped or not.
+// release detaches from a seized process, stopped or not.
 func release(pid int) {
 	if unix.PtraceDetach(pid) == nil {
 		return
@@ -56,9 +54,8 @@ func release(pid int) {
 	}
 }
 
-// awaitFork waits until a process that was seized forks, and then has stopped. It
-// returns what was forked, which is held as well. What makes it stop when ctx ends
-// is a signal that it does not get.
+// awaitFork waits until a seized process forks and stops. It returns the held child. At the end of
+// ctx, a signal makes it stop; the signal is not delivered.
 func awaitFork(ctx context.Context, pid int) (forked int, err error) {
 	undo := context.AfterFunc(ctx, func() { _ = unix.Tgkill(pid, pid, unix.SIGWINCH) })
 	defer undo()
@@ -79,7 +76,7 @@ func awaitFork(ctx context.Context, pid int) (forked int, err error) {
 			return int(n), err
 		case 0:
 		default:
-			signal = 0 // not one that is to be delivered
+			signal = 0 // our own signal, not to be delivered
 		}
 		if err := unix.PtraceCont(pid, signal); err != nil {
 			return 0, err
@@ -95,8 +92,7 @@ func waitFor(pid int) (ws unix.WaitStatus, err error) {
 	}
 }
 
-// born waits until a process that was forked by one that is held has stopped, which
-// is before its first instruction.
+// born waits until the child of a held process has stopped, before its first instruction.
 func born(pid int) (*Process, error) {
 	t := &Process{pid: pid}
 	ws, err := waitFor(pid)
@@ -115,7 +111,7 @@ func born(pid int) (*Process, error) {
 	return t, nil
 }
 
-// errKilled: what is in its sight may kill it.
+// errKilled means that a process in the sandbox may have killed it.
 var errKilled = errors.New("the copy was killed")
 
 // inject writes the instructions to the vdso at code.
@@ -130,14 +126,14 @@ func (t *Process) inject(code uintptr) error {
 	return nil
 }
 
-// call is one of those that a process makes in a row.
+// call is one of a sequence of calls by a process.
 type call struct {
 	name string
 	nr   uintptr
 	args [tableEntry - 1]uintptr
 }
 
-// tableEntry is the length of a system call in the table of them, in words.
+// tableEntry is the length of a system call in a table of calls, in words.
 const tableEntry = 5
 
 func newCall(name string, nr uintptr, args ...uintptr) (c call) {
@@ -146,8 +142,8 @@ func newCall(name string, nr uintptr, args ...uintptr) (c call) {
 	return c
 }
 
-// callAll has t make calls, of which none is made after one that failed. It stops once
-// for all of them: a stop takes longer than most calls.
+// callAll makes t execute calls up to the first failure. It stops only once for all calls, because
+// a stop takes longer than most calls.
 func (t *Process) callAll(calls []call) error {
 	b := make([]byte, 0, len(calls)*tableEntry*8)
 	for _, c := range calls {
@@ -170,7 +166,7 @@ func (t *Process) callAll(calls []call) error {
 	return nil
 }
 
-// write writes to memory of t that it may write to itself.
+// write writes to t's writable memory.
 func (t *Process) write(at uintptr, b []byte) error {
 	n, err := unix.ProcessVMWritev(t.pid, local(b), []unix.RemoteIovec{{Base: at, Len: len(b)}}, 0)
 	if err == nil && n != len(b) {
@@ -200,13 +196,13 @@ func local(b []byte) []unix.Iovec {
 	return []unix.Iovec{v}
 }
 
-// call has t make a system call.
+// call makes t execute a system call.
 func (t *Process) call(name string, nr uintptr, args ...uintptr) error {
 	_, err := t.ask(name, nr, args...)
 	return err
 }
 
-// ask is call for one whose result matters.
+// ask is call with a result.
 func (t *Process) ask(name string, nr uintptr, args ...uintptr) (uintptr, error) {
 	r := t.regs.calling(t.code, nr, args...)
 	err := t.run(r, t.code+callEnd)
@@ -219,8 +215,7 @@ func (t *Process) ask(name string, nr uintptr, args ...uintptr) (uintptr, error)
 	return r.value(), nil
 }
 
-// run lets t go on with r until it has come to end, a breakpoint. r is what it has
-// then.
+// run resumes t with r until it reaches end, a breakpoint. r then has its registers.
 func (t *Process) run(r *registers, end uintptr) error {
 	if err := r.write(t.pid); err != nil {
 		return err
@@ -235,7 +230,7 @@ func (t *Process) run(r *registers, end uintptr) error {
 			return err
 		case !ws.Stopped():
 			return errKilled
-		case int(ws)>>16 != 0: // it forks, or somebody tries to stop it
+		case int(ws)>>16 != 0: // it forks, or a process tries to stop it
 			continue
 		}
 		switch ws.StopSignal() {
@@ -249,7 +244,7 @@ func (t *Process) run(r *registers, end uintptr) error {
 	}
 }
 
-// fork has t fork a process with clone's flags, and returns that.
+// fork makes t fork a process with clone's flags, and returns the child.
 func (t *Process) fork(flags, tid uintptr) (*Process, error) {
 	r := t.regs.calling(t.code, unix.SYS_CLONE, flags, 0, 0, tid, 0)
 	if err := r.write(t.pid); err != nil {
@@ -290,13 +285,12 @@ func (t *Process) fork(flags, tid uintptr) (*Process, error) {
 	}
 }
 
-// spawn is fork for a process that will make more calls. It returns the number that
-// what was forked has to t as well.
+// spawn is fork for a process that will make more calls. It also returns the child's number for t.
 func (t *Process) spawn(flags, tid uintptr) (child *Process, number uintptr, err error) {
 	if child, err = t.fork(flags, tid); err != nil {
 		return nil, 0, err
 	}
-	for { // the call is not over yet
+	for { // the call is not complete yet
 		var r registers
 		if err = unix.PtraceCont(t.pid, 0); err != nil {
 			break
@@ -322,7 +316,7 @@ func (t *Process) spawn(flags, tid uintptr) (child *Process, number uintptr, err
 	return nil, 0, err
 }
 
-// end kills t, unless it was.
+// end kills t, unless it has ended.
 func (t *Process) end() {
 	if t.pid == 0 {
 		return
@@ -333,12 +327,12 @@ func (t *Process) end() {
 			break
 		}
 	}
-	t.pid = 0 // it can be another process's now
+	t.pid = 0 // another process may have the number now
 }
 
-// endStrays ends whatever the calling thread holds but the known processes. A process that is
-// killed while it forks may leave one of which nobody was told, and which nobody but who holds it can
-// wait for: its pid namespace cannot end before.
+// endStrays ends all processes held by the calling thread except the known ones. A process killed
+// during a fork may leave an unreported child. Only its holder can wait for it, and its pid
+// namespace cannot end before.
 func endStrays(known ...int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -357,7 +351,7 @@ func endStrays(known ...int) {
 	}
 }
 
-// letGo has t go on from where it was born.
+// letGo resumes t from its creation.
 func (t *Process) letGo() error {
 	if _, err := unix.PtracePokeText(t.pid, t.code, t.text); err != nil {
 		return fmt.Errorf("restore the vdso: %w", err)

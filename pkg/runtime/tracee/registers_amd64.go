@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported: this machine's registers are known.
+// Supported reports that this machine's registers are supported.
 const Supported = true
 
-// injected are the instructions of a held process, and the arguments of capset.
+// injected are the instructions for a held process, and the arguments of capset.
 var injected = []byte{
-	// Calls of a table at rbx, whose number is in r12, until one fails.
+	// Executes calls of a table at rbx, with the number in r12, until one fails.
 	0x48, 0x8b, 0x03, // mov rax, [rbx]
 	0x48, 0x8b, 0x7b, 8, // mov rdi, [rbx+8]
 	0x48, 0x8b, 0x73, 16, // mov rsi, [rbx+16]
@@ -25,7 +25,7 @@ var injected = []byte{
 	0x75, 0xdd, // jnz to the beginning
 	0xcc,       // int3
 	0, 0, 0, 0, //
-	// Once for each capability, down to 0: prctl(PR_CAPBSET_DROP, capability, 0, 0, 0).
+	// For each capability from rbx down to 0: prctl(PR_CAPBSET_DROP, capability, 0, 0, 0).
 	0x48, 0x89, 0xde, // mov rsi, rbx
 	0xb8, unix.SYS_PRCTL, 0, 0, 0, // mov eax, SYS_PRCTL
 	0x0f, 0x05, // syscall
@@ -43,7 +43,7 @@ var injected = []byte{
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 }
 
-// Offsets in injected, and what comes behind its breakpoints.
+// Offsets in injected, and the positions after its breakpoints.
 const (
 	tableEnd  = 36
 	dropBegin = 40
@@ -54,7 +54,7 @@ const (
 	capNone   = capHeader + 8
 )
 
-// registers are those of a process.
+// registers are the registers of a process.
 type registers struct{ unix.PtraceRegs }
 
 func (r *registers) read(pid int) error {
@@ -71,37 +71,37 @@ func (r *registers) write(pid int) error {
 	return nil
 }
 
-// at returns where the next instruction is.
+// at returns the address of the next instruction.
 func (r *registers) at() uintptr { return uintptr(r.Rip) }
 
-// calling returns r, about to make a system call by the instructions at code.
+// calling returns r prepared for a system call by the instructions at code.
 func (r *registers) calling(code, nr uintptr, args ...uintptr) *registers {
 	n := *r
 	for i, to := range []*uint64{&n.Rdi, &n.Rsi, &n.Rdx, &n.R10, &n.R8, &n.R9}[:len(args)] {
 		*to = uint64(args[i])
 	}
-	n.Rip, n.Rax, n.Orig_rax = uint64(code+callBegin), uint64(nr), ^uint64(0) // it is in no call that could be restarted
+	n.Rip, n.Rax, n.Orig_rax = uint64(code+callBegin), uint64(nr), ^uint64(0) // it is in no restartable call
 	return &n
 }
 
-// dropping returns r, about to give up every capability up to last for ever.
+// dropping returns r prepared to drop every capability up to last permanently.
 func (r *registers) dropping(code, last uintptr) *registers {
 	n := r.calling(code, 0, unix.PR_CAPBSET_DROP, 0, 0, 0, 0)
 	n.Rip, n.Rbx = uint64(code+dropBegin), uint64(last)
 	return n
 }
 
-// callingAll returns r, about to make so many calls of the table at at.
+// callingAll returns r prepared for this many calls of the table at at.
 func (r *registers) callingAll(code, at uintptr, calls int) *registers {
 	n := r.calling(code, 0)
 	n.Rip, n.Rbx, n.R12 = uint64(code), uint64(at), uint64(calls)
 	return n
 }
 
-// left is how many calls of a table were not made, with the one that failed.
+// left returns how many calls of a table were not completed, including a failed one.
 func (r *registers) left() int { return int(r.R12) }
 
-// result is what a call came to.
+// result returns the error of a call, if any.
 func (r *registers) result() error {
 	if n := int64(r.Rax); n < 0 && n > -4096 {
 		return unix.Errno(-n)
@@ -109,16 +109,15 @@ func (r *registers) result() error {
 	return nil
 }
 
-// value is what a call returned that did not fail.
+// value returns the value of a successful call.
 func (r *registers) value() uintptr { return uintptr(r.Rax) }
 
-// spare is where memory begins, downwards, that a process which is held does not use:
-// below its stack and what leaf functions keep there.
+// spare returns the start, downwards, of memory that a held process does not use: below its stack
+// and the red zone of leaf functions.
 func (r *registers) spare() uintptr { return uintptr(r.Rsp) - 512 }
 
-// forking reports whether a process that stopped because it forks forks as fork(2)
-// does, with nothing that it shares with its copy, and where that is to find its
-// number.
+// forking reports whether a stopped process forks like fork(2), without sharing anything with its
+// child. It also returns the address for the child's number.
 func (r *registers) forking() (tid uintptr, ok bool) {
 	const harmless = unix.CLONE_CHILD_SETTID | unix.CLONE_CHILD_CLEARTID | unix.CLONE_PARENT_SETTID
 	switch r.Orig_rax {

@@ -4,7 +4,7 @@ package tracee
 
 import "errors"
 
-// Supported: this machine's registers are known.
+// Supported reports that this machine's registers are not supported.
 const Supported = false
 
 var injected []byte

@@ -15,8 +15,8 @@ type sequences struct {
 	_         uint32
 }
 
-// sequences asks where t tells the kernel of its restartable sequences. A kernel
-// that does not say has none that matter.
+// sequences returns t's registration of restartable sequences with the kernel. A kernel without
+// this request has none that matter.
 func (t *Process) sequences() (s sequences) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GET_RSEQ_CONFIGURATION, uintptr(t.pid), unsafe.Sizeof(s), uintptr(unsafe.Pointer(&s)), 0, 0)
 	return s

@@ -48,18 +48,18 @@ class AsyncAPI:
         until: datetime | str | None = None,
         limit: int | None = None,
     ) -> models.ActionList:
-        """Who did what.
+        """The audit log.
 
-        What operators did, and what was changed of tenants, policies, secrets and keys.
+        Actions of operators, and changes of tenants, policies, secrets and keys.
 
         Args:
             before: Those before this one: next of the page before.
-            actor: Only what was done under this name.
+            actor: Only actions under this name.
             action: Only this, such as put policy.
-            subject: Only what was done to this worker, batch, tenant or whatever it is.
-            tenant: Only what was done to something of this tenant.
-            since: Only what was done then or later.
-            until: Only what was done before.
+            subject: Only actions on this worker, batch, tenant or other subject.
+            tenant: Only actions on this tenant's objects.
+            since: Only actions then or later.
+            until: Only earlier actions.
         """
         c = operation(
             "GET",
@@ -88,7 +88,7 @@ class AsyncAPI:
         since: datetime | str | None = None,
         until: datetime | str | None = None,
     ) -> AsyncIterator[tuple[str, Any]]:
-        """Who does what, as server-sent events.
+        """The audit log, as server-sent events.
 
         Events `action`, each with an Action as its data and its `seq` as its id, in the order in which they are
         written down, at most a second later: from the one behind Last-Event-ID on, without a gap, and without that
@@ -96,12 +96,12 @@ class AsyncAPI:
 
         Args:
             last_event_id: The seq of the action that was seen last; 0: of none.
-            actor: Only what was done under this name.
+            actor: Only actions under this name.
             action: Only this, such as put policy.
-            subject: Only what was done to this worker, batch, tenant or whatever it is.
-            tenant: Only what was done to something of this tenant.
-            since: Only what was done then or later.
-            until: Only what was done before.
+            subject: Only actions on this worker, batch, tenant or other subject.
+            tenant: Only actions on this tenant's objects.
+            since: Only actions then or later.
+            until: Only earlier actions.
         """
         c = operation(
             "GET",
@@ -126,23 +126,23 @@ class AsyncAPI:
     async def pause(self, body: models.PauseRequest | Mapping[str, Any]) -> models.Action:
         """Hold a batch, a tenant's jobs, or a pool's workers back.
 
-        What runs goes on; what is dispatched and not claimed waits again. Of a tenant, batches and single jobs are
-        held back, and not its sessions. The workers of a pool that is paused take nothing; jobs that do not name it
-        run elsewhere.
+        Running jobs continue; dispatched and unclaimed jobs wait again. A tenant's pause holds back its batches and
+        single jobs, but not its sessions. The workers of a paused pool take no jobs; jobs that do not name it run
+        elsewhere.
         """
         c = operation("POST", "/v1/admin/pause", body=body, content="application/json")
         return models.Action.from_dict((await self._transport.send(c)).json())
 
     async def list_pauses(self) -> models.PauseList:
-        """What is paused."""
+        """The pauses."""
         c = operation("GET", "/v1/admin/pauses")
         return models.PauseList.from_dict((await self._transport.send(c)).json())
 
     async def requeue(self, body: models.RequeueRequest | Mapping[str, Any]) -> models.Action:
         """Have jobs run elsewhere, or at once.
 
-        An attempt that runs is taken from its worker and costs its job nothing, what is dispatched is queued again,
-        and what waits after a failure of ours waits no longer. Jobs that are over are left alone.
+        A running attempt is taken from its worker without a charge, a dispatched job is queued again, and a job that
+        waits after an infrastructure failure waits no longer. Finished jobs stay as they are.
         """
         c = operation("POST", "/v1/admin/requeue", body=body, content="application/json")
         return models.Action.from_dict((await self._transport.send(c)).json())
@@ -153,7 +153,7 @@ class AsyncAPI:
         return models.Action.from_dict((await self._transport.send(c)).json())
 
     async def sweep(self, body: models.SweepRequest | Mapping[str, Any] | None = None) -> models.SweepReport:
-        """Remove what attempts stored and no record names, and inputs that nobody needs.
+        """Remove orphaned objects of attempts, and unused inputs.
 
         As the dispatchers do every six hours, with the same guards: an object store that is another fleet's, or of
         which most is in no record, is refused (403).
@@ -162,16 +162,15 @@ class AsyncAPI:
         return models.SweepReport.from_dict((await self._transport.send(c)).json())
 
     async def get_tenant(self, tenant: str) -> models.Tenant:
-        """What counts for a tenant now."""
+        """The effective values of a tenant."""
         c = operation("GET", "/v1/admin/tenants/{tenant}", path={"tenant": tenant})
         return models.Tenant.from_dict((await self._transport.send(c)).json())
 
     async def override_tenant(self, tenant: str, body: models.OverrideRequest | Mapping[str, Any]) -> models.Action:
-        """Replace some of what a tenant is granted.
+        """Override values of a tenant's grant.
 
-        It counts at once for what waits, in place of an earlier override; a cap on a label that was not capped counts
-        for jobs that are submitted from then on. What the dispatchers read of a tenant as they start (--tenants-file)
-        counts again when the override is over.
+        It applies at once to waiting jobs, in place of an earlier override. A new cap on a label applies to later
+        submissions. When the override ends, the values of --tenants-file apply again.
         """
         c = operation(
             "POST",
@@ -194,8 +193,8 @@ class AsyncAPI:
     async def verify(self, body: models.VerifyRequest | Mapping[str, Any] | None = None) -> models.VerifyReport:
         """Compare the counters of batches with their rows.
 
-        Each batch is gone through as a whole, at one moment. Only counters are repaired, if asked for, and only where
-        nothing else is wrong.
+        Each batch is checked as a whole, at one moment. Only counters are repaired, on request, and only if nothing
+        else is wrong.
         """
         c = operation("POST", "/v1/admin/verify", body=body, content="application/json")
         return models.VerifyReport.from_dict((await self._transport.send(c)).json())
@@ -206,7 +205,7 @@ class AsyncAPI:
         return models.FleetVersion.from_dict((await self._transport.send(c)).json())
 
     async def get_worker(self, worker: str) -> models.WorkerStatus:
-        """One worker, and what it has under way by the records."""
+        """One worker, and its running jobs by the records."""
         c = operation("GET", "/v1/admin/workers/{worker}", path={"worker": worker})
         return models.WorkerStatus.from_dict((await self._transport.send(c)).json())
 
@@ -215,7 +214,7 @@ class AsyncAPI:
     ) -> models.Action:
         """Keep a worker from taking jobs and sessions.
 
-        What it runs goes on. The worker's name stays cordoned, whatever process has it, until it is uncordoned.
+        Its running jobs continue. The worker's name stays cordoned, for any process with it, until it is uncordoned.
         """
         c = operation(
             "POST", "/v1/admin/workers/{worker}/cordon", path={"worker": worker}, body=body, content="application/json"
@@ -252,7 +251,7 @@ class AsyncAPI:
     async def unquarantine_worker(
         self, worker: str, body: models.OperatorRequest | Mapping[str, Any] | None = None
     ) -> models.Action:
-        """End a worker's quarantine, whoever began it."""
+        """End a worker's quarantine."""
         c = operation(
             "POST",
             "/v1/admin/workers/{worker}/unquarantine",
@@ -276,17 +275,16 @@ class AsyncAPI:
     ) -> models.BatchList:
         """Batches, newest first.
 
-        In the order in which they were accepted whole: one whose upload took long is before those that were accepted
-        meanwhile, whatever its `created_at` says, so who has read the first pages finds all that is new before what
-        is known, but for those of the same second, which may come in between. Uploads that have not come to their end
-        are not there, as everywhere. A `before` that names no batch of the list is refused with 422, or 410 where it
-        is not kept any more.
+        In the order of complete acceptance: a batch with a long upload is before batches that were accepted
+        meanwhile, whatever its `created_at`. So a client that has read the first pages finds all new batches before
+        the known ones, except for batches of the same second, which may come in between. Uploads without a seal are
+        not listed. A `before` that names no batch of the list is refused with 422, or 410 if it is no longer kept.
 
         Args:
             name_prefix: Batches whose name begins so.
             label: KEY=VALUE, any number of times: batches that have all of them.
             since: Batches accepted at this time or later.
-            open: Batches that have jobs that are not over (true), or have none (false).
+            open: Batches with unfinished jobs (true), or without (false).
             tenant: For operators: batches of this tenant, or of all (*).
             fields: Names of fields of the batches, separated by commas: they have these only, and id, total, counts,
                 outcomes and created_at.
@@ -328,7 +326,7 @@ class AsyncAPI:
         label caps and defaults are in the query. One bad job refuses the batch; the error names its line.
 
         Args:
-            idempotency_key: Names this request so that it can be said twice.
+            idempotency_key: Names this request so that it can be repeated.
             content_digest: sha-256 of an NDJSON body (RFC 9530). Without it, a body with an Idempotency-Key is read
                 to its end before any of it is accepted.
             name: Name of an NDJSON batch.
@@ -361,10 +359,10 @@ class AsyncAPI:
     async def batch_states(
         self, *, id: list[str] | None = None, if_none_match: str | None = None
     ) -> models.BatchStates:
-        """How far many batches are.
+        """The progress of many batches.
 
-        A few bytes for each batch, in the order in which they are named, without those that there are not: what to
-        ask again and again, rather than each batch by itself.
+        A few bytes for each batch, in the order of the request, without unknown batches. Poll this instead of each
+        batch by itself.
 
         Args:
             id: A batch; up to 1000 times.
@@ -374,16 +372,16 @@ class AsyncAPI:
         return models.BatchStates.from_dict((await self._transport.send(c)).json())
 
     async def delete_batch(self, id: str) -> models.Action:
-        """Erase a batch that is over.
+        """Erase a finished batch.
 
-        With all of its jobs, as `DELETE /v1/jobs/{id}` does. If it is broken off, what is left goes with the next
-        request. For admins.
+        Deletes all of its jobs, as `DELETE /v1/jobs/{id}` does. If the request is interrupted, the next one deletes
+        the rest. For admins.
         """
         c = operation("DELETE", "/v1/batches/{id}", path={"id": id})
         return models.Action.from_dict((await self._transport.send(c)).json())
 
     async def get_batch(self, id: str, *, wait: str | None = None, if_none_match: str | None = None) -> models.Batch:
-        """A batch and how far it is.
+        """A batch and its progress.
 
         Args:
             wait: How long to hold the answer, such as 10s.
@@ -402,11 +400,10 @@ class AsyncAPI:
     async def compare_batches(
         self, id: str, other: str, *, from_: int | None = None, limit: int | None = None
     ) -> models.Comparison:
-        """What differs between two batches.
+        """The differences between two batches.
 
         Their jobs are paired by name, or by position where names are missing or occur twice; at most the first
-        100,000 of each. What flipped is listed: what succeeded in the first and failed in the second, then the other
-        way round.
+        100,000 of each. The answer lists jobs that succeeded in the first and failed in the second, then the reverse.
 
         Args:
             from_: The `next` of the page before.
@@ -456,13 +453,13 @@ class AsyncAPI:
 
         Args:
             outcome: Jobs that ended so.
-            failed: Jobs that are over and did not succeed.
+            failed: Finished jobs that did not succeed.
             failure: Jobs of this failure class: with this outcome or, if tests failed, with it as the outcome of the
                 first failed case.
             name: Jobs with this name.
             name_prefix: Jobs whose name begins so.
-            label: KEY=VALUE, any number of times: jobs that have all of them, their own or, for keys that a job has
-                not itself, those of its batch.
+            label: KEY=VALUE, any number of times: jobs that have all of them. A job's own labels count, and its
+                batch's for keys that the job lacks.
             image: Jobs that name this image.
             worker: Jobs that run on this worker, or ended there.
             since: Jobs submitted at this time or later.
@@ -503,8 +500,8 @@ class AsyncAPI:
     async def keep_batch(self, id: str) -> models.Batch:
         """Prolong the client's lease on a batch.
 
-        By its whole length. A batch without a lease, or one that is done, is answered as it is; one that was
-        abandoned is a 409. Jobs of an abandoned batch that wait are canceled, those that run are killed.
+        Prolongs the lease by its whole length. For a finished batch, or a batch without a lease, the answer is the
+        unchanged batch. An abandoned batch is a 409: its waiting jobs are canceled, its running jobs killed.
         """
         c = operation("POST", "/v1/batches/{id}/keepalive", path={"id": id})
         return models.Batch.from_dict((await self._transport.send(c)).json())
@@ -565,13 +562,13 @@ class AsyncAPI:
         return await self._transport.send(c)
 
     async def retry_batch(self, id: str, *, idempotency_key: str | None = None) -> models.Batch:
-        """Submit the jobs that did not succeed again.
+        """Submit the unsuccessful jobs again.
 
-        A new batch, whose `retry_of` is this one, of the same specs: this one and its results stay as they are. It
-        needs a batch that is done and has jobs that did not succeed.
+        Makes a new batch of the same specs, whose `retry_of` is this batch. This batch and its results stay as they
+        are. It must be done and have unsuccessful jobs.
 
         Args:
-            idempotency_key: Names this request so that it can be said twice.
+            idempotency_key: Names this request so that it can be repeated.
         """
         c = operation("POST", "/v1/batches/{id}/retry", path={"id": id}, header={"Idempotency-Key": idempotency_key})
         return models.Batch.from_dict((await self._transport.send(c)).json())
@@ -579,9 +576,9 @@ class AsyncAPI:
     async def batch_summary(self, id: str, *, if_none_match: str | None = None) -> models.BatchSummary:
         """How a batch is doing.
 
-        Its counters, how fast it is, how long its jobs took, and what those that failed have in common. Durations,
-        reasons and clusters are from up to 2000 of its results, evenly spread over them (`sampled`, `sampled_of`),
-        and up to a second old.
+        Its counters, its rate, the durations of its jobs, and the common causes of failures. Durations, reasons and
+        clusters are from up to 2000 of its results, evenly spread over them (`sampled`, `sampled_of`), and up to a
+        second old.
 
         Args:
             if_none_match: The ETag of a copy that is already there.
@@ -604,15 +601,14 @@ class AsyncAPI:
     async def check(
         self, body: models.CheckRequest | Mapping[str, Any], *, wait: str | None = None
     ) -> models.CheckReport:
-        """What can be seen of python programs without running them.
+        """Check python programs without a run.
 
-        Errors of syntax, imports, names that nothing binds, and definitions, of 1 to 1,000 programs of 1 MiB each,
-        7.75 MiB of JSON together; one answer for each, in their order. The image's own python parses them, in a
-        sandbox, as a job named `check` does: what is said is what that interpreter would say, and it counts as a job.
-        A program that makes the parser crash, takes 5 s of the processor or more than 160 MiB, is told in its own
-        answer and harms no other. `ok` says that a program compiles and that no import of it can be seen to be
-        forbidden by its policy. It does not say that it works: `undefined` and `found` are about what will go wrong
-        when it is run.
+        Reports syntax errors, imports, unbound names and definitions of 1 to 1,000 programs of 1 MiB each, 7.75 MiB
+        of JSON together, with one answer for each, in their order. The image's own python parses them, in a sandbox,
+        as a job named `check`. So the errors are those of that interpreter, and the request counts as a job. A
+        program that crashes the parser, takes 5 s of CPU time or more than 160 MiB has that in its own answer and
+        affects no other. `ok` means that a program compiles and has no visible import that its policy forbids. It
+        does not mean that it works: `undefined` and `found` point to failures of a run.
 
         Args:
             wait: How long the check may wait for a worker and take, such as 10s; then it is canceled, and 503.
@@ -621,10 +617,9 @@ class AsyncAPI:
         return models.CheckReport.from_dict((await self._transport.send(c)).json())
 
     async def get_fleet(self) -> models.Fleet:
-        """What the fleet does at the moment.
+        """The present state of the fleet.
 
-        For people and their tools; cheap, and at most a second or two old. What waits is counted in bounds, however
-        much it is.
+        For people and their tools; cheap, and at most a second or two old. The count of waiting jobs is bounded.
         """
         c = operation("GET", "/v1/fleet")
         return models.Fleet.from_dict((await self._transport.send(c)).json())
@@ -654,21 +649,20 @@ class AsyncAPI:
     ) -> models.JobList:
         """Jobs, newest first.
 
-        Those of the tenant to which all of the parameters apply, by when they were submitted, the last first. A page
-        is looked for in a bounded number of jobs: where few of them are asked for, it has fewer than its limit, or
-        none, and there is a `next` all the same. The list is over when there is none. `batch` and `since` keep it
-        short. Jobs of an upload that has not come to its end are not there.
+        The tenant's jobs that match all parameters, newest submission first. A page scans a bounded number of jobs.
+        If few of them match, the page is short or empty and still has a `next`. A page without `next` is the last.
+        `batch` and `since` shorten the scan. Jobs of an unsealed upload are not listed.
 
         Args:
             outcome: Jobs that ended so.
-            failed: Jobs that are over and did not succeed.
+            failed: Finished jobs that did not succeed.
             failure: Jobs of this failure class: with this outcome or, if tests failed, with it as the outcome of the
                 first failed case.
             batch: Jobs of this batch.
             name: Jobs with this name.
             name_prefix: Jobs whose name begins so.
-            label: KEY=VALUE, any number of times: jobs that have all of them, their own or, for keys that a job has
-                not itself, those of its batch.
+            label: KEY=VALUE, any number of times: jobs that have all of them. A job's own labels count, and its
+                batch's for keys that the job lacks.
             image: Jobs that name this image.
             worker: Jobs that run on this worker, or ended there.
             since: Jobs submitted at this time or later.
@@ -714,7 +708,7 @@ class AsyncAPI:
         """Submit a job.
 
         Args:
-            idempotency_key: Names this request so that it can be said twice.
+            idempotency_key: Names this request so that it can be repeated.
         """
         c = operation(
             "POST", "/v1/jobs", header={"Idempotency-Key": idempotency_key}, body=body, content="application/json"
@@ -724,29 +718,28 @@ class AsyncAPI:
     async def cancel_jobs(self, body: models.CancelRequest | Mapping[str, Any]) -> models.CancelReport:
         """End every job that has some labels, or is of a batch or in a state.
 
-        Of the tenant's jobs under way, those to which all applies that is named; something has to be. Labels are a
-        job's own or, for keys that it has not itself, those of its batch. Those that wait are canceled at once, those
-        that run within two seconds. Saying it again is harmless. With `dry_run` nothing is done: the answer says how
-        many there are.
+        The tenant's unfinished jobs that match all given filters; at least one is required. A job's own labels count,
+        and its batch's labels for keys that the job lacks. Waiting jobs are canceled at once, running jobs within two
+        seconds. A repeated request is harmless. With `dry_run` nothing changes, and the answer is only the count.
         """
         c = operation("POST", "/v1/jobs/cancel", body=body, content="application/json")
         return models.CancelReport.from_dict((await self._transport.send(c)).json())
 
     async def prioritize_jobs(self, body: models.PriorityRequest | Mapping[str, Any]) -> models.PriorityReport:
-        """Give jobs that wait another priority.
+        """Change the priority of waiting jobs.
 
-        Of the tenant's queued jobs, those that have some labels, are of a batch, or both; one of the two has to be
-        named. What is dispatched or runs keeps its place. The specs of the jobs stay as they were submitted. With
-        `dry_run` nothing is done: the answer says how many there are.
+        Changes the tenant's queued jobs with some labels, of a batch, or both; one of the two is required. Dispatched
+        and running jobs keep their place. The specs stay as submitted. With `dry_run` nothing changes, and the answer
+        is only the count.
         """
         c = operation("POST", "/v1/jobs/priority", body=body, content="application/json")
         return models.PriorityReport.from_dict((await self._transport.send(c)).json())
 
     async def delete_job(self, id: str) -> models.Action:
-        """Erase a job that is over.
+        """Erase a finished job.
 
-        With its spec, attempts, result, artifacts and outputs; its batch counts it no longer. What stays is a record
-        that it was done, and by whom. 409 while the job, or the batch that it is of, is not over. For admins.
+        Deletes its spec, attempts, result, artifacts and outputs. Its batch no longer counts it. The audit log
+        records the deletion and its actor. 409 while the job or its batch is unfinished. For admins.
         """
         c = operation("DELETE", "/v1/jobs/{id}", path={"id": id})
         return models.Action.from_dict((await self._transport.send(c)).json())
@@ -771,7 +764,7 @@ class AsyncAPI:
         return models.Job.from_dict((await self._transport.send(c)).json())
 
     async def list_artifacts(self, id: str) -> models.ArtifactList:
-        """The files that a job left behind."""
+        """The artifacts of a job."""
         c = operation("GET", "/v1/jobs/{id}/artifacts", path={"id": id})
         return models.ArtifactList.from_dict((await self._transport.send(c)).json())
 
@@ -802,8 +795,7 @@ class AsyncAPI:
     async def cancel_job(self, id: str) -> models.Accepted:
         """End a job.
 
-        A job that waits is canceled at once; one that runs is killed within two seconds; one that has ended stays as
-        it is.
+        A waiting job is canceled at once. A running job is killed within two seconds. A finished job stays as it is.
         """
         c = operation("POST", "/v1/jobs/{id}/cancel", path={"id": id})
         return models.Accepted.from_dict((await self._transport.send(c)).json())
@@ -811,20 +803,20 @@ class AsyncAPI:
     async def make_link(self, id: str, body: models.LinkRequest | Mapping[str, Any]) -> models.Link:
         """An address of one file that is good without a key.
 
-        Of an artifact, or of an output, of a job that has ended. Whoever has the address can read that file, and
-        nothing else, until the time is over or the job is removed. It cannot be taken back before.
+        For an artifact, or an output, of a finished job. The address gives access to that one file, until it expires
+        or the job is removed. It cannot be revoked before.
         """
         c = operation("POST", "/v1/jobs/{id}/links", path={"id": id}, body=body, content="application/json")
         return models.Link.from_dict((await self._transport.send(c)).json())
 
     def job_logs(self, id: str, *, last_event_id: str | None = None) -> AsyncIterator[tuple[str, Any]]:
-        """What a job writes, while it does.
+        """A running job's output, live.
 
         Server-sent events: `stdout` and `stderr` with a LogPart, `state` with a LogState when that changes, `restart`
-        when another attempt begins from nothing, and `end` with the last LogState after all that was written. Of a
-        job that is over all comes from its record. Who breaks off goes on with `Last-Event-ID`. `live` is false where
-        what is written comes only at the end: of jobs with tests, and on workers of an older release. Secrets are
-        masked as in the result.
+        when another attempt begins from nothing, and `end` with the last LogState after all output. A finished job's
+        output comes from its record. `Last-Event-ID` continues an interrupted stream. `live` is false if the output
+        comes only at the end: for jobs with tests, and on workers of an older release. Secrets are masked as in the
+        result.
 
         Args:
             last_event_id: The id of the last event that was seen.
@@ -842,7 +834,7 @@ class AsyncAPI:
         if_range: str | None = None,
         if_none_match: str | None = None,
     ) -> Answer:
-        """What a finished job wrote to a stream.
+        """A finished job's output on a stream.
 
         All bytes that its policy kept, as the program wrote them, from the result or, above 256 KiB of JSON, from the
         object store (`stored`); or the requested ranges. Of a `binary` output the media type is application/octet-
@@ -900,9 +892,9 @@ class AsyncAPI:
     async def create_key(self, body: models.KeyRequest | Mapping[str, Any]) -> models.NewKey:
         """Make a key.
 
-        The answer has the token, which is kept as a hash and cannot be read again. It is let in at once, at every
-        dispatcher. An admin makes keys of every tenant and role. Others make them for their own tenant, and none that
-        may do more than the token that they ask with, or for longer.
+        The answer has the token, which is stored as a hash and cannot be read again. It is valid at once, at every
+        dispatcher. An admin makes keys of every tenant and role. Other callers make keys of their own tenant, with at
+        most the role and the expiry of their own token.
         """
         c = operation("POST", "/v1/keys", body=body, content="application/json")
         return models.NewKey.from_dict((await self._transport.send(c)).json())
@@ -910,8 +902,8 @@ class AsyncAPI:
     async def revoke_key(self, id: str, *, reason: str | None = None) -> models.Key:
         """Revoke a key.
 
-        Within a second no dispatcher lets it in any more, and what is under way with it, such as a stream, ends. One
-        of a role above the own is not revoked. A key that was revoked stays so.
+        Within a second no dispatcher accepts it, and its open requests, such as streams, end. A key with a role above
+        the caller's is not revoked. A revocation is permanent.
 
         Args:
             reason: Is kept with the record of it.
@@ -927,12 +919,11 @@ class AsyncAPI:
     async def list_languages(self, *, image: str | None = None) -> models.LanguageList:
         """The programming languages that programs may be in.
 
-        The catalogue, sorted by name, with what an image has of it. What an image has is known where it says so
-        itself, in the label `run.assay.languages`, as those of images/build do, and where it is an operator's. Of
-        others `available` is absent.
+        The catalogue, sorted by name, with the languages of an image. An operator's image lists them in the label
+        `run.assay.languages`, as images of images/build do. For other images `available` is absent.
 
         Args:
-            image: The image; that of jobs which name none if it is absent.
+            image: The image; by default the jobs' default image.
         """
         c = operation("GET", "/v1/languages", query={"image": image})
         return models.LanguageList.from_dict((await self._transport.send(c)).json())
@@ -940,7 +931,7 @@ class AsyncAPI:
     async def open_link(self, token: str) -> Answer:
         """The file that a link leads to.
 
-        410 when its time is over.
+        410 after its expiry.
         """
         c = operation("GET", "/v1/links/{token}", path={"token": token})
         return await self._transport.send(c)
@@ -956,7 +947,7 @@ class AsyncAPI:
         *,
         program: Literal["python", "command", "tests", "session", "shell"] | None = None,
     ) -> models.Explanation:
-        """What would enforce a policy, before anything runs.
+        """The mechanisms that would enforce a policy, before a run.
 
         Args:
             program: For which kind of program; session and shell are sessions. Without it: for those for which most
@@ -989,7 +980,7 @@ class AsyncAPI:
         """Submit a job and wait for its result.
 
         Args:
-            idempotency_key: Names this request so that it can be said twice.
+            idempotency_key: Names this request so that it can be repeated.
             wait: How long to hold the answer, such as 10s.
             fields: Names of fields of the result, separated by commas, such as id,outcome,stdout: the answer has
                 these only. Without it, it has all.
@@ -1025,8 +1016,8 @@ class AsyncAPI:
     async def put_secret(self, name: str, body: models.SecretValue | Mapping[str, Any]) -> None:
         """Store or replace a secret.
 
-        It is encrypted at rest, and told only to the worker of a job whose policy names it in `env.secrets`. In what
-        that job prints and returns it is masked.
+        It is encrypted at rest, and sent only to the worker of a job whose policy names it in `env.secrets`. It is
+        masked in that job's output and values.
         """
         c = operation("PUT", "/v1/secrets/{name}", path={"name": name}, body=body, content="application/json")
         await self._transport.send(c)
@@ -1047,13 +1038,13 @@ class AsyncAPI:
     ) -> models.Session:
         """Start a session.
 
-        A live interpreter, or a shell, that takes many executions and keeps its state. It is on one worker, and ends
-        with it; it ends as well when nobody uses it (idle_timeout) or its client is gone (lease). With the key of a
-        session that was made before, the answer is that one as it stands, live or ended; while it is being made, the
-        answer waits for it.
+        A live interpreter, or a shell, that keeps its state between executions. It is on one worker, and ends with
+        it. It also ends without use (idle_timeout) or without its client (lease). With the key of an earlier session,
+        the answer is that session in its present state, live or ended. While it is being made, the answer waits for
+        it.
 
         Args:
-            idempotency_key: Names this request so that it can be said twice.
+            idempotency_key: Names this request so that it can be repeated.
         """
         c = operation(
             "POST", "/v1/sessions", header={"Idempotency-Key": idempotency_key}, body=body, content="application/json"
@@ -1078,10 +1069,10 @@ class AsyncAPI:
         await self._transport.send(c)
 
     async def list_exported_artifacts(self, id: str) -> models.Export:
-        """What a session exported last.
+        """The last artifacts of a session.
 
-        On request, or at its end, whatever ended it but the end of its worker. Kept as long as the record of the
-        session.
+        Stored on request, and at its end for every reason except the loss of its worker. Kept as long as the record
+        of the session.
         """
         c = operation("GET", "/v1/sessions/{id}/artifacts", path={"id": id})
         return models.Export.from_dict((await self._transport.send(c)).json())
@@ -1089,9 +1080,9 @@ class AsyncAPI:
     async def export_artifacts(self, id: str) -> models.Export:
         """Export the files that the policy names.
 
-        As they are between two executions; they take the place of those of the export before. policy.artifacts says
-        which, and how much of them; feedback names what is above its limits or matched nothing. A session whose
-        policy names none is refused (422).
+        Stores the files between two executions, in place of the previous export. policy.artifacts selects and bounds
+        them; feedback names files above its limits and patterns without a match. A session whose policy has none is
+        refused (422).
         """
         c = operation("POST", "/v1/sessions/{id}/artifacts", path={"id": id}, once=True)
         return models.Export.from_dict((await self._transport.send(c)).json())
@@ -1139,7 +1130,7 @@ class AsyncAPI:
     def session_events(self, id: str) -> AsyncIterator[tuple[str, Any]]:
         """Calls of host functions, and the end of the session.
 
-        Calls that wait when the stream is opened are told first. While it is open the client's lease is prolonged.
+        The stream begins with the waiting calls. While it is open, it renews the client's lease.
         """
         c = operation("GET", "/v1/sessions/{id}/events", path={"id": id})
         return self._transport.events(c)
@@ -1149,15 +1140,14 @@ class AsyncAPI:
     ) -> models.Execute:
         """Execute a snippet or a command.
 
-        Executions of one session run one after another. One that runs longer than its wall is interrupted as by
-        Control-C, with outcome timed_out, and the session lives on with its state; if it does not give way within
-        seconds, the session ends. 409 if the session has ended before. With an idempotency key it goes on when the
-        connection breaks, and who sends it again gets what is recorded of it, and waits for that while it runs. 409
-        is also the answer where whoever waited for it is gone and nothing is recorded: it is not known then whether
-        it ran, and it does not run again.
+        Executions of one session run one after another. An execution above its wall is interrupted as by Control-C,
+        with outcome timed_out, and the session lives on with its state. If it does not stop within seconds, the
+        session ends. 409 if the session has ended before. With an idempotency key, an execution continues when the
+        connection breaks. A repeated request waits for its end and gets its record. 409 is also the answer if the
+        waiting dispatcher is gone without a record: it is then unknown whether it ran, and it does not run again.
 
         Args:
-            idempotency_key: Names this request so that it can be said twice.
+            idempotency_key: Names this request so that it can be repeated.
         """
         c = operation(
             "POST",
@@ -1180,7 +1170,7 @@ class AsyncAPI:
     async def list_executions(
         self, id: str, *, after: str | None = None, limit: int | None = None
     ) -> models.ExecutionList:
-        """What was executed, oldest first."""
+        """Executions, oldest first."""
         c = operation("GET", "/v1/sessions/{id}/executions", path={"id": id}, query={"after": after, "limit": limit})
         return models.ExecutionList.from_dict((await self._transport.send(c)).json())
 
@@ -1207,14 +1197,13 @@ class AsyncAPI:
     async def fork_session(self, id: str, *, idempotency_key: str | None = None) -> models.Session:
         """Copy a live session.
 
-        The copy is a session of its own, on the same worker, with a control group of its own. It has the variables
-        and modules of the first as they were between two executions, its functions, its files in the writable
-        directories and the positions in those that are open; no threads but the one that executes, and no child
-        processes. Possible at isolation cell, where the policy allows subprocesses. A copy outlives what it was
-        copied from.
+        The copy is a session of its own, on the same worker, with a control group of its own. It has the first
+        session's variables and modules between two executions, its functions, its files in the writable directories
+        and the positions of open files. It has only the executing thread, and no child processes. It needs isolation
+        cell and a policy with subprocesses. A copy survives the end of the first session.
 
         Args:
-            idempotency_key: Names this request so that it can be said twice.
+            idempotency_key: Names this request so that it can be repeated.
         """
         c = operation("POST", "/v1/sessions/{id}/fork", path={"id": id}, header={"Idempotency-Key": idempotency_key})
         return models.Session.from_dict((await self._transport.send(c)).json())
@@ -1229,7 +1218,7 @@ class AsyncAPI:
         await self._transport.send(c)
 
     async def interrupt_session(self, id: str) -> None:
-        """Interrupt what is executed."""
+        """Interrupt the execution."""
         c = operation("POST", "/v1/sessions/{id}/interrupt", path={"id": id}, once=True)
         await self._transport.send(c)
 
@@ -1275,9 +1264,9 @@ class AsyncAPI:
         await self._transport.send(c)
 
     async def list_tenants(self) -> models.TenantList:
-        """What tenants are granted, and have under way.
+        """Grants of tenants, and their unfinished jobs.
 
-        Who is no operator gets the own tenant.
+        Without an operator's token, only the own tenant.
         """
         c = operation("GET", "/v1/tenants")
         return models.TenantList.from_dict((await self._transport.send(c)).json())
@@ -1285,7 +1274,7 @@ class AsyncAPI:
     async def show_tenant(self, name: str) -> models.TenantStatus:
         """One tenant.
 
-        One that was never heard of has the defaults, and version 0. Who is no operator finds the own tenant only.
+        An unknown tenant has the defaults, and version 0. Without an operator's token, only the own tenant is found.
         """
         c = operation("GET", "/v1/tenants/{name}", path={"name": name})
         return models.TenantStatus.from_dict((await self._transport.send(c)).json())
@@ -1295,9 +1284,9 @@ class AsyncAPI:
     ) -> models.Tenant:
         """Grant a tenant something else.
 
-        All of what it is granted, for admins: what is left out is as if it was never said. It counts at once for what
-        waits, and within two seconds for what is submitted, at every dispatcher. A change has the next version; an
-        override stays over it.
+        Replaces the whole grant, for admins: an omitted value returns to its default. It applies at once to waiting
+        jobs, and within two seconds to submissions, at every dispatcher. A change has the next version; an override
+        stays above it.
 
         Args:
             if_match: The version that this was made from: if it is another by now, nothing is changed (412).
@@ -1317,13 +1306,12 @@ class AsyncAPI:
     ) -> models.Upload:
         """Begin a batch that comes in chunks.
 
-        For batches too large to be sent once more when a connection breaks. Its chunks are put one after the other,
-        each a transaction; `next_chunk` says which one is due, whatever happened to an answer. Nobody sees the jobs
-        until the upload is sealed: then it is a batch of the same id. An upload to which no chunk comes for an hour
-        is dropped.
+        For batches that are too large to be sent again after a broken connection. Its chunks are put in order, each
+        in a transaction. `next_chunk` names the next one, also after a lost answer. The jobs are invisible until the
+        seal. Then the upload is a batch with the same id. An upload without a chunk for an hour is dropped.
 
         Args:
-            idempotency_key: Names this request so that it can be said twice.
+            idempotency_key: Names this request so that it can be repeated.
         """
         c = operation(
             "POST", "/v1/uploads", header={"Idempotency-Key": idempotency_key}, body=body, content="application/json"

@@ -30,11 +30,11 @@ Outcome: TypeAlias = (
     ]
     | str
 )
-"""How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`, `lost` (our
-failure), `check_error` (the tests themselves failed: no solution could have passed them) and `setup_error` (what the
-job asks for could not be had, such as its image, packages, inputs or secrets: it did not run). Clients should take an
-outcome that they do not know for one of these. `compile_error` is the program's own: it does not compile, within the
-limits for that, and did not run (`compiled` of the result has the compiler's words)."""
+"""How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`, `expired`, `lost`
+(a failure of the fleet), `check_error` (the tests themselves failed: no solution could have passed them) and
+`setup_error` (the job's image, packages, inputs or secrets were unavailable, and it did not run). Clients should
+treat an unknown outcome like these. `compile_error` counts as the program's failure: it does not compile within the
+limits, and did not run (`compiled` of the result has the compiler's messages)."""
 
 State: TypeAlias = Literal["queued", "dispatched", "running", "finished", "canceled"] | str
 
@@ -56,11 +56,11 @@ class Action(Model):
     Attributes:
         actor: The tenant of a token of the configuration; of a key, TENANT/NAME; or whom an issuer vouches for.
         after: And as it is since.
-        before: What of it was changed, as it was; never a value of a secret.
-        detail: What more there is to say of it.
+        before: The previous values of changed fields; never a secret.
+        detail: Details.
         remote: The address that it was asked for from.
         seq: Grows in the order in which actions were written down.
-        subject: What was acted on.
+        subject: The object of the action.
         tenant: Whose that is; absent: the fleet's.
         token: Tells the tokens of an actor apart: the beginning of the SHA-256 of it.
     """
@@ -148,10 +148,10 @@ class Batch(Model):
         counts: Jobs by state.
         ids: Of its jobs, in the answer to a submit that asks for them.
         label_caps: Of jobs with the same value of this label, at most so many run at once.
-        lease: How long it goes on after its client was last heard of. None or 0s for ever.
+        lease: Its lifetime after its client's last request. None or 0s: forever.
         lease_until: When that is.
         outcomes: Ended jobs by outcome.
-        paused: An operator holds back what waits of it, or of its tenant.
+        paused: An operator holds back its waiting jobs, or its tenant's.
         retry_of: The batch whose failures these jobs repeat.
     """
 
@@ -198,7 +198,7 @@ class BatchMap(Model):
 
     Attributes:
         duration_ms: From its start to its end, or to now; 0: it did not start.
-        ends: Its outcome, or the state of one that is not over.
+        ends: Outcomes, or states of unfinished jobs.
     """
 
     duration_ms: list[int]
@@ -213,15 +213,15 @@ class BatchRequest(Model):
     """A JSON object of the API, BatchRequest.
 
     Attributes:
-        callback: Whom to tell when a batch is done: one POST of `{"type": "batch.done", "batch": {…}}`, made again
-            for a day until it is answered with 2xx; 410 ends it, redirects are not followed. Headers as in Standard
+        callback: A notification of the finished batch: one POST of `{"type": "batch.done", "batch": {…}}`, repeated
+            for a day until the answer is 2xx; 410 ends it, redirects are not followed. Headers as in Standard
             Webhooks: `webhook-id` (the delivery, the same at every try), `webhook-timestamp`, `webhook-signature`.
             Addresses that are not public are refused unless the operator allows them.
         defaults: A partial job that every job is laid over. Objects are merged field by field; everything else is
             replaced.
         label_caps: Of jobs with the same value of this label, at most so many run at once.
-        lease: A Go duration from 5s to 24h. The batch is canceled if its client is not heard of for so long
-            (keepalive). None: it goes on to its end.
+        lease: A Go duration from 5s to 24h. The batch is canceled if its client sends no request for so long
+            (keepalive). None: it runs to its end.
     """
 
     callback: Callback | None = None
@@ -240,7 +240,7 @@ class BatchState(Model):
     """A JSON object of the API, BatchState.
 
     Attributes:
-        recorded: Jobs that are over.
+        recorded: Finished jobs.
     """
 
     canceled: int | None = None
@@ -323,9 +323,9 @@ class CallAnswer(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callback(Model):
-    """Whom to tell when a batch is done: one POST of `{"type": "batch.done", "batch": {…}}`, made again for a day until
-    it is answered with 2xx; 410 ends it, redirects are not followed. Headers as in Standard Webhooks: `webhook-id`
-    (the delivery, the same at every try), `webhook-timestamp`, `webhook-signature`. Addresses that are not public are
+    """A notification of the finished batch: one POST of `{"type": "batch.done", "batch": {…}}`, repeated for a day until
+    the answer is 2xx; 410 ends it, redirects are not followed. Headers as in Standard Webhooks: `webhook-id` (the
+    delivery, the same at every try), `webhook-timestamp`, `webhook-signature`. Addresses that are not public are
     refused unless the operator allows them.
 
     Attributes:
@@ -344,7 +344,7 @@ class CancelReport(Model):
     """A JSON object of the API, CancelReport.
 
     Attributes:
-        canceled: Jobs that waited. They are over.
+        canceled: Formerly waiting jobs.
         dry_run: Nothing was done: so many would have been.
         stopping: Jobs that run. They are being stopped.
     """
@@ -360,7 +360,7 @@ class CancelRequest(Model):
     """A JSON object of the API, CancelRequest.
 
     Attributes:
-        dry_run: Only say how many there are.
+        dry_run: Only count them.
     """
 
     batch: str | None = None
@@ -426,7 +426,7 @@ class Checked(Model):
 
     Attributes:
         classes: At the top of the program.
-        error: Why it does not compile; then nothing else is told.
+        error: The compile error; the other fields are then absent.
         functions: At the top of the program.
         imports: All that can be seen, those in functions, and calls of __import__ and import_module with a plain name
             among them.
@@ -474,7 +474,7 @@ class CheckedClassesItem(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedError(Model):
-    """Why it does not compile; then nothing else is told.
+    """The compile error; the other fields are then absent.
 
     Attributes:
         column: From 1, in characters.
@@ -547,7 +547,7 @@ class Checker(Model):
     Attributes:
         argv: A program of the image.
         code: In a language of the catalogue, compiled as solutions are.
-        flags: Arguments after those of the protocol.
+        flags: Arguments after the protocol's.
         max_score: The score that is a full pass, where it gives scores. Default 1.
         memory: A Kubernetes quantity, in bytes.
         protocol: How it is called and answers: kattis with 42 and 43, testlib with 0, 1, 2, 3 and 7. Default kattis.
@@ -570,10 +570,11 @@ class CheckerCode(Model):
 
     Attributes:
         args: Give flags.
-        compile: How a program is compiled. Its limits are not those of the run, and never above the tenant's ceiling.
+        compile: The compilation of a program. Its limits are separate from the run's, and never above the tenant's
+            ceiling.
         files: The sources of a program, instead of one: text by relative path, beneath /workspace. No part of a path
             is . or .., and none begins with a dot, - or @.
-        stdin: The protocol says what it reads.
+        stdin: The protocol defines its input.
     """
 
     args: list[str] | None = None
@@ -599,7 +600,7 @@ class Comparison(Model):
         next: From which the next page begins.
         other: Pairs that failed in two ways.
         same: Pairs with the same outcome.
-        unended: Pairs of which one is not over, or says nothing about the program.
+        unended: Pairs with an unfinished job, or an outcome that is no verdict.
     """
 
     a: str
@@ -635,10 +636,10 @@ class Comparison(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compile(Model):
-    """How a program is compiled. Its limits are not those of the run, and never above the tenant's ceiling.
+    """The compilation of a program. Its limits are separate from the run's, and never above the tenant's ceiling.
 
     Attributes:
-        flags: Arguments for the compiler after those of the catalogue.
+        flags: Arguments for the compiler after the catalogue's.
         memory: A Kubernetes quantity, in bytes.
         wall: A Go duration.
     """
@@ -655,13 +656,13 @@ class Compiled(Model):
     Attributes:
         cached: The same source was compiled before, and was not again; words and usage are of that time.
         language: Its name in the catalogue.
-        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
-            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
-            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
-            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
-            result has the compiler's words).
-        version: Of the language in the image, as its label says; left out where the worker does not know it.
+        outcome: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
+        version: The version line of the language in the image's label; absent if the worker does not have it.
     """
 
     cached: bool | None = None
@@ -730,15 +731,15 @@ class Execute(Model):
 
     Attributes:
         alive: Whether the session is, after it.
-        calls: Of host functions, those that were refused among them.
+        calls: Calls of host functions, including refused ones.
         display: Figures as PNG, a data frame as a table.
         exception: As in the result of a job. source names the snippet that line is in, which may be an earlier one.
-        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
-            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
-            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
-            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
-            result has the compiler's words).
+        outcome: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
         output: Both streams in the order in which they were written.
         source: The name of this snippet in tracebacks, such as <snippet 3>.
         usage: As the worker measured it. cpu_ms is from the end of the execution before, peaks are from the beginning
@@ -845,7 +846,7 @@ class Explanation(Model):
 
     Attributes:
         host: Worker that it was planned for; absent if none is connected.
-        policy: What the program may do. Every field is optional.
+        policy: The limits of the program. Every field is optional.
         refused: Why a job with this policy would be refused.
     """
 
@@ -862,7 +863,7 @@ class Export(Model):
     """A JSON object of the API, Export.
 
     Attributes:
-        feedback: What the policy names and is not kept, and why.
+        feedback: Files that match the policy and are not kept, with the reason.
     """
 
     artifacts: list[Artifact]
@@ -880,13 +881,13 @@ class FailureCluster(Model):
         example: One of them.
         exception: Its type.
         failure: Failure class: the outcome or, if tests failed, the outcome of the first failed case.
-        message: The first line, with what differs between them left out.
-        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
-            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
-            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
-            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
-            result has the compiler's words).
+        message: The first line, without the parts that differ between them.
+        outcome: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
     """
 
     example: str
@@ -933,7 +934,7 @@ class FleetVersion(Model):
     """A JSON object of the API, FleetVersion.
 
     Attributes:
-        dispatcher: The one that answers.
+        dispatcher: The answering dispatcher.
         workers: How many are connected, by version.
     """
 
@@ -949,7 +950,7 @@ class FleetVersionSchema(Model):
     """A JSON object of the API, FleetVersionSchema.
 
     Attributes:
-        wants: What the dispatcher that answers needs.
+        wants: The version that the answering dispatcher needs.
     """
 
     has: int
@@ -962,18 +963,18 @@ class Flip(Model):
     """A JSON object of the API, Flip.
 
     Attributes:
-        outcome_a: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`,
-            `expired`, `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed
-            them) and `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or
-            secrets: it did not run). Clients should take an outcome that they do not know for one of these.
-            `compile_error` is the program's own: it does not compile, within the limits for that, and did not run
-            (`compiled` of the result has the compiler's words).
-        outcome_b: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`,
-            `expired`, `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed
-            them) and `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or
-            secrets: it did not run). Clients should take an outcome that they do not know for one of these.
-            `compile_error` is the program's own: it does not compile, within the limits for that, and did not run
-            (`compiled` of the result has the compiler's words).
+        outcome_a: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
+        outcome_b: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
     """
 
     a: str
@@ -994,16 +995,16 @@ class FunctionList(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host(Model):
-    """What the machine can enforce, and which images it has, as the worker says it. Workers of other versions may say
-    more or less.
+    """The limits that the machine can enforce, and its images, as reported by the worker. Workers of other versions may
+    report more or less.
 
     Attributes:
         holes: Known holes of its kernel and container programs.
         image_digests: Which image a name means there at present, for names that jobs have used.
         images: All images that it has, as it was some seconds ago, the operator's first.
-        images_more: How many images it has besides.
+        images_more: The number of its other images.
         isolations: Available, weakest first.
-        missing: What is not there, and what to do about it.
+        missing: Missing features, with remedies.
         open_files: The same of its descriptors.
         processes: Most of one job; absent for any number.
         stack: Highest stack limit of one job; absent for any.
@@ -1032,9 +1033,8 @@ class HostImage(Model):
 
     Attributes:
         bytes: Packed and unpacked, as if it shared no layer; 0 if that is not known.
-        languages: Which languages of the catalogue it has, with their versions, as the label of an operator's image
-            says.
-        name: In full: assay.local/python:latest is what jobs call python.
+        languages: Its languages of the catalogue, with their versions, from the label of an operator's image.
+        name: In full: assay.local/python:latest is the image python of jobs.
         pulled: A job brought it, and it goes when space is needed. If false, it is the operator's: imported, or
             trusted.
     """
@@ -1053,8 +1053,7 @@ class Job(Model):
 
     Attributes:
         message: Why a queued job does not run.
-        pool: The pool that the job names, and behind a ? what it needs besides. Absent if it names none and needs
-            nothing.
+        pool: The job's pool, and behind a ? its other requirements. Absent if it has neither.
         spec: One program to run once. At most 8 MiB of JSON.
     """
 
@@ -1106,10 +1105,10 @@ class JobSpec(Model):
             operator lists (else outcome setup_error) and, where the tenant's ceiling has registries, from those only
             (else 403). Default python.
         pool: Only workers of this pool run the job. Without it, workers of all pools do that are not exclusive and
-            have what the job needs. A name that no pool has is refused; while no worker of the pool is connected, the
-            job stays queued.
+            meet the job's requirements. An unknown name is refused; while no worker of the pool is connected, the job
+            stays queued.
         priority: Default 0.
-        program: What runs: exactly one of these.
+        program: The program: exactly one of these.
         requires: Labels that a worker must have to be given the job. Until one is connected, the job stays queued.
         retry: The user's own budget; infrastructure failures are never charged to it.
     """
@@ -1157,12 +1156,12 @@ class JobSummary(Model):
         failure: Failure class: the outcome or, if tests failed, the outcome of the first failed case.
         message: The cause of the failure, in up to 200 characters: the first failed case, the exception, or the
             message of the result.
-        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
-            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
-            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
-            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
-            result has the compiler's words).
+        outcome: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
         reason: Why infrastructure ended its last attempt: lost, drained, preempted or infra.
         worker: On which it runs or ended.
     """
@@ -1196,7 +1195,7 @@ class Key(Model):
     Attributes:
         label: KEY=VALUE: it makes and sees jobs and batches with this label only.
         last_used_at: To about a minute.
-        mark: The beginning of the SHA-256 of its token, which the records of what was done have, too.
+        mark: The beginning of the SHA-256 of its token, which the audit log has too.
         policy: All of its jobs have this one.
     """
 
@@ -1246,11 +1245,11 @@ class KeyRequest(Model):
     Attributes:
         for_: How long it is good, such as 720h; until it is revoked by default.
         label: KEY=VALUE: it makes and sees jobs and batches with this label only.
-        name: For people: who or what has it.
+        name: For people: its user or purpose.
         policy: The name of a stored policy, which all of its jobs have.
         reason: Is kept with the record of it.
         role: Default submitter.
-        tenant: Whose it is; that of who makes it by default.
+        tenant: Its tenant; by default the caller's.
     """
 
     for_: str | None = None
@@ -1272,10 +1271,10 @@ class Language(Model):
         aliases: Other names that programs may give it, in any case.
         available: Whether the image has it; absent if that is not known: a program in it will show.
         compile: How a language is compiled or run, and the least that this works with.
-        file: What its source is called where a program has one.
+        file: The name of a single source file.
         run: How a language is compiled or run, and the least that this works with.
         title: For people.
-        version: The line in which it says its version.
+        version: Its version line.
     """
 
     aliases: list[str]
@@ -1311,9 +1310,9 @@ class LanguageStep(Model):
     """How a language is compiled or run, and the least that this works with.
 
     Attributes:
-        argv: With placeholders: {main}, the file that a program begins with, {stem}, the same without its ending, and
-            {class}, that with dots for slashes; {files}, all sources, and {package}, those in the directory of the
-            main one; {out}, where compiled files are; {memory}, that of the sandbox in MiB.
+        argv: With placeholders: {main}, the main file, {stem}, the same without its ending, and {class}, the stem
+            with dots for slashes; {files}, all sources, and {package}, the sources in the directory of the main one;
+            {out}, the directory of compiled files; {memory}, the sandbox's memory in MiB.
         memory: A Kubernetes quantity, in bytes.
         wall: A Go duration.
     """
@@ -1333,7 +1332,7 @@ class Leader(Model):
     Attributes:
         holder: The name of its host, and an id of the process.
         term: How often the leader has changed.
-        until: It leads until then, if nothing more is heard of it.
+        until: The end of its leadership, unless it renews that.
     """
 
     holder: str
@@ -1400,13 +1399,13 @@ class LogState(Model):
     """A JSON object of the API, LogState.
 
     Attributes:
-        live: What it writes comes while it runs.
-        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
-            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
-            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
-            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
-            result has the compiler's words).
+        live: Its output comes while it runs.
+        outcome: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
     """
 
     live: bool
@@ -1417,7 +1416,7 @@ class LogState(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network(Model):
-    """What the job did with the way out that its policy gave it. Absent if it gave none.
+    """The job's network use. Absent if its policy has no network.
 
     Attributes:
         attempts: At most 100 that were allowed and 100 others; alike ones are counted together.
@@ -1524,7 +1523,7 @@ class Override(Model):
     Attributes:
         label_caps: The same for jobs with the same value of a label; {}: none.
         max_running: Most jobs dispatched or running at once; 0: no limit.
-        weight: Its share, beside those of others.
+        weight: Its share, relative to other tenants.
     """
 
     label_caps: dict[str, int] | None = None
@@ -1541,7 +1540,7 @@ class OverrideRequest(Model):
         label_caps: The same for jobs with the same value of a label; {}: none.
         max_running: Most jobs dispatched or running at once; 0: no limit.
         reason: Is kept with the record.
-        weight: Its share, beside those of others.
+        weight: Its share, relative to other tenants.
     """
 
     for_: str | None = None
@@ -1594,10 +1593,10 @@ class PauseRequest(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Model):
-    """What the program may do. Every field is optional.
+    """The limits of the program. Every field is optional.
 
     Attributes:
-        asked: What was asked for where the tenant's ceiling lowered it, by capability. Ignored in requests.
+        asked: The requested values that the tenant's ceiling lowered, by capability. Ignored in requests.
         cpu: Cores. Default 1.
         cpu_time: A Go duration.
         disk: A Kubernetes quantity, in bytes.
@@ -1671,7 +1670,7 @@ class PolicyCallbacks(Model):
 
     Attributes:
         allow: Names, or "*": every function that the client gives.
-        max_calls: 0: as many as the ceiling says, or any number. Default 0.
+        max_calls: 0: the ceiling's number, or any number. Default 0.
     """
 
     allow: list[str] | None = None
@@ -1695,8 +1694,8 @@ class PolicyImports(Model):
     """A JSON object of the API, PolicyImports.
 
     Attributes:
-        allow: No module but these and what is in them; none: every one.
-        deny: Not these; "*": none that allow does not name.
+        allow: The only permitted modules, with their submodules; empty: all.
+        deny: Forbidden modules; "*": all except those in allow.
     """
 
     allow: list[str] | None = None
@@ -1734,7 +1733,7 @@ class PoolSummary(Model):
 
     Attributes:
         exclusive: It takes jobs that name it, and no others.
-        workers: Zero for a pool that the dispatchers are told of and that has none.
+        workers: Zero for a configured pool without workers.
     """
 
     busy: int
@@ -1764,7 +1763,7 @@ class PriorityRequest(Model):
     """A JSON object of the API, PriorityRequest.
 
     Attributes:
-        dry_run: Only say how many there are.
+        dry_run: Only count them.
     """
 
     batch: str | None = None
@@ -1802,7 +1801,7 @@ class ProblemErrorsItem(Model):
     Attributes:
         field: Path of the field.
         line: Line of an NDJSON batch.
-        problem: What is wrong and what to do.
+        problem: The fault and its remedy.
     """
 
     field: str | None = None
@@ -1813,11 +1812,11 @@ class ProblemErrorsItem(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program(Model):
-    """What runs: exactly one of these.
+    """The program: exactly one of these.
 
     Attributes:
-        code: A program in a language of the catalogue. One that needs it is compiled first, in a sandbox of its own
-            without network and secrets; what it is compiled to is kept, and the same source of the same tenant is not
+        code: A program in a language of the catalogue. If necessary it is compiled first, in a sandbox of its own
+            without network and secrets. The compiled files are cached, so the same source of the same tenant is not
             compiled again. It has source or files.
     """
 
@@ -1835,16 +1834,17 @@ class Program(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramCode(Model):
-    """A program in a language of the catalogue. One that needs it is compiled first, in a sandbox of its own without
-    network and secrets; what it is compiled to is kept, and the same source of the same tenant is not compiled again.
+    """A program in a language of the catalogue. If necessary it is compiled first, in a sandbox of its own without
+    network and secrets. The compiled files are cached, so the same source of the same tenant is not compiled again.
     It has source or files.
 
     Attributes:
-        compile: How a program is compiled. Its limits are not those of the run, and never above the tenant's ceiling.
+        compile: The compilation of a program. Its limits are separate from the run's, and never above the tenant's
+            ceiling.
         files: The sources of a program, instead of one: text by relative path, beneath /workspace. No part of a path
             is . or .., and none begins with a dot, - or @.
         language: A name or an alias of the catalogue.
-        main: Of files, the one that it begins with. Default: what the catalogue calls it, such as main.cpp.
+        main: The main file among files. Default: the name in the catalogue, such as main.cpp.
         source: The program, of one file.
     """
 
@@ -1864,8 +1864,7 @@ class ProgramCommand(Model):
     """A JSON object of the API, ProgramCommand.
 
     Attributes:
-        dir: Where it begins; without it in the working directory of the image, if it names one that user 1000 may
-            enter, else in /workspace.
+        dir: Its working directory. By default the image's, if user 1000 may enter that, else /workspace.
     """
 
     argv: list[str] | None = None
@@ -1921,22 +1920,22 @@ class ProgramTests(Model):
         class_: For a check: whether function names a class, whose instances may answer for themselves in the check.
             Default: whether its name begins with a capital and has no underscore.
         code: The solution. It may be left out where every test is a stdio with argv: those do not run it.
-        compile: How a program is compiled. Its limits are not those of the run, and never above the tenant's ceiling.
+        compile: The compilation of a program. Its limits are separate from the run's, and never above the tenant's
+            ceiling.
         files: The sources of a program, instead of one: text by relative path, beneath /workspace. No part of a path
             is . or .., and none begins with a dot, - or @.
-        function: What is under test: a name, or several with dots between: Class.method, Class().method. What stands
-            before () is called without arguments; a method of a class gets an instance that is made like that. A
+        function: The function under test: a name, or several with dots between: Class.method, Class().method. The
+            part before () is called without arguments; a method of a class gets an instance made the same way. A
             coroutine function is awaited. Cases need it, and so does a check without functions.
         functions: Further functions of the solution that the check calls by their names; without function, candidate
-            is the first of them. What they answer is the solution's own word: a check that only compares them with
-            each other passes solutions that agree with themselves.
+            is the first of them. The solution chooses their answers: a check that only compares them with each other
+            passes solutions that agree with themselves.
         interactor: A program that decides on the output of each stdio case (checker), or that talks with the program
             of each and decides on it (interactor). It runs in a sandbox of its own; its failure is a check_error. It
             has code or argv.
         language: Of the solution: a name or an alias of the catalogue. Solutions in other languages than python are
             graded by stdio alone, and are compiled once for all of it. Default python.
-        limits: What wall and memory of stdio cases are multiplied by, for each language that a solution may be
-            written in.
+        limits: Factors for wall and memory of stdio cases, by the language of the solution.
         match: How values of cases are compared, if they have no match of their own: python (default) is the == of
             Python; json takes tuples for lists, and compares the keys of dicts as JSON text.
         process: Where the check runs the solution. separate (default) uses two sandboxes, and the solution cannot
@@ -1987,7 +1986,7 @@ class ProgramTestsCasesItem(Model):
 
     Attributes:
         absolute_tolerance: In place of tolerance: one of the two has to hold.
-        match: How the value is compared with expected, by default as the tests say: python (default) is the == of
+        match: The comparison of the value with expected; by default that of the tests. python (default) is the == of
             Python; json takes tuples for lists, and compares the keys of dicts as JSON text.
         relative_tolerance: In place of tolerance: relative to the expected number.
         tolerance: Floats may differ by it; above 1, by it times the expected number. Default 0.
@@ -2022,15 +2021,15 @@ class ProgramTestsStdioItem(Model):
 
     Attributes:
         absolute_tolerance: Of compare floats, in place of tolerance. One of the two has to hold.
-        argv: The program to run instead of the solution as a python script. It finds the files of the job, and code
-            nowhere (in other languages than python the sources and what they are compiled to).
+        argv: The program to run instead of the solution as a python script. It finds the files of the job but not
+            code (in other languages than python the sources and the compiled files).
         compare: Default whitespace. Bytes are compared; unordered has the lines in any order.
         ignore_case: Of ASCII letters, unless compare is exact.
         memory: A Kubernetes quantity, in bytes.
         relative_tolerance: Of compare floats, in place of tolerance: relative to the expected number.
         stdin_base64: In place of stdin, for other bytes than text.
         stdin_blob: In place of stdin: sha256:… of a blob uploaded before.
-        stdout: What is expected, or the answer that a checker is given.
+        stdout: The expected output, or the answer for a checker.
         stdout_base64: In place of stdout, for other bytes than text.
         stdout_blob: In place of stdout: sha256:… of a blob uploaded before.
         tolerance: Of compare floats: absolute, or relative above 1. Default 1e-6, if there is none of the three.
@@ -2077,8 +2076,7 @@ class QueueGroup(Model):
     Attributes:
         at_least: The tenant's queue is too long to be counted job by job; its sum is right, how it spreads over its
             groups is not.
-        pool: The pool that the jobs name, and behind a ? what they need besides. Empty if they name none and need
-            nothing.
+        pool: The pool of the jobs, and behind a ? their other requirements. Empty if they have neither.
     """
 
     at_least: bool | None = None
@@ -2104,7 +2102,7 @@ class RequeueRequest(Model):
 
     Attributes:
         reason: Is kept with the records of the attempts.
-        worker: What runs on it, 500 jobs at most.
+        worker: Its running jobs, 500 at most.
     """
 
     jobs: list[str] | None = None
@@ -2121,23 +2119,23 @@ class Result(Model):
         cached: The rest is the record of another job, usage and timings included. There are no attempts.
         cached_from: Which one.
         compiled: How the program was compiled, before it ran.
-        display: What a python snippet has to look at. A data frame as its value is a table; figures that matplotlib
+        display: Tables and figures of a python snippet. A data frame as its value is a table; figures that matplotlib
             has open at the end are written to figure-1.png and so on in the working directory, and are artifacts if
             the policy's paths match them.
-        exception: What a python program ended with. Of tests, the first exception by which the solution failed, with
-            its own frames only and nothing of the check.
+        exception: The uncaught exception of a python program. For tests, the first failing exception of the solution,
+            with its own frames only and nothing of the check.
         message: One sentence for a person.
-        network: What the job did with the way out that its policy gave it. Absent if it gave none.
-        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
-            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
-            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
-            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
-            result has the compiler's words).
+        network: The job's network use. Absent if its policy has no network.
+        outcome: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
         output: Both streams in the order in which a python snippet wrote to them, if it used both and nothing of them
             was cut.
-        packages: What the environment holds, as requirements with hashes.
-        timings: Where the time went, in milliseconds.
+        packages: The packages of the environment, as requirements with hashes.
+        timings: The parts of its time, in milliseconds.
         value: Value of a snippet's last expression.
     """
 
@@ -2236,8 +2234,8 @@ class ResultDisplayItemTable(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultException(Model):
-    """What a python program ended with. Of tests, the first exception by which the solution failed, with its own frames
-    only and nothing of the check.
+    """The uncaught exception of a python program. For tests, the first failing exception of the solution, with its own
+    frames only and nothing of the check.
 
     Attributes:
         source: In a session, the name of the snippet that line is in, as tracebacks write it.
@@ -2265,12 +2263,12 @@ class ResultStepsItem(Model):
     """A JSON object of the API, ResultStepsItem.
 
     Attributes:
-        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
-            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
-            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
-            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
-            result has the compiler's words).
+        outcome: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
     """
 
     exit_code: int | None = None
@@ -2322,17 +2320,17 @@ class ResultTestsCasesItem(Model):
     Attributes:
         limits: Those that the case ran with. Its own, or its share of the job's.
         message: Why it failed, in one line.
-        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
-            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
-            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
-            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
-            result has the compiler's words).
-        score: What a checker gave, as a share of its full score, of a case that did not pass.
+        outcome: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
+        score: A checker's score of a failed case, as a share of the full score.
         self_reported: The check asked objects of the solution, such as instances of the class under test, about
             themselves, or called one of functions.
         skipped: The test skipped itself: it neither passed nor failed.
-        stderr: Of a stdio case that failed, the last lines that the program wrote there.
+        stderr: The last lines of a failed stdio case's standard error.
     """
 
     expected: str | None = None
@@ -2366,7 +2364,7 @@ class ResultTestsCasesItemLimits(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultTimings(Model):
-    """Where the time went, in milliseconds."""
+    """The parts of its time, in milliseconds."""
 
     collect_ms: float | None = None
     fetch_ms: float | None = None
@@ -2433,15 +2431,15 @@ class Session(Model):
     """A JSON object of the API, Session.
 
     Attributes:
-        enforcement: What enforces its policy, in every execution.
+        enforcement: The mechanisms that enforce its policy, in every execution.
         executes: The older name of executions, which stays.
         executions: How many are recorded.
-        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
-            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
-            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
-            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
-            result has the compiler's words).
+        outcome: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
         parent: The session that it was forked from.
     """
 
@@ -2488,9 +2486,9 @@ class SessionReset(Model):
     """A JSON object of the API, SessionReset.
 
     Attributes:
-        dropped: Names that are gone, the first few hundred.
-        functions: Host functions that are kept: those that the session was made with.
-        kept: What else is kept, in words.
+        dropped: Dropped names, the first few hundred.
+        functions: Kept host functions: the initial ones.
+        kept: Other kept things, in words.
         modules: Modules of the session's own files that are not imported any more.
     """
 
@@ -2542,7 +2540,7 @@ class StoredPolicy(Model):
     """A JSON object of the API, StoredPolicy.
 
     Attributes:
-        policy: What the program may do. Every field is optional.
+        policy: The limits of the program. Every field is optional.
     """
 
     created_at: datetime
@@ -2581,8 +2579,8 @@ class SweepReport(Model):
 
     Attributes:
         attempts: Attempts with objects that are old enough.
-        blobs: Inputs that nobody needs.
-        bytes: What those attempts have stored, those inputs and those environments.
+        blobs: Unused inputs.
+        bytes: The bytes of those attempts, inputs and environments.
         environments: Environments of packages that no worker has fetched or built for as long as unused inputs are
             kept.
         orphaned: Those of them that no record names.
@@ -2629,8 +2627,8 @@ class Tenant(Model):
         label_caps: The same for jobs with the same value of a label; {}: none.
         max_running: Most jobs dispatched or running at once; 0: no limit.
         override: Some of the above is an operator's, for a while.
-        version: How often what it is granted was changed.
-        weight: Its share, beside those of others.
+        version: The number of changes of its grant.
+        weight: Its share, relative to other tenants.
     """
 
     ceiling: dict[str, Any] | None = None
@@ -2668,7 +2666,7 @@ class TenantGrant(Model):
         label_caps: The same for jobs with the same value of a label.
         max_running: Most jobs dispatched or running at once; 0: no limit.
         reason: Is kept with the record.
-        weight: Its share, beside those of others. Default 1.
+        weight: Its share, relative to other tenants. Default 1.
     """
 
     ceiling: dict[str, Any] | None = None
@@ -2709,7 +2707,7 @@ class Upload(Model):
     """A JSON object of the API, Upload.
 
     Attributes:
-        expires_at: It is dropped then if no chunk comes; absent of one that is sealed.
+        expires_at: It is dropped then if no chunk comes; absent after the seal.
         id: And its batch's, once it is sealed.
         jobs: In the chunks before it.
         next_chunk: Number of the chunk that is due.
@@ -2734,11 +2732,11 @@ class Upload(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadRequest(Model):
-    """What a batch says beside its jobs.
+    """The fields of a batch beside its jobs.
 
     Attributes:
-        callback: Whom to tell when a batch is done: one POST of `{"type": "batch.done", "batch": {…}}`, made again
-            for a day until it is answered with 2xx; 410 ends it, redirects are not followed. Headers as in Standard
+        callback: A notification of the finished batch: one POST of `{"type": "batch.done", "batch": {…}}`, repeated
+            for a day until the answer is 2xx; 410 ends it, redirects are not followed. Headers as in Standard
             Webhooks: `webhook-id` (the delivery, the same at every try), `webhook-timestamp`, `webhook-signature`.
             Addresses that are not public are refused unless the operator allows them.
         defaults: A partial job that every job is laid over.
@@ -2761,7 +2759,7 @@ class Usage(Model):
 
     Attributes:
         waited_ms: For how much of that it could run and had no core. `wall` does not count it. Absent for none.
-        wall_ms: What passed while it ran.
+        wall_ms: The elapsed time of its run.
     """
 
     cpu_ms: float
@@ -2784,7 +2782,7 @@ class Value(Model):
     """A JSON object of the API, Value.
 
     Attributes:
-        json: The value itself, where JSON says all of it.
+        json: The value itself, if JSON can represent it.
         tagged: The value in the tagged encoding (docs/grading.md, Values), where JSON alone cannot represent it.
     """
 
@@ -2862,7 +2860,7 @@ class VerifyRequest(Model):
 
     Attributes:
         after: next of the page before.
-        batch: This one; without it, those that are not over.
+        batch: This batch; without it, all unfinished ones.
         limit: 0 is 20. Default 20.
         reason: Is kept with the record.
         repair: Set counters right that alone are wrong.
@@ -2882,13 +2880,13 @@ class Worker(Model):
     Attributes:
         cordon: An operator keeps it from taking jobs.
         held: Why it takes no jobs at the moment; absent if it does.
-        host: What the machine can enforce, and which images it has, as the worker says it. Workers of other versions
-            may say more or less.
+        host: The limits that the machine can enforce, and its images, as reported by the worker. Workers of other
+            versions may report more or less.
         offer: Which jobs it can run: isolations, labels, images (none: any), cpu, memory.
-        quarantine: Set while the worker takes no jobs because its own failures stand out from those of its pool.
+        quarantine: Set while the worker takes no jobs because it fails more often than its pool.
         rival: Set while another process of the same name, which started earlier, is refused.
         slots: Most jobs at once.
-        tally: What it has done since it started; absent if it does not say.
+        tally: Its work since its start; absent if it does not report that.
     """
 
     busy: int
@@ -2940,7 +2938,7 @@ class WorkerCordon(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerQuarantine(Model):
-    """Set while the worker takes no jobs because its own failures stand out from those of its pool."""
+    """Set while the worker takes no jobs because it fails more often than its pool."""
 
     reason: str
     until: datetime
@@ -2960,12 +2958,12 @@ class WorkerRival(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerTally(Model):
-    """What it has done since it started; absent if it does not say.
+    """Its work since its start; absent if it does not report that.
 
     Attributes:
         back: Attempts that were handed back, by reason.
         outcomes: Attempts that ended, by outcome.
-        per_second: Ends a second, between its last two heartbeats.
+        per_second: Finished jobs a second, between its last two heartbeats.
         sessions: Sessions that are alive on it.
     """
 

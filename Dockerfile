@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# The images of the fleet, for those who have a container engine and a registry; without either: make images.
+# The images of the fleet, for a container engine and a registry; without these: make images.
 #
 #   make image && docker build --target dispatcher -t assay-dispatcher . && docker build --target worker -t assay-worker .
 #

@@ -1,4 +1,4 @@
-"""Receives the callbacks of batches, and believes those that are signed with the right secret.
+"""Receives the callbacks of batches, and accepts only correctly signed ones.
 
     CALLBACK_SECRET=… python3 examples/callbackreceiver/receiver.py 9000
 
@@ -21,20 +21,20 @@ seen = set()  # a database, where there are several receivers
 
 
 def key_of(secret):
-    """Returns the key that a secret stands for."""
+    """Returns the key of a secret."""
     if secret.startswith("whsec_"):
         return base64.b64decode(secret[len("whsec_"):])
     return secret.encode()
 
 
 def problem(key, headers, body, now):
-    """Says why a delivery is not to be believed; empty if it is."""
+    """Returns the reason to reject a delivery, or an empty text."""
     delivery, sent = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not sent.isdigit() or abs(now - int(sent)) > TOLERANCE:
         return "its time is not about now"
     signed = f"{delivery}.{sent}.".encode() + body
     want = "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
-    # There may be several signatures while a secret is changed.
+    # During a change of the secret there may be several signatures.
     if not any(hmac.compare_digest(want, got) for got in headers.get("webhook-signature", "").split()):
         return "it is not signed with this secret"
     return ""
@@ -51,7 +51,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         if why := problem(self.key, self.headers, body, time.time()):
             print("refused:", why, flush=True)
             return self.answer(401)
-        # The same delivery comes again if our answer was lost: its id tells.
+        # A delivery comes again, with the same id, if our answer was lost.
         delivery = self.headers["webhook-id"]
         if delivery not in seen:
             seen.add(delivery)

@@ -1,4 +1,4 @@
-"""Runs a program whose policy lets it reach one host, and prints the record of what it tried.
+"""Runs a program whose policy allows one host, and prints the record of its attempts.
 
     python3 examples/egress/egress.py http://127.0.0.1:8080 http://example.org http://example.com
 

@@ -1,5 +1,5 @@
-// Command forksearch searches over program states: each branch is a fork of a live session, so that whatever led to a
-// state (imports, data, files) is done once and never again.
+// Command forksearch searches over program states. Each branch is a fork of a live session, so the steps to a state
+// (imports, data, files) run only once.
 //
 //	go run ./examples/forksearch http://127.0.0.1:8080
 package main
@@ -19,8 +19,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// The problem: with these moves, bring n from 1 to 50. In an agent, moves are edits that a model proposes, and the
-// score is what the tests say.
+// The problem: with these moves, bring n from 1 to 50. In an agent, moves are edits of a model, and the score is a test
+// result.
 const (
 	setUp = "n, target = 1, 50"
 	score = "abs(target - n)"
@@ -30,7 +30,7 @@ const (
 
 var moves = []string{"n *= 2", "n += 3", "n -= 1"}
 
-// state is a live session and what led to it.
+// state is a live session and the moves to it.
 type state struct {
 	session job.ID
 	path    []string
@@ -83,8 +83,8 @@ type search struct {
 	forks int
 }
 
-// branch tries every move in a fork of each state, and returns the best ones; the others are closed. With an error, it
-// returns those that are to be closed.
+// branch tries every move in a fork of each state, returns the best states and closes the others. With an error, it returns
+// the states to close.
 func (s *search) branch(ctx context.Context, beam []state) (next []state, err error) {
 	for _, from := range beam {
 		for _, move := range moves {
@@ -125,7 +125,7 @@ func (s *search) evaluate(ctx context.Context, id job.ID, code string) (string, 
 	return done.Value.Repr, nil
 }
 
-// close ends sessions: their memory is for others. A session that is left would end by its idle timeout.
+// close ends sessions to free their memory. A forgotten session would end by its idle timeout.
 func (s *search) close(ctx context.Context, states []state) {
 	for _, old := range states {
 		if _, err := s.fleet.CloseSession(ctx, old.session); err != nil {

@@ -22,7 +22,7 @@ var problemLines []byte
 //go:embed wrong.jsonl
 var wrongLines []byte
 
-// Variant says which solution of a problem is meant.
+// Variant selects a solution of a problem.
 type Variant string
 
 // The variants of each problem.
@@ -74,7 +74,7 @@ func load() []Problem {
 	return problems
 }
 
-// decodeLines reads embedded JSON Lines; that they are sound is a test's duty.
+// decodeLines reads embedded JSON Lines, which a test checks.
 func decodeLines[T any](lines []byte) (out []T) {
 	for line := range bytes.Lines(lines) {
 		var v T
@@ -86,8 +86,8 @@ func decodeLines[T any](lines []byte) (out []T) {
 	return out
 }
 
-// Solution returns the code of a solution: what a model would have written,
-// with the prompt before it.
+// Solution returns the code of a solution: a model's completion, with the prompt
+// before it.
 func (p Problem) Solution(v Variant) string {
 	if v == Wrong {
 		return p.Prompt + p.Wrong
@@ -95,15 +95,15 @@ func (p Problem) Solution(v Variant) string {
 	return p.Prompt + p.Reference
 }
 
-// Program returns the job's program: the check is the problem's own, unchanged.
-// What it uses of the prompt (some checks call a helper that is defined there) is
-// the setup, so that it is never the solution's idea of it.
+// Program returns the job's program. The check is the problem's own, unchanged.
+// Its setup is the prompt, since some checks call a helper that is defined there.
+// So the check never uses the solution's version of it.
 func (p Problem) Program(v Variant) job.Program {
 	return job.Program{Tests: &job.Tests{Setup: p.Prompt, Code: p.Solution(v), Function: p.EntryPoint, Check: p.Test}}
 }
 
 // Batch returns the 328 jobs: both solutions of every problem, each graded by the
-// problem's check. isolation is the policy's; empty leaves it to the default.
+// problem's check. isolation is the policy's; empty selects the default.
 func Batch(isolation string) []job.Spec {
 	return batch(isolation, Problem.Program)
 }
@@ -136,8 +136,8 @@ func Expected(s job.Spec) job.Outcome {
 }
 
 // Verdict reports whether a result is right: the reference passed, or the wrong
-// solution failed its check. A wrong solution that ended in any other way, such
-// as a timeout or a loss, was not judged, so that is not a right verdict.
+// solution failed its check. Any other end of a wrong solution, such as a timeout
+// or a loss, is no verdict on it and so not right.
 func Verdict(r job.Result) bool {
 	t := r.Tests
 	if t == nil || t.Total != 1 {

@@ -1,4 +1,4 @@
-"""Writes wrong.jsonl: for each problem a solution that is nearly right.
+"""Writes wrong.jsonl: for each problem a solution with a small mistake.
 
     python3 mutate.py humaneval.jsonl > wrong.jsonl
 
@@ -53,7 +53,7 @@ def changes(body):
 
 
 def ends(problem, body):
-    """Returns the last line of what the program prints to stderr, or ok."""
+    """Returns the last line of the program's stderr, or ok."""
     code = problem["prompt"] + body + "\n" + problem["test"] + "\ncheck(" + problem["entry_point"] + ")\n"
     try:
         run = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=LIMIT)

@@ -1,4 +1,4 @@
-"""Runs every job of a batch file with the local python3 and judges how it ends.
+"""Runs every job of a batch file with the local python3 and checks its outcome.
 
     go run ./examples/humaneval/generate | python3 examples/humaneval/verify.py [TIMES]
 

@@ -1,5 +1,5 @@
-// Command sessioncallbacks runs code that asks its host: a session whose program calls a function that this program
-// answers, as an agent's code asks a model.
+// Command sessioncallbacks runs a session whose code calls a host function of this program, as an agent's code calls a
+// model.
 //
 //	go run ./examples/sessioncallbacks http://127.0.0.1:8080
 package main
@@ -18,7 +18,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// program asks about three texts at once. It can import and open what its policy says, and nothing else.
+// program calls the function for three texts at once. It can import and open only what its policy permits.
 const program = `
 from concurrent.futures import ThreadPoolExecutor
 
@@ -68,7 +68,7 @@ func run(ctx context.Context, url string) error {
 	return <-answered // it ends with the session
 }
 
-// summarize is the host function: in an agent, a request to a model. Calls are answered at the same time.
+// summarize is the host function: in an agent, a request to a model. Calls run concurrently.
 func summarize(_ context.Context, call job.HostCall) (any, error) {
 	var args []string
 	if err := json.Unmarshal(call.Args, &args); err != nil || len(args) != 1 {
@@ -78,7 +78,7 @@ func summarize(_ context.Context, call job.HostCall) (any, error) {
 	return fmt.Sprintf("%d words", len(strings.Fields(args[0]))), nil
 }
 
-// execute prints what came of a snippet. One that fails is data and no error of ours.
+// execute prints the result of a snippet. A failed snippet is data, not an error of execute.
 func execute(ctx context.Context, fleet *client.Client, id job.ID, code string) error {
 	done, err := fleet.Execute(ctx, id, api.ExecuteRequest{Code: code})
 	switch {

@@ -1,5 +1,5 @@
-// What a job writes while it runs. The server says which text is shown in which classes; here it becomes text nodes, and
-// nothing else. When the job is over, what is stored is asked for.
+// Shows a running job's output. The server sends pieces of text with their classes; this script makes text nodes of them, and
+// nothing else. When the job has ended, it loads the stored output.
 "use strict";
 
 (() => {
@@ -92,7 +92,7 @@
     });
   };
 
-  // A page that nobody looks at holds no connection: browsers have few of them for a site.
+  // A hidden page holds no connection: browsers allow only a few for a site.
   document.addEventListener("visibilitychange", () => {
     if (over) return;
     if (document.hidden) source.close();

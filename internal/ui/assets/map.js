@@ -1,5 +1,5 @@
-// The map of a batch: a cell for each job, in the order in which they were submitted. A pointer or the arrow keys choose
-// one, a click or Enter opens it.
+// The map of a batch: a cell for each job, in the order of submission. A pointer or the arrow keys select a cell, a click or
+// Enter opens its job.
 "use strict";
 
 (() => {
@@ -15,7 +15,7 @@
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim() || "gray";
 
-  // The cells are as large as they can be in a box that is at most so high.
+  // The cells are as large as possible in a box of limited height.
   const layout = () => {
     const width = Math.max(box.clientWidth - 2, 100);
     const highest = 320;
@@ -82,7 +82,7 @@
     event.preventDefault();
   });
 
-  // It is read again while the batch goes on: then the part of the page that changes asks for itself, too.
+  // Reads the map again while the batch runs, when the changing part of the page is refreshed too.
   const read = async () => {
     try {
       const answer = await fetch(box.dataset.map, { headers: { Accept: "application/json" } });
@@ -92,7 +92,7 @@
         draw();
       }
     } catch {
-      // the next time may do
+      // the next read may succeed
     }
   };
   const again = () => setTimeout(async () => {

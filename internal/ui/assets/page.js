@@ -1,5 +1,5 @@
-// What pages do beside following links: nothing that they need. Parts that change are asked for by htmx; here are the
-// pauses of that while nobody looks, and what a reader has chosen or opened, which an exchanged part must not undo.
+// Conveniences of pages, none of which they need. htmx refreshes changing parts. This script pauses that while the page is hidden
+// or text is selected, and keeps the reader's selections and open parts after a refresh.
 "use strict";
 
 document.addEventListener("htmx:beforeRequest", (event) => {
@@ -10,7 +10,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   }
 });
 
-// A link such as /ui/signin#key=… signs in: assay dev prints one. What is after # is sent to no server.
+// A link such as /ui/signin#key=… signs in: assay dev prints one. Browsers send the part after # to no server.
 document.addEventListener("DOMContentLoaded", () => {
   const field = document.querySelector('form[action="/ui/signin"] input[name=key]');
   if (!field || !location.hash.startsWith("#key=")) return;
@@ -48,7 +48,7 @@ document.addEventListener("htmx:afterSwap", () => {
   });
 });
 
-// A prompt is sent by Ctrl+Enter.
+// Ctrl+Enter sends a prompt.
 document.addEventListener("keydown", (event) => {
   const field = event.target;
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && field.dataset && field.dataset.submit === "ctrl-enter") {

@@ -1,9 +1,9 @@
-// Package advisories knows holes in what walls are made of, and says which of them
-// a host has: in its kernel, and in the programs that make containers.
+// Package advisories lists known vulnerabilities of sandbox components and finds those of a host:
+// in its kernel and in the programs that make containers.
 //
-// It is a table in the tree, and as old as the tree is. A distribution repairs old
-// versions without giving them new numbers; where the change log of its package is
-// installed, a hole that it names counts as closed.
+// The list is a table in the source tree and is as old as the tree. A distribution fixes old
+// versions without new version numbers. If the change log of its package is installed, a
+// vulnerability that it names counts as fixed.
 package advisories
 
 import (
@@ -15,24 +15,24 @@ import (
 	"strings"
 )
 
-// Hole is one that is known.
+// Hole is a known vulnerability.
 type Hole struct {
 	Program string   // kernel, runc, containerd or runsc
-	ID      string   // the CVE's
-	What    string   // what somebody inside can do
-	Fixed   []string // the first version of each branch that is without it, the lowest first
-	Since   string   // the first version that has it; empty: all that are older
+	ID      string   // the CVE number
+	What    string   // what code in a sandbox can do
+	Fixed   []string // the first fixed version of each branch, the lowest first
+	Since   string   // the first affected version; empty: all older versions are affected
 	Source  string
 }
 
-// Found is a hole of this host.
+// Found is a vulnerability of this host.
 type Found struct {
 	Hole
 	Version string // of the program
-	Logged  bool   // there is a change log of the package, and it does not name the hole
+	Logged  bool   // the package has a change log, and it does not name the vulnerability
 }
 
-// String returns one line about it, for logs.
+// String returns a line for logs.
 func (f Found) String() string {
 	s := fmt.Sprintf("%s %s is older than %s, which closes %s (%s)", f.Program, f.Version, strings.Join(f.Fixed, " or "), f.ID, f.What)
 	if !f.Logged {
@@ -41,8 +41,8 @@ func (f Found) String() string {
 	return s
 }
 
-// Open returns the holes that a version of a program has. changelog is that of its
-// package, empty if there is none.
+// Open returns the vulnerabilities of a version of a program. changelog is the change log of its
+// package, or empty.
 func Open(program, version, changelog string) (open []Found) {
 	have, ok := parse(version)
 	if !ok {
@@ -56,9 +56,9 @@ func Open(program, version, changelog string) (open []Found) {
 	return open
 }
 
-// in reports whether a version has the hole. A branch, which is what the first two
-// numbers name, of which no version is listed has been given up if there is a newer
-// one, and came after the hole if all are older.
+// in reports whether a version has the vulnerability. The first two numbers name a branch. An
+// unlisted branch is affected if a newer branch is listed (it is no longer maintained), and
+// unaffected if all listed branches are older.
 func (h *Hole) in(have number) bool {
 	if since, ok := parse(h.Since); ok && slices.Compare(have[:], since[:]) < 0 {
 		return false
@@ -76,16 +76,16 @@ func (h *Hole) in(have number) bool {
 	return slices.Compare(have[:], newest[:]) < 0
 }
 
-// number is a version: major, minor, patch. Of gVisor's releases, which are named
-// after days, it is the day.
+// number is a version: major, minor, patch. gVisor names its releases after days; for them it is
+// the day.
 type number [3]int
 
-// module is the version that Go gives to a commit without one of its own; the day is
-// that of the commit.
+// module matches the version that Go gives to a commit without a version of its own. The day is the
+// day of the commit.
 var module = regexp.MustCompile(`^v0\.0\.0-(\d{8})\d{6}-`)
 
-// parse reads the leading numbers of a version; what a distribution appends is
-// ignored. It reports whether there were any.
+// parse reads the leading numbers of a version and ignores the suffix of a distribution. It reports
+// whether there were any.
 func parse(version string) (n number, ok bool) {
 	if m := module.FindStringSubmatch(version); m != nil {
 		version = m[1]
@@ -109,7 +109,7 @@ func parse(version string) (n number, ok bool) {
 	return n, true
 }
 
-// Sorted orders what was found for people: by program and hole.
+// Sorted orders vulnerabilities by program and ID.
 func Sorted(found []Found) []Found {
 	slices.SortFunc(found, func(a, b Found) int { return cmp.Or(cmp.Compare(a.Program, b.Program), cmp.Compare(a.ID, b.ID)) })
 	return found

@@ -13,17 +13,15 @@ import (
 	"strings"
 )
 
-// Host is where to look; the zero value is this host.
+// Host is the place to examine. The zero value is this host.
 type Host struct {
 	Root string // prefix of /proc and /usr, for tests
 
-	// Programs that are not where PATH leads; an empty name of runsc means that
-	// there is none.
+	// Programs outside PATH. An empty name of runsc means that there is none.
 	Runc, Containerd, Runsc string
 }
 
-// Examine returns the holes of a host that are known, and what it could not be
-// asked.
+// Examine returns the known vulnerabilities of a host, and the checks that it could not make.
 func (h Host) Examine(ctx context.Context) (found []Found, unknown []string) {
 	release := h.read("/proc/sys/kernel/osrelease")
 	found = append(found, Open("kernel", release, h.changelog("linux-image-"+release))...)
@@ -46,16 +44,16 @@ func (h Host) Examine(ctx context.Context) (found []Found, unknown []string) {
 	return Sorted(found), unknown
 }
 
-// version finds a number with dots, or the day of one of gVisor's releases.
+// version matches a dotted number or the day of a gVisor release.
 var version = regexp.MustCompile(`(?:^|[\s:])(v?\d+\.\d+[^\s,)]*|release-\d{8}\S*)`)
 
-// ask has a program print its version.
+// ask runs a program with --version.
 func ask(ctx context.Context, path string) (string, error) {
 	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
 	if err != nil {
 		return "", err
 	}
-	line, _, _ := strings.Cut(string(out), "\n") // what follows is about other things
+	line, _, _ := strings.Cut(string(out), "\n") // the other lines are about other things
 	m := version.FindStringSubmatch(line)
 	if m == nil {
 		return "", fmt.Errorf("it says %q", strings.TrimSpace(line))
@@ -63,11 +61,10 @@ func ask(ctx context.Context, path string) (string, error) {
 	return m[1], nil
 }
 
-// changelogSize bounds what is read of a package's change log: the newest is on top.
+// changelogSize limits how much of a change log is read. The newest entries come first.
 const changelogSize = 4 << 20
 
-// changelog returns that of an installed package of Debian's kind, empty if there is
-// none.
+// changelog returns the change log of an installed Debian package, or an empty string.
 func (h Host) changelog(name string) string {
 	for _, file := range []string{"changelog.Debian.gz", "changelog.gz"} {
 		data, err := os.ReadFile(filepath.Join(h.Root, "/usr/share/doc", name, file))
@@ -86,7 +83,7 @@ func (h Host) changelog(name string) string {
 	return ""
 }
 
-// read returns a small file's text, empty if it cannot be read.
+// read returns the text of a small file, or an empty string if it cannot be read.
 func (h Host) read(name string) string {
 	data, err := os.ReadFile(filepath.Join(h.Root, name))
 	if err != nil {
@@ -95,8 +92,7 @@ func (h Host) read(name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// Settings says which settings of the kernel are laxer than a host of other
-// people's programs should have.
+// Settings returns the kernel settings that are too lax for a host that runs untrusted programs.
 func (h Host) Settings() (lax []string) {
 	if pattern := h.read("/proc/sys/kernel/core_pattern"); strings.HasPrefix(pattern, "|") {
 		lax = append(lax, "kernel.core_pattern pipes every core dump of the host to "+strings.Fields(pattern[1:] + " ?")[0]+", as root; programs here dump none")

@@ -1,8 +1,8 @@
 package advisories
 
-// holes are those by which somebody in a sandbox could get out of it, or read what
-// is another's. Those that a crash is the worst of are not here. When one is added,
-// name the first version of every branch that is still looked after.
+// holes are the vulnerabilities that let code in a sandbox escape or read the data of another
+// tenant. Vulnerabilities that only cause a crash are not listed. When you add one, name the first
+// fixed version of every maintained branch.
 var holes = []Hole{
 	{
 		Program: "runc", ID: "CVE-2024-21626", What: "a leaked descriptor leads to the host's files",

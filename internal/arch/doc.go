@@ -1,7 +1,7 @@
-// Package arch is the shape of the program, as a test: which package may import
-// which, and which technology lives where.
+// Package arch tests the structure of the program: which package may import which, and where each
+// technology is used.
 //
-// table_test.go says it for our own packages, rules_test.go for everybody
-// else's. Arrows point inward: cmd → internal → pkg/<idea> → pkg/job. A new
-// package is added to the table, with what it may import, by whoever adds it.
+// table_test.go has the rules for our own packages, rules_test.go those for other packages. Imports
+// point inward: cmd → internal → pkg/<idea> → pkg/job. A new package needs an entry in the table
+// with its allowed imports.
 package arch

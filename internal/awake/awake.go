@@ -1,13 +1,12 @@
-// Package awake keeps the processors of this host from sleeping while somebody
-// waits for an answer.
+// Package awake keeps the processors of this host from sleeping while a client waits for an answer.
 //
-// A processor without work halts, and takes time to wake up: some microseconds on
-// metal, a tenth of a millisecond and more on a virtual machine, whose hypervisor
-// has to be asked. What a client of a session waits for goes through ten steps from
-// process to process, and every one wakes a processor. The kernel lets a program say
-// how late a processor may be (/dev/cpu_dma_latency, PM quality of service); told 0,
-// one without work polls for it instead. It takes nothing from those that have work,
-// but power, and on a shared machine another's turn. So it is for moments only.
+// An idle processor halts and takes time to wake up: some microseconds on metal, and a tenth of a
+// millisecond or more on a virtual machine, where the hypervisor must wake it. A session request
+// passes through ten steps between processes, and every step wakes a processor.
+//
+// The kernel lets a program set a maximum wake-up latency (/dev/cpu_dma_latency, PM quality of
+// service). At 0, an idle processor polls for work instead of halting. That costs busy processors
+// only power and, on a shared machine, the time of other machines. So it is used for moments only.
 package awake
 
 import (
@@ -19,17 +18,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Device is where a program tells the kernel how late processors may be.
+// Device is where a program sets the maximum wake-up latency.
 const Device = "/dev/cpu_dma_latency"
 
-// What is said there, in microseconds.
+// Values for Device, in microseconds.
 const (
-	never   uint32 = 0             // not late at all: nothing sleeps
-	however uint32 = 2_000_000_000 // the kernel's PM_QOS_CPU_LATENCY_DEFAULT_VALUE: no wish
+	never   uint32 = 0             // no latency: no processor sleeps
+	however uint32 = 2_000_000_000 // PM_QOS_CPU_LATENCY_DEFAULT_VALUE of the kernel: no limit
 )
 
-// Keeper keeps processors awake. A nil one lets them sleep. What it asked of the
-// kernel ends with the process, whatever becomes of it.
+// Keeper keeps processors awake. A nil Keeper lets them sleep. The kernel drops its request when
+// the process ends, however it ends.
 type Keeper struct {
 	linger time.Duration
 
@@ -39,22 +38,22 @@ type Keeper struct {
 	held  bool
 }
 
-// Open returns a Keeper that keeps processors awake for linger after each Stay, by
-// what it writes to device. The error is fs.ErrNotExist where there is none.
+// Open returns a Keeper that writes to device. It keeps processors awake for linger after each
+// Stay. The error is fs.ErrNotExist if there is no device.
 func Open(device string, linger time.Duration) (*Keeper, error) {
 	fd, err := unix.Open(device, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", device, err)
 	}
 	k := &Keeper{linger: linger, fd: fd}
-	if err := k.say(however); err != nil { // to open it is to ask for 0 already
+	if err := k.say(however); err != nil { // opening the device already requests 0
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("write to %s: %w", device, err)
 	}
 	return k, nil
 }
 
-// Stay has processors stay awake for a moment: somebody waits for what comes next.
+// Stay keeps processors awake for a moment, because a client waits for the next step.
 func (k *Keeper) Stay() {
 	if k == nil {
 		return
@@ -69,7 +68,7 @@ func (k *Keeper) Stay() {
 	time.AfterFunc(k.linger, k.expire)
 }
 
-// expire lets processors sleep, unless somebody has come to wait meanwhile.
+// expire lets processors sleep, unless Stay was called in the meantime.
 func (k *Keeper) expire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -83,7 +82,7 @@ func (k *Keeper) expire() {
 	}
 }
 
-// Close lets processors sleep, for good.
+// Close lets processors sleep permanently.
 func (k *Keeper) Close() error {
 	if k == nil {
 		return nil

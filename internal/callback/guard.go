@@ -16,10 +16,10 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// errRefused is an address that is not called.
+// errRefused reports an address that may not be called.
 var errRefused = errors.New("the address is not public, and this fleet does not allow it")
 
-// judge refuses special addresses that the operator has not named.
+// judge rejects special addresses that the operator did not allow.
 func judge(allow netrule.Rules, a netip.Addr, port uint16) error {
 	a = a.Unmap()
 	if a.Zone() != "" {
@@ -31,8 +31,8 @@ func judge(allow netrule.Rules, a netip.Addr, port uint16) error {
 	return nil
 }
 
-// newHTTPClient returns a client that dials what judge lets through and nothing
-// else, whatever names resolve to by then.
+// newHTTPClient returns a client that dials only addresses that judge accepts, checked after name
+// resolution.
 func newHTTPClient(allow netrule.Rules, timeout time.Duration) *http.Client {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: -1}
 	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
@@ -48,12 +48,12 @@ func newHTTPClient(allow netrule.Rules, timeout time.Duration) *http.Client {
 			Proxy: nil, DialContext: dialer.DialContext, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
 			TLSHandshakeTimeout: timeout, ForceAttemptHTTP2: true,
 		},
-		// A redirect is an answer: the place it names was not what the tenant signed for.
+		// A redirect counts as the answer: the tenant did not sign for its target.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// checkURL judges a URL as far as that can be done without resolving its name.
+// checkURL checks a URL without resolving its name.
 func checkURL(allow netrule.Rules, text string) error {
 	bad := func(format string, args ...any) error { return job.Invalid("callback.url", format, args...) }
 	if len(text) > job.MaxCallbackURL {
@@ -97,7 +97,7 @@ func portOf(u *url.URL) (uint16, error) {
 	return 443, nil
 }
 
-// kindOf is what a tenant gets to read about a failure.
+// kindOf returns the description of a failure for the tenant.
 func kindOf(err error, timeout time.Duration) string {
 	var dns *net.DNSError
 	var op *net.OpError
@@ -128,8 +128,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
 }
 
-// retryAfter is how long the receiver wants to be left alone, if it says so in
-// seconds.
+// retryAfter returns the requested delay of the receiver, if it gave one in seconds.
 func retryAfter(h http.Header) time.Duration {
 	n, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || n < 0 || n > 1<<20 {

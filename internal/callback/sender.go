@@ -23,27 +23,27 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Store is what a sender needs of the store.
+// Store is the part of the store that a sender needs.
 type Store interface {
 	store.Callbacks
 	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)
 }
 
-// Secrets opens what signs; *secret.Keeper does.
+// Secrets opens signing secrets; *secret.Keeper implements it.
 type Secrets interface {
 	// Open returns a tenant's secret; job.ErrNotFound if there is none.
 	Open(ctx context.Context, tenant, name string) (string, error)
 }
 
-// Config is how a Sender behaves. A zero is the default.
+// Config configures a Sender. A zero means the default.
 type Config struct {
-	Allow    netrule.Rules // special-purpose addresses that may be called all the same
-	Every    time.Duration // between looks for what is due; default 1s
+	Allow    netrule.Rules // special-purpose addresses that may be called
+	Every    time.Duration // between checks for due callbacks; default 1s
 	Timeout  time.Duration // of a try; default 10s
-	First    time.Duration // pause after the first try, about doubled by each; default 2s
-	Longest  time.Duration // pause; default 10m
-	Patience time.Duration // after the end of the batch, until it is given up; default 24h
-	Lanes    int           // tries at once; default 16
+	First    time.Duration // pause after the first try, about doubled after each; default 2s
+	Longest  time.Duration // longest pause; default 10m
+	Patience time.Duration // after the end of the batch, until the callback is given up; default 24h
+	Lanes    int           // concurrent tries; default 16
 	Log      *slog.Logger
 }
 
@@ -60,7 +60,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Sender sends what is due, as one of any number.
+// Sender sends due callbacks. Any number of senders may run.
 type Sender struct {
 	cfg     Config
 	store   Store
@@ -79,14 +79,14 @@ func New(cfg Config, s Store, secrets Secrets) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, result := range []string{"delivered", "failed", "given_up"} { // what rises from nothing has no rate
+	// create the counters at 0: a counter that first appears above 0 has no rate
+	for _, result := range []string{"delivered", "failed", "given_up"} {
 		tries.Add(context.Background(), 0, metric.WithAttributes(attribute.String("result", result)))
 	}
 	return &Sender{cfg: cfg, store: s, secrets: secrets, http: newHTTPClient(cfg.Allow, cfg.Timeout), tries: tries, freed: make(chan struct{}, 1)}, nil
 }
 
-// Check judges a callback before its batch is accepted: the error names the
-// field.
+// Check checks a callback before its batch is accepted. The error names the field.
 func (s *Sender) Check(ctx context.Context, tenant string, c job.Callback) error {
 	if err := checkURL(s.cfg.Allow, c.URL); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *Sender) Check(ctx context.Context, tenant string, c job.Callback) error
 	return err
 }
 
-// unfitSecret is a secret that cannot sign.
+// unfitSecret reports a secret that cannot sign.
 type unfitSecret struct{ name, problem string }
 
 func (e *unfitSecret) Error() string { return fmt.Sprintf("the secret %.80q %s", e.name, e.problem) }
@@ -122,8 +122,8 @@ func (s *Sender) key(ctx context.Context, tenant, name string) ([]byte, error) {
 	return key, nil
 }
 
-// Run sends until ctx ends. Tries under way are then broken off, and are the next
-// sender's.
+// Run sends callbacks until ctx ends. It then aborts the current tries and leaves them to the next
+// sender.
 func (s *Sender) Run(ctx context.Context) {
 	tick := time.NewTicker(s.cfg.Every)
 	defer tick.Stop()
@@ -157,8 +157,8 @@ func (s *Sender) take(ctx context.Context, n int) []store.CallbackTry {
 	if n == 0 || ctx.Err() != nil {
 		return nil
 	}
-	// A try ends long before its lease, even if the secret and the batch are slow to read.
-	// It is not broken off: what was taken and not heard of would wait for the end of the lease.
+	// A try ends long before its lease, even if reading the secret and the batch is slow. It is not
+	// aborted here: an unreported callback would wait for the end of its lease.
 	ts, err := s.store.TakeCallbacks(context.WithoutCancel(ctx), n, s.cfg.Timeout+time.Minute)
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "callbacks not read", "error", err)
@@ -166,12 +166,11 @@ func (s *Sender) take(ctx context.Context, n int) []store.CallbackTry {
 	return ts
 }
 
-// settleTime bounds the writing down of an end: a dispatcher that is being stopped
-// waits for it.
+// settleTime limits the time to record a result. A stopping dispatcher waits for it.
 const settleTime = 5 * time.Second
 
-// try makes one try and writes down how it ended. If that fails, the lease ends
-// and the try is made again: the receiver knows the id.
+// try makes one try and records the result. If recording fails, the lease ends and the try is
+// repeated. The receiver recognizes the ID.
 func (s *Sender) try(ctx context.Context, t store.CallbackTry) {
 	end, cause := s.send(ctx, t)
 	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
@@ -179,7 +178,7 @@ func (s *Sender) try(ctx context.Context, t store.CallbackTry) {
 	result := "failed"
 	switch {
 	case ctx.Err() != nil && !end.Delivered:
-		s.taking.Lock() // who takes at this moment shall not find it due, and break it off once more
+		s.taking.Lock() // a concurrent take must not find it due and abort it again
 		s.taking.Unlock()
 		end = store.CallbackEnd{Error: "broken off: the dispatcher was stopped"} // due at once
 	case end.Delivered:
@@ -200,7 +199,7 @@ func (s *Sender) try(ctx context.Context, t store.CallbackTry) {
 	}
 }
 
-// pause is how long to wait after so many tries.
+// pause returns the delay after the given number of tries.
 func (s *Sender) pause(tries int) (d time.Duration) {
 	b := &backoff.ExponentialBackOff{InitialInterval: s.cfg.First, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: s.cfg.Longest}
 	for range min(tries, 64) {
@@ -226,7 +225,7 @@ func (s *Sender) send(ctx context.Context, t store.CallbackTry) (end store.Callb
 		return store.CallbackEnd{Error: kindOf(err, s.cfg.Timeout)}, err
 	}
 	defer rs.Body.Close()
-	_, _ = io.CopyN(io.Discard, rs.Body, 64<<10) // what it says is not ours to keep
+	_, _ = io.CopyN(io.Discard, rs.Body, 64<<10) // the content of the answer is not kept
 	switch code := rs.StatusCode; {
 	case code/100 == 2:
 		return store.CallbackEnd{Delivered: true}, nil
@@ -239,8 +238,8 @@ func (s *Sender) send(ctx context.Context, t store.CallbackTry) (end store.Callb
 	}
 }
 
-// request builds one try. Its body is the same at every try: the batch is done,
-// and nothing about it changes any more.
+// request builds one try. The body is the same at every try, because a finished batch does not
+// change.
 func (s *Sender) request(ctx context.Context, t store.CallbackTry) (*http.Request, store.CallbackEnd, error) {
 	var key []byte
 	if t.SecretRef != "" {
@@ -271,8 +270,8 @@ func (s *Sender) request(ctx context.Context, t store.CallbackTry) (*http.Reques
 	return rq, store.CallbackEnd{}, nil
 }
 
-// publicText is the text of an error that is the tenant's own; of others, that
-// there was one.
+// publicText returns the text of an error that the tenant caused. For other errors it returns a
+// general text.
 func publicText(err error) string {
 	var unfit *unfitSecret
 	var field *job.FieldError

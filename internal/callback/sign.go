@@ -19,11 +19,11 @@ const (
 	HeaderSignature = "webhook-signature"
 )
 
-// minKey is the shortest key that signs, in bytes: a shorter one could be guessed
-// from a signature.
+// minKey is the minimum length of a signing key in bytes. A shorter key could be guessed from a
+// signature.
 const minKey = 16
 
-// keyOf returns the key that a secret's value stands for.
+// keyOf returns the signing key in a secret's value.
 func keyOf(value string) ([]byte, error) {
 	key := []byte(value)
 	if text, ok := strings.CutPrefix(value, "whsec_"); ok {
@@ -46,7 +46,7 @@ func Signature(key []byte, id string, at time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// sign puts the headers on a request; an empty key leaves the signature out.
+// sign adds the headers to a request. With an empty key it omits the signature.
 func sign(h http.Header, key []byte, id string, at time.Time, body []byte) {
 	h.Set(HeaderID, id)
 	h.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))

@@ -1,4 +1,4 @@
-// Package certs is a certificate and its key in files, which are read again when they change.
+// Package certs reads a certificate and its key from files and reloads them when they change.
 package certs
 
 import (
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// look is how long what was seen of the files is good for.
+// look is the minimum time between checks of the files.
 const look = time.Second
 
-// Files is a certificate that servers show.
+// Files is a server certificate.
 type Files struct {
 	cert, key string
 	look      time.Duration
@@ -21,13 +21,13 @@ type Files struct {
 	mu     sync.Mutex
 	shown  *tls.Certificate
 	looked time.Time
-	loaded stamp // of what is shown, or could not be
+	loaded stamp // of the loaded certificate, or of the last failed load
 }
 
-// stamp tells two states of the files apart.
+// stamp identifies a state of the files.
 type stamp struct{ certAt, keyAt, certSize, keySize int64 }
 
-// Open reads them.
+// Open reads the files.
 func Open(cert, key string) (*Files, error) {
 	f := &Files{cert: cert, key: key, look: look}
 	now, err := f.stamp()
@@ -42,13 +42,14 @@ func Open(cert, key string) (*Files, error) {
 	return f, nil
 }
 
-// Config is that of a server. Browsers and programs of the last ten years speak TLS 1.2.
+// Config returns a server configuration. It requires TLS 1.2, which browsers and programs of the
+// last ten years support.
 func (f *Files) Config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: f.certificate, NextProtos: []string{"h2", "http/1.1"}}
 }
 
-// certificate returns what is in the files now. While that cannot be read, as between the writing of the one and the other,
-// it is what was there before.
+// certificate returns the current certificate of the files. If they cannot be read, for example
+// between the writes of the two files, it returns the previous certificate.
 func (f *Files) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +66,7 @@ func (f *Files) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		next, err = tls.LoadX509KeyPair(f.cert, f.key)
 	}
 	if err != nil {
-		if now != f.loaded { // said once, of each state
+		if now != f.loaded { // log each state once
 			slog.Error("the certificate has changed and cannot be read: the one before is shown on", "cert", f.cert, "key", f.key, "error", err)
 		}
 		f.loaded = now
@@ -76,7 +77,7 @@ func (f *Files) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.shown, nil
 }
 
-// stamp looks at the files; of those that cannot be looked at it is zero.
+// stamp returns the stamp of the files, or zero if they cannot be examined.
 func (f *Files) stamp() (s stamp, err error) {
 	cert, err := os.Stat(f.cert)
 	if err != nil {

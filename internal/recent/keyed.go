@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Keyed is what was read a moment ago about each of many things. However many want to know of one, one asks, and what they
-// have together is bounded in bytes: what nobody has wanted for the longest goes first. A question goes on when who asked it
-// has no more patience, so that its answer is there for the next. Failures are not kept.
+// Keyed caches recent values of many keys. Concurrent callers of one key share one read. The total
+// size of the values is limited; the least recently used are dropped first. A read continues after
+// its caller gives up, so that the next caller has the value. Failures are not cached.
 type Keyed[K comparable, V any] struct {
-	Most   int64         // bytes of all values
-	Size   func(V) int64 // of one, in bytes
-	Within time.Duration // what a question may take; zero: a minute
-	Age    time.Duration // how long an answer is good, at least
-	Thrift time.Duration // how many times as long as the question took it is good, at least
-	Oldest time.Duration // how long it is good at most, however long it took; zero: no bound
+	Most   int64         // maximum size of all values, in bytes
+	Size   func(V) int64 // of one value, in bytes
+	Within time.Duration // timeout of a read; zero: a minute
+	Age    time.Duration // minimum lifetime of a value
+	Thrift time.Duration // minimum lifetime as a multiple of the duration of the read
+	Oldest time.Duration // maximum lifetime, however long the read took; zero: no limit
 
 	mu     sync.Mutex
 	of     map[K]*list.Element
-	order  list.List // of *known, what was wanted last in front
+	order  list.List // of *known, the most recently used first
 	bytes  int64
 	asking map[K]*asked[V]
 	past   int // counts calls of Forget
@@ -40,11 +40,11 @@ type asked[V any] struct {
 	err   error
 }
 
-// withinAtMost is how long a question may take for which nothing else is said.
+// withinAtMost is the default timeout of a read.
 const withinAtMost = time.Minute
 
-// Get returns what is known of a key, or asks. It fails as read does or, where ctx ends before there is an answer, with the
-// cause of that. What it returns is not to be changed: others have it, too.
+// Get returns the cached value of a key, or reads it. It returns the error of read. If ctx ends
+// first, it returns the cause of ctx. The value is shared with other callers: do not change it.
 func (m *Keyed[K, V]) Get(ctx context.Context, key K, read func(context.Context) (V, error)) (v V, err error) {
 	m.mu.Lock()
 	if v, ok := m.find(key); ok {
@@ -69,7 +69,7 @@ func (m *Keyed[K, V]) Get(ctx context.Context, key K, read func(context.Context)
 	}
 }
 
-// Forget has everything be asked again, also what is being asked now.
+// Forget drops all values, including those of current reads.
 func (m *Keyed[K, V]) Forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +78,7 @@ func (m *Keyed[K, V]) Forget() {
 	m.past++
 }
 
-// find returns what is known and still good. The caller holds the lock.
+// find returns the cached value if it has not expired. The caller holds the lock.
 func (m *Keyed[K, V]) find(key K) (v V, ok bool) {
 	e := m.of[key]
 	if e == nil {
@@ -109,7 +109,7 @@ func (m *Keyed[K, V]) answer(ctx context.Context, key K, q *asked[V], past int, 
 	close(q.done)
 }
 
-// keep remembers an answer that took so long. The caller holds the lock.
+// keep caches a value whose read took that long. The caller holds the lock.
 func (m *Keyed[K, V]) keep(key K, v V, took time.Duration) {
 	age := max(m.Age, m.Thrift*took)
 	if m.Oldest > 0 {

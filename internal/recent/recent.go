@@ -1,5 +1,5 @@
-// Package recent remembers for a moment what was read from the database, for however many
-// ask for it at once.
+// Package recent caches values from the database for a short time and shares reads between
+// concurrent callers.
 package recent
 
 import (
@@ -10,30 +10,28 @@ import (
 )
 
 const (
-	// askFor is how long a question to the database may take that many wait for, where
-	// they can do without the answer.
+	// askFor is the default timeout of a shared read. Its callers can continue without the value.
 	askFor = 2 * time.Second
-	// staleAfter is how long after such a question was asked those who wait for its
-	// answer take what was known before, if anything was.
+	// staleAfter is how long callers wait for a read before they use the previous value, if there is
+	// one.
 	staleAfter = 100 * time.Millisecond
 )
 
-// Value is what was read from the database a moment ago. However many want it,
-// one asks, and nobody holds a lock meanwhile. Where that takes long or fails, others
-// have what was known before; only where nothing was do they wait for the end of it.
-// The next question comes when the answer, or the failure, is as old as Age says.
+// Value caches a recent value from the database. Concurrent callers share one read, and no lock is
+// held during the read. If the read is slow or fails, callers get the previous value. They wait for
+// the end of the read only if there is no previous value. The next read starts when the value, or
+// the failure, is as old as Age.
 type Value[V any] struct {
 	Read   func(ctx context.Context) (V, error)
-	Within time.Duration // what a question may take; zero: askFor
+	Within time.Duration // timeout of a read; zero: askFor
 	Age    time.Duration
-	// Thrift is how many times as long as the question took its answer is good, at
-	// least.
+	// Thrift is the minimum lifetime of a value as a multiple of the duration of the read.
 	Thrift time.Duration
 
 	mu     sync.Mutex
 	value  V
 	known  bool
-	err    error // of the last question
+	err    error // of the last read
 	next   time.Time
 	asking *question
 }
@@ -43,8 +41,7 @@ type question struct {
 	done  chan struct{}
 }
 
-// Get returns what is known, false if nothing is, and why the last question failed; nil
-// if it did not.
+// Get returns the value, false if there is none, and the error of the last read.
 func (m *Value[V]) Get(ctx context.Context) (v V, known bool, err error) {
 	q := m.ask()
 	if q != nil {
@@ -52,20 +49,21 @@ func (m *Value[V]) Get(ctx context.Context) (v V, known bool, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.known && m.err == nil { // the caller would not wait any longer
+	if !m.known && m.err == nil { // the caller stopped waiting
 		return m.value, false, context.Cause(ctx)
 	}
 	return m.value, m.known, m.err
 }
 
-// Latest returns what is known, however old, without asking.
+// Latest returns the cached value, however old, without a read.
 func (m *Value[V]) Latest() V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.value
 }
 
-// ask returns the question under way, a new one if it is time; nil: there is no need.
+// ask returns the current read, or starts a new one if it is due. It returns nil if no read is
+// necessary.
 func (m *Value[V]) ask() *question {
 	m.mu.Lock()
 	defer m.mu.Unlock()

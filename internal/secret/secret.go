@@ -1,9 +1,8 @@
-// Package secret keeps what tenants' jobs need to know and nobody else may read.
+// Package secret stores the secrets of tenants' jobs.
 //
-// A value comes in once, is sealed here, and is opened only to be put into the
-// answer to a claim of a job whose policy names it. The store has sealed values,
-// the dispatcher has the key: neither alone is worth anything. A sealed value
-// is bound to its tenant and name, so that moving a row makes it worthless.
+// A value is encrypted here and decrypted only for the answer to a claim of a job whose policy
+// names it. The store has the encrypted values and the dispatcher has the key; neither is useful
+// alone. An encrypted value is bound to its tenant and name, so a moved row cannot be decrypted.
 package secret
 
 import (
@@ -26,23 +25,22 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Sizes of a value, in bytes. A shorter one could not be masked in what a
-// program prints without masking half of that.
+// Limits of a value, in bytes. A shorter value could not be masked in output without masking half
+// of the output.
 const (
 	MinValue = 4
 	MaxValue = 32 << 10
 	keySize  = 32 // AES-256
 )
 
-// Keeper seals and opens.
+// Keeper encrypts and decrypts secrets.
 type Keeper struct {
 	store store.Secrets
-	keys  []cipher.AEAD // the first seals, all of them open
+	keys  []cipher.AEAD // the first encrypts, all of them decrypt
 }
 
-// New returns a keeper with keys, which are separated by commas, each 32 bytes
-// in base64: the first seals, the others only open what was sealed before. With
-// no keys at all the keeper refuses to seal.
+// New returns a Keeper. keys are separated by commas, each 32 bytes in base64. The first encrypts;
+// the others only decrypt older values. Without keys the Keeper refuses to encrypt.
 func New(keys string, s store.Secrets) (*Keeper, error) {
 	k := &Keeper{store: s}
 	for i, text := range strings.FieldsFunc(keys, func(c rune) bool { return c == ',' || c == ' ' }) {
@@ -63,7 +61,7 @@ func New(keys string, s store.Secrets) (*Keeper, error) {
 	return k, nil
 }
 
-// bound is what a sealed value belongs to: names contain no NUL.
+// bound is the tenant and name that an encrypted value is bound to. Names contain no NUL.
 func bound(ref store.SecretRef) []byte { return []byte(ref.Tenant + "\x00" + ref.Name) }
 
 func (k *Keeper) open(ref store.SecretRef, sealed []byte) (string, error) {
@@ -75,7 +73,7 @@ func (k *Keeper) open(ref store.SecretRef, sealed []byte) (string, error) {
 	return "", errors.New("no key opens it")
 }
 
-// Put seals and stores a value, and has the action written down.
+// Put encrypts and stores a value and records the action.
 func (k *Keeper) Put(ctx context.Context, a *store.Action, tenant, name, value string) error {
 	switch {
 	case len(k.keys) == 0:
@@ -91,17 +89,17 @@ func (k *Keeper) Put(ctx context.Context, a *store.Action, tenant, name, value s
 	return k.store.PutSecret(ctx, a, ref, k.keys[0].Seal(nil, nil, []byte(value), bound(ref)))
 }
 
-// List says which secrets a tenant has.
+// List returns the secrets of a tenant, without values.
 func (k *Keeper) List(ctx context.Context, tenant string) ([]store.StoredSecret, error) {
 	return k.store.Secrets(ctx, tenant)
 }
 
-// Delete forgets a secret, and has the action written down.
+// Delete deletes a secret and records the action.
 func (k *Keeper) Delete(ctx context.Context, a *store.Action, tenant, name string) error {
 	return k.store.DeleteSecret(ctx, a, store.SecretRef{Tenant: tenant, Name: name})
 }
 
-// Open returns a tenant's secret: for what the dispatcher itself has to sign.
+// Open returns a tenant's secret, for signatures that the dispatcher itself makes. The error is
 // job.ErrNotFound if there is none.
 func (k *Keeper) Open(ctx context.Context, tenant, name string) (string, error) {
 	ref := store.SecretRef{Tenant: tenant, Name: name}
@@ -120,8 +118,8 @@ func (k *Keeper) Open(ctx context.Context, tenant, name string) (string, error) 
 	return value, nil
 }
 
-// Check returns a *job.FieldError for the first variable of wanted (variable →
-// secret) whose secret the tenant does not have.
+// Check returns a *job.FieldError for the first variable of wanted (variable → secret) whose secret
+// the tenant does not have.
 func (k *Keeper) Check(ctx context.Context, tenant string, wanted map[string]string) error {
 	if len(wanted) == 0 {
 		return nil
@@ -145,8 +143,8 @@ func refs(tenant string, wanted map[string]string) (out []store.SecretRef) {
 	return out
 }
 
-// Reveal opens what claimed jobs need, and nothing else. A secret that is gone,
-// or that no key opens, is left out: the worker fails the job and names it.
+// Reveal decrypts the secrets that claimed jobs need, and no others. It omits a secret that is
+// missing or that no key decrypts: the worker then fails the job and names the secret.
 func (k *Keeper) Reveal(ctx context.Context, claimed []store.Claimed) (map[job.ID]control.Secrets, error) {
 	wanted := map[job.ID]map[string]string{}
 	tenants := map[job.ID]string{}
@@ -181,11 +179,11 @@ func (k *Keeper) Reveal(ctx context.Context, claimed []store.Claimed) (map[job.I
 	return out, nil
 }
 
-// mark is in every policy that names secrets, and in hardly anything else: specs
-// are not parsed to learn that they do not.
+// mark appears in every policy that names secrets, and rarely elsewhere. Specs without it need no
+// parsing.
 var mark = []byte(`"secrets":{"`)
 
-// named returns variable → secret of a spec as it was accepted.
+// named returns the map from variable to secret of an accepted spec.
 func named(spec []byte) map[string]string {
 	if !bytes.Contains(spec, mark) {
 		return nil
@@ -198,7 +196,7 @@ func named(spec []byte) map[string]string {
 		} `json:"policy"`
 	}
 	if json.Unmarshal(spec, &s) != nil {
-		return nil // the worker will say what is wrong
+		return nil // the worker will report the problem
 	}
 	return s.Policy.Env.Secrets
 }

@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// Pace holds what comes to a rate in the mean. As much as comes in a second may come at
-// once, one at least; whatever is more than that has to be made up for before the next
-// (the generic cell rate algorithm).
+// Pace limits the average rate of events (the generic cell rate algorithm). The burst is one
+// second's worth, at least one event. A larger burst delays the next event accordingly.
 type Pace struct {
 	mu  sync.Mutex
-	due time.Time // when the next would come if all came evenly
+	due time.Time // the time of the next event if all came evenly
 }
 
-// Take counts n, at a rate of so many per second, unless it is too early for more: then
-// it returns for how long.
+// Take counts n events at the given rate per second. If it is too early for more, it counts nothing
+// and returns how long to wait.
 func (p *Pace) Take(n, perSecond float64) (early time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -27,7 +26,7 @@ func (p *Pace) Take(n, perSecond float64) (early time.Duration) {
 	return 0
 }
 
-// charge counts n that came already, however early.
+// charge counts n events that already happened, however early.
 func (p *Pace) charge(n, perSecond float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package share divides what one dispatcher has between tenants: room for bodies and requests
-// (Pot), turns at large reads (Turns), and rates that ceilings set (Quotas).
+// Package share divides the resources of one dispatcher between tenants: room for bodies and
+// requests (Pot), turns at large reads (Turns), and the rates of ceilings (Quotas).
 package share
 
 import (
@@ -9,11 +9,11 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Pot is something that all requests share: room for bodies on the disk or in
-// memory, or requests themselves. A tenant gets no more than would still be left
-// then, so one alone has half, and whatever it takes, another one finds as much.
+// Pot is a resource that all requests share: room for bodies on disk or in memory, or the requests
+// themselves. A tenant gets no more than would then still be left. So a single tenant gets at most
+// half, and the same amount is left for another.
 type Pot struct {
-	what string // in an answer, such as "64Mi of bodies in memory"
+	what string // for error messages, such as "64Mi of bodies in memory"
 	most int64
 
 	mu      sync.Mutex
@@ -21,13 +21,13 @@ type Pot struct {
 	tenants map[string]int64
 }
 
-// NewPot returns one with room for most, which answers call what.
+// NewPot returns a Pot with room for most. Error messages call it what.
 func NewPot(what string, most int64) *Pot {
 	return &Pot{what: what, most: most, tenants: map[string]int64{}}
 }
 
-// Take gives n to a tenant: job.ErrUnavailable if nobody would get as much now,
-// job.ErrTooMany if the tenant has its share. Both pass.
+// Take gives n to a tenant. The error is job.ErrUnavailable if no tenant could get as much now, and
+// job.ErrTooMany if the tenant has its share. Both are temporary.
 func (p *Pot) Take(tenant string, n int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,7 +43,7 @@ func (p *Pot) Take(tenant string, n int64) error {
 	return nil
 }
 
-// Give takes n back.
+// Give returns n to the pot.
 func (p *Pot) Give(tenant string, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,15 +53,15 @@ func (p *Pot) Give(tenant string, n int64) {
 	}
 }
 
-// Claim is what one request holds of a pot.
+// Claim is the part of a pot that one request holds.
 type Claim struct {
 	Pot    *Pot
 	Tenant string
 	held   int64
 }
 
-// Grow has the request hold n in all, in steps, since a request for every few bytes
-// would be one for the lock.
+// Grow raises the claim to at least n, in steps. A call for every few bytes would take the lock too
+// often.
 func (c *Claim) Grow(n, step int64) error {
 	if n <= c.held {
 		return nil
@@ -74,7 +74,7 @@ func (c *Claim) Grow(n, step int64) error {
 	return nil
 }
 
-// Release gives all of it back.
+// Release returns the whole claim.
 func (c *Claim) Release() {
 	if c.held > 0 {
 		c.Pot.Give(c.Tenant, c.held)

@@ -13,15 +13,15 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Quotas hold tenants to what their ceilings say of what they send to this dispatcher.
+// Quotas enforce the request ceilings of tenants on this dispatcher.
 type Quotas struct {
 	Ceiling func(ctx context.Context, tenant string) (policy.Ceiling, error)
 
 	mu sync.Mutex
-	of map[string]*Quota // of tenants that have tokens, so there are not many
+	of map[string]*Quota // of tenants with tokens, so there are not many
 }
 
-// Quota is what one tenant may send.
+// Quota is the quota of one tenant.
 type Quota struct {
 	ceiling         *recent.Value[policy.Ceiling]
 	requests, bytes Pace
@@ -44,9 +44,8 @@ func (q *Quotas) Tenant(name string) *Quota {
 	return t
 }
 
-// Begin counts a request, which is job.ErrTooMany if it comes too early. Where the
-// ceiling cannot be read there is none: what the request wants of the database fails by
-// itself.
+// Begin counts a request. The error is job.ErrTooMany if the request is too early. If the ceiling
+// cannot be read, there is no limit: a request that needs the database fails by itself.
 func (t *Quota) Begin(ctx context.Context, body io.ReadCloser) (io.ReadCloser, error) {
 	c, _, _ := t.ceiling.Get(ctx)
 	if c.Requests > 0 {
@@ -63,7 +62,7 @@ func (t *Quota) Begin(ctx context.Context, body io.ReadCloser) (io.ReadCloser, e
 	return &chargedBody{body, &t.bytes, float64(c.Bytes)}, nil
 }
 
-// chargedBody counts what is read of a body.
+// chargedBody counts the bytes that are read of a body.
 type chargedBody struct {
 	io.ReadCloser
 	bytes     *Pace
@@ -76,21 +75,21 @@ func (b *chargedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// LaterError says when to say the same again.
+// LaterError is an error with the time of the next try.
 type LaterError struct {
 	error
 	After time.Duration
 }
 
-// Unwrap returns what it says.
+// Unwrap returns the wrapped error.
 func (e *LaterError) Unwrap() error { return e.error }
 
-// Later is job.ErrTooMany that passes by itself after a time.
+// Later is a job.ErrTooMany that ends after a known time.
 func Later(after time.Duration, format string, args ...any) error {
 	return &LaterError{error: fmt.Errorf("%w: %s; try again in %v", job.ErrTooMany, fmt.Sprintf(format, args...), after.Round(time.Millisecond)), After: after}
 }
 
-// RetryAfter says when to say the same again after an error: in whole seconds, one at least.
+// RetryAfter returns the delay before the next try after an error: whole seconds, at least one.
 func RetryAfter(err error) int {
 	var l *LaterError
 	if !errors.As(err, &l) {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// readPatience is how long a large read waits for its turn. Who waits longer would see
-// a slow fleet; who is told can ask less.
+// readPatience is how long a large read waits for its turn. A longer wait would look like a slow
+// fleet; after an error the caller can ask for less.
 const readPatience = 5 * time.Second
 
-// waitingReads is how many large reads may wait for each that is under way; further ones
-// are refused at once.
+// waitingReads is the maximum number of waiting large reads for each running one. Further reads are
+// rejected at once.
 const waitingReads = 64
 
-// Turns lets so many large reads happen at once: pages of results, lists, cancels of
-// many jobs. The rest of the database's connections is for what is small. A turn goes to
-// the tenant that has the fewest, and of its reads to the one that waits longest.
+// Turns limits concurrent large reads: pages of results, lists, cancels of many jobs. The other
+// connections of the database are for small queries. A turn goes to the tenant with the fewest
+// turns, and within the tenant to the read that has waited longest.
 type Turns struct {
 	most int
 
@@ -31,11 +31,11 @@ type turn struct {
 	given  chan struct{}
 }
 
-// NewTurns returns turns for so many at once.
+// NewTurns returns a Turns with the given number of concurrent turns.
 func NewTurns(most int) *Turns { return &Turns{most: most, held: map[string]int{}} }
 
-// Do calls f when it is the tenant's turn. It is job.ErrTooMany, and f was not called, if
-// that takes too long.
+// Do calls f when it is the tenant's turn. If that takes too long, it returns job.ErrTooMany
+// without a call of f.
 func (t *Turns) Do(ctx context.Context, tenant string, f func() error) error {
 	if err := t.take(ctx, tenant); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (t *Turns) Do(ctx context.Context, tenant string, f func() error) error {
 
 func (t *Turns) take(ctx context.Context, tenant string) error {
 	t.mu.Lock()
-	if t.all < t.most { // then nobody waits
+	if t.all < t.most { // nothing is waiting
 		t.grant(tenant)
 		t.mu.Unlock()
 		return nil
@@ -67,7 +67,7 @@ func (t *Turns) take(ctx context.Context, tenant string) error {
 	case <-ctx.Done():
 	}
 	if !t.leave(mine) {
-		return nil // it was given just now
+		return nil // the turn was granted just now
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -79,7 +79,7 @@ func (t *Turns) refusal() error {
 	return Later(time.Second, "this dispatcher does %d large reads at once (pages of results, lists, cancels of many jobs), and too many wait for their turn", t.most)
 }
 
-// leave takes a turn out of the queue; false: it was given before.
+// leave removes a turn from the queue. It returns false if the turn was already granted.
 func (t *Turns) leave(mine *turn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,14 +11,13 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// sweepBlobs removes, or in a dry run counts, inputs that have not been asked for within BlobAge and that no job
-// which is not over names. Uploading a blob, looking whether it is there and submitting a
-// job that names it all make it young again, so most that are in use are so by their age
-// alone; the jobs that are asked about have waited for long, or are retried.
+// sweepBlobs removes inputs that were not requested within BlobAge and that no unfinished job
+// names. In a dry run it only counts them. Uploading a blob, checking that it exists and submitting
+// a job that names it all reset its age. So the age alone protects most used blobs. The jobs that
+// are queried have waited long or are retried.
 //
-// Between the last look at a blob and its removal a submit may make it young: whoever
-// names it in that instant, after not having done so for BlobAge, has a job that fails and
-// says that the blob is missing.
+// A submit between the last check of a blob and its removal may reset the age. Its job then fails
+// and reports the missing blob.
 func (s *Sweeper) sweepBlobs(ctx context.Context, dry bool) (found api.SweepReport, err error) {
 	if s.BlobAge == 0 {
 		return found, nil
@@ -44,8 +43,8 @@ func (s *Sweeper) sweepBlobs(ctx context.Context, dry bool) (found api.SweepRepo
 	return found, err
 }
 
-// old returns what is below a prefix and has not been made young since before: the keys that are meant,
-// nil for all.
+// old returns the keys below a prefix whose age was not reset since before. meant selects them; nil
+// selects all.
 func (s *Sweeper) old(ctx context.Context, prefix string, before time.Time, meant func(key string) bool) (old []object.Info, err error) {
 	for o, err := range s.Objects.List(ctx, prefix) {
 		if err != nil {
@@ -61,7 +60,7 @@ func (s *Sweeper) old(ctx context.Context, prefix string, before time.Time, mean
 	return old, nil
 }
 
-// removeOld removes those that are still old, or in a dry run counts their bytes.
+// removeOld removes the keys that are still old. In a dry run it counts their bytes.
 func (s *Sweeper) removeOld(ctx context.Context, old []object.Info, before time.Time, dry bool) (found api.SweepReport, err error) {
 	var errs []error
 	for _, o := range old {
@@ -79,8 +78,8 @@ func (s *Sweeper) removeOld(ctx context.Context, old []object.Info, before time.
 	return found, errors.Join(errs...)
 }
 
-// usedBlobs returns the keys of those that jobs need. Whatever was submitted in the last
-// half of BlobAge made its own young, uploads that took long included.
+// usedBlobs returns the keys that jobs need. A submit in the last half of BlobAge reset the ages of
+// its blobs, even if the upload took long.
 func (s *Sweeper) usedBlobs(ctx context.Context) (map[string]bool, error) {
 	inputs, err := s.Store.Inputs(ctx, time.Now().Add(-s.BlobAge/2))
 	if err != nil {
@@ -97,7 +96,7 @@ func (s *Sweeper) usedBlobs(ctx context.Context) (map[string]bool, error) {
 	return used, nil
 }
 
-// removeBlob removes a blob that is still old.
+// removeBlob removes a blob if it is still old.
 func (s *Sweeper) removeBlob(ctx context.Context, key string, before time.Time) (bool, error) {
 	o, err := s.Objects.Stat(ctx, key)
 	if err == nil && !o.Modified.Before(before) {

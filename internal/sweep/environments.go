@@ -9,9 +9,9 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// sweepEnvironments removes, or in a dry run counts, environments in the object store that
-// nobody has fetched or offered within BlobAge, and forgets what was stated before that.
-// Nothing depends on them: a worker that does not find one builds it.
+// sweepEnvironments removes environments from the object store that were not fetched or offered
+// within BlobAge, and forgets older statements about them. In a dry run it only counts them.
+// Nothing depends on environments: a worker builds a missing one.
 func (s *Sweeper) sweepEnvironments(ctx context.Context, dry bool) (found api.SweepReport, err error) {
 	if s.BlobAge == 0 {
 		return found, nil

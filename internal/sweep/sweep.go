@@ -1,5 +1,5 @@
-// Package sweep removes from the object store what belongs to no record, and what nobody has
-// asked for in a long time. Only the dispatcher that leads does.
+// Package sweep removes objects from the object store that belong to no record or that were not
+// requested for a long time. Only the leading dispatcher sweeps.
 package sweep
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Objects is where attempts leave their files; *object.Store is it.
+// Objects is the store of the files of attempts; *object.Store implements it.
 type Objects interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error)
 	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
@@ -30,36 +30,36 @@ type Objects interface {
 	SweepTemp(ctx context.Context, age time.Duration) (int, error)
 }
 
-// Store is what a Sweeper needs of the store.
+// Store is the part of the store that a Sweeper needs.
 type Store interface {
-	// Fleet, Orphans and Inputs are store.Store's.
+	// Fleet, Orphans and Inputs are methods of store.Store.
 	Fleet(ctx context.Context) (string, error)
 	Orphans(ctx context.Context, refs []store.LeaseRef) ([]store.LeaseRef, error)
 	Inputs(ctx context.Context, since time.Time) ([]store.Input, error)
 	ForgetEnvironments(ctx context.Context, age time.Duration) (int64, error)
 }
 
-// Sweeper removes what attempts stored that did not become the record: a worker
-// removes its own, but not when it is killed, or when the object store was away.
-// Every field is needed unless it says otherwise.
+// Sweeper removes the objects of attempts that did not become the record. A worker removes its own
+// objects, unless it is killed or the object store is not available. Every field is required unless
+// marked otherwise.
 type Sweeper struct {
 	Store      Store
 	Objects    Objects // nil: there is nothing to sweep
 	Leads      func() bool
-	Removed    func(ctx context.Context, kind string, n int64) // counts what was removed
+	Removed    func(ctx context.Context, kind string, n int64) // counts the removed objects
 	SweepEvery time.Duration
-	OrphanAge  time.Duration // objects younger than that are not swept
-	BlobAge    time.Duration // inputs and environments that nobody asked for within it are removed; 0: never
-	Retention  time.Duration // what has been over for longer is removed; 0: never
+	OrphanAge  time.Duration // younger objects are not swept
+	BlobAge    time.Duration // inputs and environments that were not requested within it are removed; 0: never
+	Retention  time.Duration // jobs that ended longer ago are removed; 0: never
 	Log        *slog.Logger
 
 	sweeping sync.Mutex
 }
 
-// Kinds are those of what is removed, as Removed is told them.
+// Kinds are the kinds of removed objects, as passed to Removed.
 var Kinds = []string{"object", "blob"}
 
-// Sweep is a sweep out of turn; dry: it only counts what it would remove.
+// Sweep sweeps once, outside the schedule. With dry it only counts.
 func (s *Sweeper) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) {
 	if s.Objects == nil {
 		return api.SweepReport{}, fmt.Errorf("%w: there is no object store to sweep here", job.ErrUnavailable)
@@ -78,10 +78,10 @@ func (s *Sweeper) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) 
 	return found, err
 }
 
-// sweep is one kind of it.
+// sweep sweeps one kind of object.
 type sweep func(ctx context.Context, dry bool) (api.SweepReport, error)
 
-// alone sweeps unless that is under way.
+// alone sweeps unless a sweep is running.
 func (s *Sweeper) alone(ctx context.Context, dry bool, sweep sweep) (api.SweepReport, error) {
 	if !s.sweeping.TryLock() {
 		return api.SweepReport{}, fmt.Errorf("%w: a sweep is under way at this dispatcher", job.ErrUnavailable)
@@ -93,17 +93,16 @@ func (s *Sweeper) alone(ctx context.Context, dry bool, sweep sweep) (api.SweepRe
 }
 
 const (
-	sweepChunk = 500     // attempts of one question to the store
+	sweepChunk = 500     // attempts in one query of the store
 	sweepMost  = 100_000 // attempts removed in one sweep
-	// Where more attempts than sweepFew, and more than half of all, are said to be
-	// nobody's, though nothing from their time was forgotten, it is rather the database that
-	// is another one than theirs.
+	// If more attempts than sweepFew and more than half of all attempts appear to be orphans,
+	// although no record of their time was deleted, the database is probably the wrong one.
 	sweepFew = 100
-	// fleetKey is the object that says whose the others are.
+	// fleetKey is the object that names the fleet of the other objects.
 	fleetKey = "fleet"
 )
 
-// Run sweeps now and then while this dispatcher leads, until ctx ends.
+// Run sweeps regularly while this dispatcher leads, until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) {
 	if s.Objects == nil {
 		return
@@ -139,10 +138,10 @@ type stored struct {
 	bytes  int64
 }
 
-// sweep goes once over the object store. Objects younger than OrphanAge are left
-// alone, whatever the store says of them: they may be under way, and what is not
-// ours to remove (a database restored from a backup does not know it yet) is
-// noticed meanwhile. dry removes and writes nothing.
+// sweep makes one pass over the object store. It leaves objects younger than OrphanAge alone,
+// whatever the store reports about them: they may be in progress. This also gives time to notice
+// objects of another owner, for example when a database was restored from an old backup. With dry
+// it removes and writes nothing.
 func (s *Sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, err error) {
 	if err := s.ours(ctx, dry); err != nil {
 		return found, err
@@ -189,7 +188,7 @@ func (s *Sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, e
 	return found, s.remove(ctx, orphaned, &found)
 }
 
-// remove is called after the listing, which would skip entries.
+// remove runs after the listing, which would otherwise skip entries.
 func (s *Sweeper) remove(ctx context.Context, orphaned []stored, found *api.SweepReport) error {
 	var errs []error
 	for _, a := range orphaned {
@@ -202,9 +201,9 @@ func (s *Sweeper) remove(ctx context.Context, orphaned []stored, found *api.Swee
 	return errors.Join(append(errs, err)...)
 }
 
-// ours refuses an object store that another fleet has marked as its own, and marks one that
-// nobody has, unless it is to write nothing: a dispatcher with the wrong address, or a copy of a database, must not remove
-// what it does not know.
+// ours refuses an object store that is marked for another fleet. It marks an unmarked store, unless
+// it must not write. A dispatcher with the wrong address, or with a copy of a database, must not
+// remove unknown objects.
 func (s *Sweeper) ours(ctx context.Context, dry bool) error {
 	name, err := s.Store.Fleet(ctx)
 	if err != nil {
@@ -239,8 +238,8 @@ func (s *Sweeper) owner(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(name)), err
 }
 
-// attempts yields those whose newest object is from before. Listing is in the
-// order of keys, so the objects of one attempt come together.
+// attempts yields the attempts whose newest object is from before. The listing is in key order, so
+// the objects of one attempt come together.
 func (s *Sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		var last stored
@@ -269,7 +268,7 @@ func (s *Sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[stor
 	}
 }
 
-// orphans appends to out those of the attempts that are nobody's.
+// orphans appends the orphaned attempts to out.
 func (s *Sweeper) orphans(ctx context.Context, out, asked []stored) ([]stored, error) {
 	refs := make([]store.LeaseRef, len(asked))
 	of := make(map[store.LeaseRef][]stored, len(asked))

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Source is where the key of a fleet comes from, read when it is first needed. It is safe for concurrent use.
+// Source provides the key of a fleet and reads it on first use. It is safe for concurrent use.
 type Source struct {
 	Load func(ctx context.Context) ([]byte, error)
 

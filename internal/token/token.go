@@ -1,5 +1,5 @@
-// Package token makes texts that say something until a moment, and that only who has
-// the fleet's key can make. Whoever has a text can read it: it is signed, not sealed.
+// Package token makes signed texts with an expiry. Only a holder of the fleet's key can make one.
+// The texts are not encrypted: every holder of a text can read it.
 package token
 
 import (
@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// ErrInvalid is of a text that this key did not sign for this purpose, and ErrExpired of
-// one that it did, whose time is over.
+// ErrInvalid reports a text that this key did not sign for this purpose. ErrExpired reports a
+// signed text whose time is over.
 var (
 	ErrInvalid = errors.New("not a token of this fleet for this")
 	ErrExpired = errors.New("the token has expired")
 )
 
-// version begins every text. Another way to sign gets another version.
+// version is the prefix of every text. Another signing method needs another version.
 const version = "v1"
 
-// MaxLen bounds what Open looks at.
+// MaxLen limits the length of a text that Open accepts.
 const MaxLen = 8 << 10
 
-// Keeper signs, and knows what was signed. All dispatchers of a fleet have the same key.
+// Keeper signs and verifies texts. All dispatchers of a fleet have the same key.
 type Keeper struct {
 	Key []byte
 	Now func() time.Time // optional, for tests
@@ -38,12 +38,12 @@ type body struct {
 	Value   json.RawMessage `json:"v"`
 }
 
-// Sign returns a text, good in a URL and a cookie, that says v for a purpose until ttl has
-// gone by. v must be something that JSON can say.
+// Sign returns a text that carries v for a purpose and expires after ttl. The text is safe in a URL
+// and a cookie. v must be encodable as JSON.
 func (k Keeper) Sign(purpose string, v any, ttl time.Duration) string {
 	value, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("token: sign %T: %v", v, err)) // a mistake of ours, at any value
+		panic(fmt.Sprintf("token: sign %T: %v", v, err)) // a programming error, for any value
 	}
 	b, err := json.Marshal(body{Expires: k.now().Add(ttl).Unix(), Value: value})
 	if err != nil {
@@ -53,7 +53,8 @@ func (k Keeper) Sign(purpose string, v any, ttl time.Duration) string {
 	return said + "." + base64.RawURLEncoding.EncodeToString(k.mac(purpose, said))
 }
 
-// Open reads into v, a pointer, what a text says. The error is ErrInvalid or ErrExpired.
+// Open verifies a text and decodes it into the value that v points to. The error is ErrInvalid or
+// ErrExpired.
 func (k Keeper) Open(purpose, text string, v any) error {
 	dot := strings.LastIndexByte(text, '.')
 	if len(text) > MaxLen || dot < 0 || !strings.HasPrefix(text, version+".") {
@@ -80,7 +81,7 @@ func (k Keeper) Open(purpose, text string, v any) error {
 	return nil
 }
 
-// mac signs with a key of the purpose's own, so that no text is good for another.
+// mac signs with a separate key for each purpose, so a text is valid for one purpose only.
 func (k Keeper) mac(purpose, said string) []byte {
 	if len(k.Key) < sha256.Size {
 		panic("token: a Keeper needs a key of 32 bytes")

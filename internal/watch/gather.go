@@ -1,5 +1,5 @@
-// Package watch is how those who watch batches read them: many at once, and as signs of
-// life of their clients.
+// Package watch combines the reads of clients that watch batches, and counts them as signs of life
+// of those clients.
 package watch
 
 import (
@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// gatherPerSecond is how many questions there are in a second at most; as many may
-	// be asked without a pause. A reader who is alone never waits for that (calmPeriod).
+	// gatherPerSecond is the maximum rate of queries, and also the allowed burst. A single reader
+	// never waits for it (calmPeriod).
 	gatherPerSecond = 100
-	// gatherMost is about how many things one question is.
+	// gatherMost is the approximate number of keys in one query.
 	gatherMost = 500
-	// gatherFor is how long one may take.
+	// gatherFor is the timeout of a query.
 	gatherFor = 15 * time.Second
 )
 
-// gather answers those who ask how things are, again and again: one question at a time,
-// for all who came while the one before was under way or not due yet. An answer is never
-// from before it was asked for, so nobody sees the past; a thousand who watch the same
-// thing, or as many things, cost one question.
+// gather serves callers that poll the same kind of state. It runs one query at a time, for all
+// callers that came while the previous query ran or the next was not due yet. An answer is never
+// older than the call. Hundreds of callers cost one query, whether they watch the same thing or
+// different things.
 type gather[V any] struct {
 	read func(ctx context.Context, ids []job.ID) (map[job.ID]V, error)
 	pace share.Pace
 
-	turn chan struct{} // full: a question is under way
+	turn chan struct{} // full: a query is running
 
 	mu   sync.Mutex
 	next *round[V]
@@ -39,7 +39,7 @@ func newGather[V any](read func(ctx context.Context, ids []job.ID) (map[job.ID]V
 	return &gather[V]{read: read, turn: make(chan struct{}, 1)}
 }
 
-// round is one question, and those who wait for its answer.
+// round is one query and its waiting callers.
 type round[V any] struct {
 	asked map[job.ID]bool
 	done  chan struct{}
@@ -47,7 +47,7 @@ type round[V any] struct {
 	err   error
 }
 
-// get returns how the thing is, false if there is none.
+// get returns the state of the key, or false if it does not exist.
 func (g *gather[V]) get(ctx context.Context, id job.ID) (v V, found bool, err error) {
 	r := g.join(id)
 	select {
@@ -59,7 +59,7 @@ func (g *gather[V]) get(ctx context.Context, id job.ID) (v V, found bool, err er
 	}
 }
 
-// join adds to the round that gathers, or begins one.
+// join adds the caller to the round that is gathering, or begins one.
 func (g *gather[V]) join(id job.ID) *round[V] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,7 +80,7 @@ func (g *gather[V]) ask(r *round[V]) {
 	}
 	g.mu.Lock()
 	if g.next == r {
-		g.next = nil // who comes from now on wants a later answer
+		g.next = nil // later callers need a newer answer
 	}
 	ids := make([]job.ID, 0, len(r.asked))
 	for id := range r.asked {

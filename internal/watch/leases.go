@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Leases prolongs those of batches, many of a tenant's at once. It remembers which have
-// none: that is for ever, and most do not.
+// Leases renews the leases of batches, many of a tenant at once. It remembers the batches without a
+// lease: they never get one, and most have none.
 type Leases struct {
 	Store store.Submitter
 
@@ -24,7 +24,7 @@ type leaseKey struct {
 	batch  job.ID
 }
 
-// gather prolongs the leases of a tenant's batches, and answers how long they are.
+// gather renews the leases of a tenant's batches and returns their lengths.
 func (l *Leases) gather(tenant string) *gather[time.Duration] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,7 +32,7 @@ func (l *Leases) gather(tenant string) *gather[time.Duration] {
 		return g
 	}
 	if len(l.kept) >= maxCounted || l.kept == nil {
-		l.kept = map[string]*gather[time.Duration]{} // questions under way end by themselves
+		l.kept = map[string]*gather[time.Duration]{} // running queries end by themselves
 	}
 	g := newGather(func(ctx context.Context, ids []job.ID) (map[job.ID]time.Duration, error) {
 		return l.Store.KeepBatches(ctx, tenant, ids)
@@ -41,10 +41,10 @@ func (l *Leases) gather(tenant string) *gather[time.Duration] {
 	return g
 }
 
-// maxCounted bounds the tenants of which something is remembered.
+// maxCounted limits the number of remembered tenants.
 const maxCounted = 1000
 
-// maxLeases bounds what is remembered; asking anew costs a share of a statement.
+// maxLeases limits the number of remembered batches. Asking again costs a share of a statement.
 const maxLeases = 100_000
 
 func (l *Leases) note(k leaseKey, length time.Duration) {
@@ -63,9 +63,9 @@ func (l *Leases) none(k leaseKey) bool {
 	return known && length == 0
 }
 
-// Hear takes a request that reads a batch for a sign of its client: it prolongs the lease of
-// the batch, if that has one, now and three times in the length of it while ctx, the
-// request's, lasts. It returns at once.
+// Hear counts a request that reads a batch as a sign of life of its client. If the batch has a
+// lease, Hear renews it now and, while ctx (the context of the request) lasts, three times in its
+// length. It returns at once.
 func (l *Leases) Hear(ctx context.Context, tenant string, batch job.ID) {
 	key := leaseKey{tenant, batch}
 	if l.none(key) {
@@ -73,7 +73,7 @@ func (l *Leases) Hear(ctx context.Context, tenant string, batch job.ID) {
 	}
 	kept := l.gather(tenant)
 	go func() {
-		whole := context.WithoutCancel(ctx) // the question has its own end
+		whole := context.WithoutCancel(ctx) // the query has its own end
 		for {
 			again := time.Second
 			length, found, err := kept.get(whole, batch)

@@ -9,9 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Batches is how those who watch batches read them: many at once, for all of a tenant's.
-// Another tenant's questions are others, so that who watches very many batches is answered
-// late alone.
+// Batches combines the reads of clients that watch batches, for all batches of a tenant at once.
+// Tenants have separate queries, so a tenant that watches very many batches slows down only itself.
 type Batches struct {
 	Store store.Reader
 
@@ -31,7 +30,7 @@ func (w *Batches) tenant(name string) *watchers {
 		return t
 	}
 	if len(w.of) >= maxCounted || w.of == nil {
-		w.of = map[string]*watchers{} // questions under way end by themselves
+		w.of = map[string]*watchers{} // running queries end by themselves
 	}
 	t := newWatchers(w.Store)
 	w.of[name] = t
@@ -59,24 +58,24 @@ func newWatchers(s store.Reader) *watchers {
 	}
 }
 
-// Batch is store.Reader's Batch. What it returns is not to be changed: others have it, too.
+// Batch is Batch of store.Reader. The result is shared with other callers: do not change it.
 func (w *Batches) Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error) {
 	b, found, err := w.tenant(tenant).batches.get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if !found || b.Tenant != tenant {
-		return w.Store.Batch(ctx, tenant, id) // it says why not
+		return w.Store.Batch(ctx, tenant, id) // returns the reason
 	}
 	return &b, nil
 }
 
-// Far says how far a batch is.
+// Far returns the progress of a batch.
 func (w *Batches) Far(ctx context.Context, tenant string, id job.ID) (store.Progress, error) {
 	p, found, err := w.tenant(tenant).progress.get(ctx, id)
 	if err != nil || found && p.Tenant == tenant {
 		return p, err
 	}
-	done, err := w.Store.BatchDone(ctx, tenant, id) // it says why not
+	done, err := w.Store.BatchDone(ctx, tenant, id) // returns the reason
 	return store.Progress{Batch: id, Tenant: tenant, Recorded: math.MaxInt64, Done: done}, err
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -51,7 +52,11 @@ func (c *devCmd) Run(a *app) error {
 		}
 		defer func() { _ = forget() }() // remove the token, which is useless without the fleet
 		if show.IsTerminal(a.stderr) {
-			fmt.Fprintf(a.stderr, "assay: sign in to the page at %s/ui/signin#key=%s\n", f.URL(), token)
+			link, err := signInLink(a.ctx, f.URL(), token)
+			if err != nil {
+				return errors.Join(err, stopFleet(f))
+			}
+			fmt.Fprintf(a.stderr, "assay: sign in to the page, once, at %s\n", link)
 		}
 	}
 	a.printf("assay: ready on %s\n", f.URL())
@@ -61,6 +66,27 @@ func (c *devCmd) Run(a *app) error {
 	case err = <-f.Failed():
 	}
 	return errors.Join(err, stopFleet(f))
+}
+
+// signInLink returns an address of the page that signs in once as the holder of a token.
+func signInLink(ctx context.Context, url, token string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/ui/signin/code", http.NoBody)
+	if err != nil {
+		return "", fmt.Errorf("make a sign-in link: %w", err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", fmt.Errorf("make a sign-in link: %w", err)
+	}
+	defer resp.Body.Close()
+	code, err := io.ReadAll(io.LimitReader(resp.Body, 1024))
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		return "", fmt.Errorf("make a sign-in link: the fleet answered %s: %s, %w", resp.Status, code, err)
+	}
+	return url + "/ui/signin#code=" + string(code), nil
 }
 
 // stopFleet stops a fleet even if the command's own context has ended.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/identity"
 	"github.com/assay-run/assay/internal/identity/oidc"
+	"github.com/assay-run/assay/internal/site"
 	"github.com/assay-run/assay/internal/ui"
 )
 
@@ -24,7 +26,7 @@ type access struct {
 	ClientID     string         `name:"oidc-client-id" env:"ASSAY_OIDC_CLIENT_ID" help:"The web page's name at the issuer, so that people may sign in there; its redirect address is --public-url and /ui/signin/callback. None: people sign in with tokens."`
 	ClientSecret httpapi.Secret `name:"oidc-client-secret" env:"ASSAY_OIDC_CLIENT_SECRET" help:"Secret of that name, if the issuer gave one."`
 	AuditAge     time.Duration  `name:"audit-retention" env:"ASSAY_AUDIT_RETENTION" default:"8760h" help:"Records of what operators did, and of what was changed of tenants, policies, secrets and keys, are removed when they are older than that. 0: never."`
-	PublicURL    string         `name:"public-url" env:"ASSAY_PUBLIC_URL" placeholder:"URL" help:"Address of this fleet as browsers have it, such as https://assay.example.com."`
+	PublicURL    string         `name:"public-url" env:"ASSAY_PUBLIC_URL" placeholder:"URL" help:"Address of this fleet in browsers, such as https://assay.example.com. A fleet of one machine, which lets in its user without a token, refuses other names in Host than this one and localhost."`
 }
 
 // oidcSkew is the largest difference between the issuer's clock and ours.
@@ -109,9 +111,23 @@ func (c *config) gate() (identity.Gate, error) {
 	case jwts != nil:
 		return jwts, nil
 	case c.insecure("no-tokens"):
-		return identity.Open{AnyHost: !loopback(c.Listen)}, nil
+		return identity.Open{}, nil
 	}
 	return identity.Local{os.Geteuid(): identity.LocalAdmin}, nil
+}
+
+// site returns what decides about requests of browsers. A fleet of one machine is reached by its
+// address, as localhost, or by the name of --public-url.
+func (c *config) site(g identity.Gate) (site.Guard, error) {
+	guard := site.Guard{Local: loopback(c.Listen) && identity.NeedsNoToken(g)}
+	if c.Access.PublicURL != "" {
+		u, err := url.Parse(c.Access.PublicURL)
+		if err != nil || u.Hostname() == "" {
+			return guard, fmt.Errorf("--public-url: %q is not an address such as https://assay.example.com", c.Access.PublicURL)
+		}
+		guard.Public = u.Hostname()
+	}
+	return guard, nil
 }
 
 // certificate returns the certificate of --listen, or nil without TLS.

@@ -13,6 +13,7 @@ import (
 	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/site"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
@@ -28,6 +29,7 @@ type parts struct {
 	dispatcher *dispatcher.Dispatcher
 	callbacks  *callback.Sender
 	auth       identity.Gate
+	site       site.Guard
 	pools      placement.Pools
 	limits     httpapi.Limits
 	metrics    http.Handler
@@ -55,6 +57,6 @@ func newAPI(p parts) *httpapi.Server {
 		},
 		Workers: workers,
 		Store:   p.store, Secrets: p.secrets, Objects: p.objects, Watcher: p.dispatcher, Canceler: p.queue,
-		Auth: p.auth, Queue: p.queue, Pools: p.pools, Limits: p.limits, Metrics: p.metrics, Profiles: p.profiles, DropIns: p.dropIns, Log: log,
+		Auth: p.auth, Site: p.site, Queue: p.queue, Pools: p.pools, Limits: p.limits, Metrics: p.metrics, Profiles: p.profiles, DropIns: p.dropIns, Log: log,
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"time"
+
+	"github.com/assay-run/assay/internal/site"
 )
 
 // profiles serves the profiles of this process, without its command line, which may have a token.
@@ -19,8 +21,9 @@ func profiles() http.Handler {
 	return mux
 }
 
-// serveMetrics serves /metrics at a separate address until stop. An empty addr disables it.
-func serveMetrics(ctx context.Context, addr string, metrics http.Handler) (stop func() error, err error) {
+// serveMetrics serves /metrics at a separate address until stop. An empty addr disables it. If the
+// address is local, the server refuses names other than localhost.
+func serveMetrics(ctx context.Context, addr string, metrics http.Handler, local bool) (stop func() error, err error) {
 	if addr == "" {
 		return func() error { return nil }, nil
 	}
@@ -30,7 +33,8 @@ func serveMetrics(ctx context.Context, addr string, metrics http.Handler) (stop 
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-listen: %w", err)
 	}
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	guard := site.Guard{Local: local}
+	srv := &http.Server{Handler: guard.Wrap(mux), ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/site"
 )
 
 // A dispatcher is open to everyone only if its operator asks for that.
@@ -26,8 +27,33 @@ func TestGateWithoutTokens(t *testing.T) {
 		if l, local := g.(identity.Local); args == "" && (!local || l[os.Geteuid()] != identity.LocalAdmin || len(l) != 1) {
 			t.Errorf("without settings the gate is %#v", g)
 		}
-		if o, is := g.(identity.Open); is && o.AnyHost != strings.Contains(args, ":80") {
-			t.Errorf("%q: accepts any Host: %v", args, o.AnyHost)
+	}
+}
+
+// Fleets of one machine are reached by no other name than their public one; others by any.
+func TestNamesOfFleets(t *testing.T) {
+	for args, want := range map[string]site.Guard{
+		"": {Local: true}, "--insecure=no-tokens": {Local: true}, "--tokens=t=a,uid:1=a": {Local: true}, "--listen=[::1]:80": {Local: true},
+		"--public-url=https://Assay.example:8443/x": {Local: true, Public: "Assay.example"},
+		"--tokens=t=a": {}, "--insecure=no-tokens --listen=:80": {}, "--tokens=t=a,uid:1=a --listen=0.0.0.0:80": {},
+	} {
+		c, err := parse(append(strings.Fields(args), "--database-url=x"), io.Discard)
+		if err != nil {
+			t.Fatal(err)
 		}
+		g, err := c.gate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.site(identity.All(g, identity.Tokens{})); err != nil || got != want {
+			t.Errorf("%q: %+v, %v, want %+v", args, got, err, want)
+		}
+	}
+	c, err := parse([]string{"--public-url=assay.example", "--database-url=x"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.site(identity.Open{}); err == nil || !strings.Contains(err.Error(), "--public-url") {
+		t.Errorf("a public URL without a scheme: %v", err)
 	}
 }

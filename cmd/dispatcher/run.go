@@ -113,15 +113,19 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	api := newAPI(parts{
-		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
-		auth: gate, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(), dropIns: cfg.DropIns,
-	})
-	page, err := ui.New(ui.Config{API: api, Gate: gate, Issuer: issuer, Key: pageKey(string(cfg.SecretsKey)), Secure: strings.HasPrefix(cfg.Access.PublicURL, "https:")})
+	guard, err := cfg.site(gate)
 	if err != nil {
 		return err
 	}
-	stopMetrics, err := serveMetrics(ctx, cfg.Metrics, tel.Metrics())
+	api := newAPI(parts{
+		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
+		auth: gate, site: guard, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(), dropIns: cfg.DropIns,
+	})
+	page, err := ui.New(ui.Config{API: api, Gate: gate, Site: guard, Issuer: issuer, Key: pageKey(string(cfg.SecretsKey)), Secure: strings.HasPrefix(cfg.Access.PublicURL, "https:")})
+	if err != nil {
+		return err
+	}
+	stopMetrics, err := serveMetrics(ctx, cfg.Metrics, tel.Metrics(), loopback(cfg.Metrics))
 	if err != nil {
 		return err
 	}

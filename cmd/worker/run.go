@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/awake"
+	"github.com/assay-run/assay/internal/site"
 	"github.com/assay-run/assay/internal/sysmon"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/version"
@@ -213,7 +214,9 @@ func serve(ctx context.Context, addr string, w *readiness, metrics http.Handler)
 		}
 		_, _ = io.WriteString(rw, "ok\n")
 	})
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	bound, _ := l.Addr().(*net.TCPAddr)
+	guard := site.Guard{Local: bound != nil && bound.IP.IsLoopback()}
+	srv := &http.Server{Handler: guard.Wrap(mux), ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	slog.InfoContext(ctx, "serving metrics", "address", l.Addr().String())

@@ -14,3 +14,6 @@ func Patterns() []string {
 	}
 	return out
 }
+
+// Served returns all patterns that a server answers, those beside the OpenAPI document included.
+func Served(s *Server) []string { return s.served }

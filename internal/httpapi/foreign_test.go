@@ -5,67 +5,99 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/httpapi/dropin"
 	"github.com/assay-run/assay/internal/identity"
 )
 
-// No route of a fleet answers pages of other sites, by whatever headers and names they come.
+// withEverything serves every route that a server can have, to everyone.
+func withEverything(c *parts) {
+	c.Auth, c.DropIns = identity.Open{}, dropin.Names()
+	c.Metrics, c.Profiles = http.NotFoundHandler(), http.NotFoundHandler()
+}
+
+// addresses returns methods and paths: of every route, and of none.
+func (f *fleet) addresses() (all [][2]string) {
+	for _, pattern := range append(f.served, "GET /nowhere", "POST /", "POST /v1/nowhere") {
+		method, path, _ := strings.Cut(pattern, " ")
+		all = append(all, [2]string{method, strings.NewReplacer("{", "", "}", "", "...", "").Replace(path)})
+	}
+	return all
+}
+
+// status sends a request, and returns the status and the text of the answer. A header Host is the name of the server.
+func (f *fleet) status(method, path, body string, header ...string) (int, string) {
+	f.t.Helper()
+	r, err := http.NewRequestWithContext(f.t.Context(), method, f.url+path, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var text strings.Builder
+	if resp.StatusCode >= 300 { // others may be streams
+		_ = resp.Write(&text)
+	}
+	return resp.StatusCode, text.String()
+}
+
+// No route answers pages of other sites, by whatever headers and names they come.
 func TestNoRouteAnswersForeignPages(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t)
-	ask := func(method, path, host string, header ...string) int {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, f.url+path, strings.NewReader(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		if r.Host = host; host == "" {
-			r.Host = r.URL.Host
-		}
-		for i := 0; i < len(header); i += 2 {
-			r.Header.Set(header[i], header[i+1])
-		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		return resp.StatusCode
+	f := newFleet(t, withEverything)
+	own := strings.TrimPrefix(f.url, "http://")
+	foreign := map[string][]string{
+		"another name": {"Host", "rebound.evil.example"}, "a forwarded name": {"Host", "rebound.evil.example:80", "X-Forwarded-Host", own, "Forwarded", "host=" + own},
+		"an upper-case name": {"Host", "EVIL.EXAMPLE."}, "a name like ours": {"Host", "localhost.evil.example"}, "a rebound page": {"Host", "evil.example", "Origin", "http://evil.example", "Sec-Fetch-Site", "same-origin"},
+		"Origin": {"Origin", "https://evil.example"}, "null origin": {"Origin", "null"}, "cross-site": {"Sec-Fetch-Site", "cross-site"}, "same-site": {"Sec-Fetch-Site", "same-site"},
+		"everything": {"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site", "X-Forwarded-Host", "evil.example"}, "a WebSocket": {"Origin", "https://evil.example", "Connection", "Upgrade", "Upgrade", "websocket"},
 	}
-	patterns := []string{"POST /mcp", "GET /metrics"}
-	for _, rt := range httpapi.Routes() {
-		patterns = append(patterns, rt.Pattern)
-	}
-	for _, pattern := range patterns {
-		method, path, _ := strings.Cut(pattern, " ")
-		path = strings.NewReplacer("{", "", "}", "", "...", "").Replace(path)
-		if got := ask(method, path, "rebound.evil.example"); got != http.StatusForbidden {
-			t.Errorf("%s by another name: %d", pattern, got)
+	for _, a := range f.addresses() {
+		for name, header := range foreign {
+			if a[1] == "/v1/links/token" && name != "another name" && !strings.Contains(name, "name") && name != "a rebound page" {
+				continue // which pages of other sites may show
+			}
+			if status, text := f.status(a[0], a[1], "{}", append(header, "Content-Type", "application/json")...); status != http.StatusForbidden || !strings.Contains(text, "application/problem+json") {
+				t.Errorf("%s %s, %s: %d %.300s", a[0], a[1], name, status, text)
+			}
 		}
-		if method == http.MethodGet || method == http.MethodHead {
-			continue // answers of these are kept from other sites by browsers
-		}
-		for name, header := range map[string][]string{
-			"Origin": {"Origin", "https://evil.example"}, "null origin": {"Origin", "null"}, "cross-site": {"Sec-Fetch-Site", "cross-site"},
-			"same-site": {"Sec-Fetch-Site", "same-site"}, "both": {"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site", "Content-Type", ""},
-		} {
-			if got := ask(method, path, "", header...); got != http.StatusForbidden {
-				t.Errorf("%s, %s: %d", pattern, name, got)
+		for name, header := range map[string][]string{"no browser": {}, "its page": {"Origin", f.url, "Sec-Fetch-Site", "same-origin"}, "localhost": {"Host", "LocalHost.:8080"}, "IPv6": {"Host", "[::1]:8080", "X-Forwarded-Host", "evil.example"}} {
+			if status, text := f.status(a[0], a[1], "", header...); status == http.StatusForbidden {
+				t.Errorf("%s %s, %s: %d %.300s", a[0], a[1], name, status, text)
 			}
 		}
 	}
 }
 
-// Bodies need a Content-Type: those without one are sent by pages of other sites without asking.
+// No route takes a body that a page of another site can send without a preflight.
 func TestBodiesNeedAType(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, func(c *parts) { c.Auth = identity.Open{} })
-	for _, path := range []string{"/v1/run", "/v1/jobs", "/v1/keys", "/v1/admin/pause", "/v1/sessions", "/v1/uploads", "/v1/jobs/cancel"} {
-		for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded"} {
-			if resp, body := f.do("POST", path, `{"tenant":"default","reason":"x"}`, "Content-Type", kind); resp.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(body, "application/json") {
-				t.Errorf("%s with %q: %d %.200s", path, kind, resp.StatusCode, body)
+	f := newFleet(t, withEverything)
+	job := python("1")
+	for _, a := range f.addresses() {
+		if a[0] != http.MethodPost || strings.HasPrefix(a[1], "/v1/nowhere") || a[1] == "/" {
+			continue
+		}
+		for _, kind := range []string{"", "text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain; a=application/json", ";"} {
+			status, text := f.status(a[0], a[1], job, "Content-Type", kind)
+			if status < 400 || status >= 500 || !strings.Contains(text, "application/json, or") {
+				t.Errorf("%s with %q: %d %.300s", a[1], kind, status, text)
 			}
 		}
 	}
+	if status, text := f.status("PUT", "/v1/uploads/"+unknownID+"/chunks/0", job+"\n"); status != http.StatusUnprocessableEntity || !strings.Contains(text, "x-ndjson") {
+		t.Errorf("a chunk without a type: %d %.300s", status, text)
+	}
+	f.empty()
 }
+
+// unknownID is of nothing.
+const unknownID = "01a1fbae-e621-7000-8673-41b7c23dc507"

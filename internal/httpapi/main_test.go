@@ -47,6 +47,7 @@ type fleet struct {
 	runner  *runner
 	url     string
 	http    *http.Client // checks every exchange against the OpenAPI document
+	served  []string     // all patterns
 }
 
 // parts are what a Server and the services behind it are made of.
@@ -113,13 +114,15 @@ func newFleet(t *testing.T, change ...func(*parts)) *fleet {
 	for _, f := range change {
 		f(&cfg)
 	}
-	srv := httptest.NewUnstartedServer(httpapi.New(cfg.wired()))
+	cfg.Site.Local = cfg.Site.Local || identity.IsOpen(cfg.Auth)
+	api := httpapi.New(cfg.wired())
+	srv := httptest.NewUnstartedServer(api)
 	srv.Config.ReadHeaderTimeout = 10 * time.Second
 	srv.Start()
 	t.Cleanup(srv.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &fleet{t: t, store: s, objects: o, runner: r, url: srv.URL, http: &http.Client{Transport: newChecker(t, transport)}}
+	return &fleet{t: t, store: s, objects: o, runner: r, url: srv.URL, http: &http.Client{Transport: newChecker(t, transport)}, served: httpapi.Served(api)}
 }
 
 // client returns a Go client whose exchanges are checked, too.

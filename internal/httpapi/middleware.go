@@ -180,8 +180,11 @@ func (s *Server) enter(tenant string) (leave func(), err error) {
 	return func() { s.requests.Give(tenant, 1) }, nil
 }
 
-// answer serves what the document allows to be asked.
+// answer serves a request that the document allows.
 func answer(rt web.Route, w http.ResponseWriter, r *http.Request) error {
+	if err := web.WantType(r); err != nil {
+		return err
+	}
 	if p, known := web.ParametersOf(rt.Pattern); known {
 		if err := p.Check(r); err != nil {
 			return err

@@ -32,6 +32,7 @@ import (
 	"github.com/assay-run/assay/internal/recent"
 	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/share"
+	"github.com/assay-run/assay/internal/site"
 	"github.com/assay-run/assay/internal/token"
 	"github.com/assay-run/assay/internal/watch"
 	"github.com/assay-run/assay/pkg/job"
@@ -92,6 +93,7 @@ type Config struct {
 	Watcher  Watcher
 	Canceler Canceler
 	Auth     identity.Gate
+	Site     site.Guard      // decides about requests of browsers
 	Queue    Queue           // only to say how it is
 	Pools    placement.Pools // what is said of pools; optional
 	Limits   Limits          // of what it bears; optional
@@ -107,8 +109,7 @@ type Server struct {
 	mux *http.ServeMux
 	// nowhere answers for what no route matches.
 	nowhere http.Handler
-	// origin finds requests of pages of other sites, and foreign answers them.
-	origin   *http.CrossOriginProtection
+	// foreign answers the requests that Site refuses.
 	foreign  http.Handler
 	sessions *sessions.Handlers
 	uploads  *uploads.Handlers
@@ -118,7 +119,8 @@ type Server struct {
 	files    *files.Files
 	agents   *mcp.Handler
 
-	fixed map[string][]string // methods of the addresses that are not of a pattern
+	fixed  map[string][]string // methods of the addresses that are not of a pattern
+	served []string            // all patterns
 
 	requests, spool, memory *share.Pot
 	reads                   *share.Turns
@@ -134,7 +136,8 @@ func New(c Config) *Server {
 		c.Log = slog.Default()
 	}
 	c.Limits = c.Limits.withDefaults()
-	s := &Server{Config: c, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	s := &Server{Config: c, mux: http.NewServeMux()}
+	s.Site.Shared = web.Links
 	s.requests = share.NewPot("requests at once", int64(c.Limits.Requests))
 	s.spool = share.NewPot("uploads", int64(c.Limits.Spool))
 	s.reads = share.NewTurns(c.Limits.Reads)
@@ -149,26 +152,26 @@ func New(c Config) *Server {
 	s.uploads = &uploads.Handlers{Store: c.Store, Intake: c.Intake, Unrecorded: unwanted}
 	s.logs = &logs.Handlers{Store: c.Store, Files: s.files, Line: c.Sessions.Line, Watch: s.watchJob, Viewers: logs.NewPot()}
 	s.links = &links.Handlers{Store: c.Store, Keys: &token.Source{Load: s.signingKey}, Artifact: s.serveArtifact, Output: s.getOutput, Enter: s.enter}
-	for _, r := range s.routes() {
-		s.fix(r.Pattern)
-		s.mux.Handle(r.Pattern, s.wrap(r))
-	}
-	for _, r := range s.dropIns(c.DropIns) {
-		s.fix(r.Pattern)
-		s.mux.Handle(r.Pattern, s.wrap(r))
-	}
 	s.agents = mcp.NewHandler(s, identity.IsOpen(c.Auth))
-	s.fix(mcpPattern)
-	s.mux.Handle(mcpPattern, s.wrap(web.At(mcpPattern, identity.Submitter, s.serveMCP)))
+	for _, r := range slices.Concat(s.routes(), s.dropIns(c.DropIns), []web.Route{web.At(mcpPattern, identity.Submitter, s.serveMCP)}) {
+		s.fix(r.Pattern)
+		s.handle(r.Pattern, s.wrap(r))
+	}
 	for pattern, h := range map[string]http.Handler{"GET /metrics": c.Metrics, "GET /debug/pprof/": c.Profiles} {
 		if h != nil {
-			s.mux.Handle(pattern, s.forOperators(h))
+			s.handle(pattern, s.forOperators(h))
 		}
 	}
 	s.nowhere = s.wrap(web.OpenAt("/", s.noRoute))
 	s.foreign = s.wrap(web.OpenAt("/", s.refuseForeign))
 	s.mux.Handle("/", s.nowhere)
 	return s
+}
+
+// handle serves a pattern.
+func (s *Server) handle(pattern string, h http.Handler) {
+	s.served = append(s.served, pattern)
+	s.mux.Handle(pattern, h)
 }
 
 // What handlers ask of parts that a server may lack in a test.
@@ -181,7 +184,7 @@ func (s *Server) watchJob(id job.ID) (changed <-chan struct{}, stop func()) {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = web.WithPatience(w, r, s.Limits.Patience)
-	if s.origin.Check(r) != nil || identity.CheckHost(s.Auth, r) != nil {
+	if s.Site.Check(r) != nil {
 		s.foreign.ServeHTTP(w, r)
 		return
 	}
@@ -192,13 +195,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// refuseForeign refuses requests of other sites' pages, by any host name of this fleet.
-func (s *Server) refuseForeign(_ http.ResponseWriter, r *http.Request) error {
-	if err := identity.CheckHost(s.Auth, r); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: pages of other sites may not use this fleet", job.ErrRefused)
-}
+// refuseForeign reports why Site refuses a request.
+func (s *Server) refuseForeign(_ http.ResponseWriter, r *http.Request) error { return s.Site.Check(r) }
 
 // fix notes the method of an address that is not of a pattern.
 func (s *Server) fix(pattern string) {

@@ -57,20 +57,28 @@ func WithKeys(configured Gate, keys *Keys) Gate {
 
 // IsOpen reports whether a gate lets everyone in.
 func IsOpen(g Gate) bool {
-	_, open := openOf(g)
-	return open
+	_, found := find[Open](g)
+	return found
 }
 
-// openOf returns the Open gate that g is, or consists of.
-func openOf(g Gate) (Open, bool) {
+// NeedsNoToken reports whether a gate lets in requests without a token: all of them, or those of
+// users of this machine.
+func NeedsNoToken(g Gate) bool {
+	_, local := find[Local](g)
+	return local || IsOpen(g)
+}
+
+// find returns the first gate of type T that g is, or consists of.
+func find[T Gate](g Gate) (found T, ok bool) {
 	gs, several := g.(gates)
 	if !several {
-		gs = gates{g}
+		found, ok = g.(T)
+		return found, ok
 	}
 	for _, one := range gs {
-		if o, open := one.(Open); open {
-			return o, true
+		if found, ok = find[T](one); ok {
+			return found, true
 		}
 	}
-	return Open{}, false
+	return found, false
 }

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/internal/site"
 )
 
 // Local lets users of this machine in without a token, by their Unix user ids. The kernel names
@@ -29,7 +28,10 @@ func (l Local) Identify(r *http.Request) (Identity, error) {
 	if isBrowser(r.Header) {
 		return Identity{}, notMine("browsers are not let in without a token; sign in at /ui/")
 	}
-	if err := checkHost(r.Host); err != nil {
+	if isForwarded(r.Header) {
+		return Identity{}, notMine("requests that a proxy has forwarded need a token")
+	}
+	if err := site.CheckHost(r.Host, ""); err != nil {
 		return Identity{}, err
 	}
 	p, ok := r.Context().Value(peerKey{}).(*peer)
@@ -58,26 +60,15 @@ func isBrowser(h http.Header) bool {
 	return strings.HasPrefix(h.Get("User-Agent"), "Mozilla/")
 }
 
-// checkHost refuses requests whose Host is a name, but for localhost. A page whose owner leads
-// its name to this machine (DNS rebinding) sends that name. In-process requests have none.
-func checkHost(host string) error {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
+// isForwarded reports whether headers are those of a proxy: the owner of the connection is not
+// the one who sent the request.
+func isForwarded(h http.Header) bool {
+	for name := range h {
+		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
+			return true
+		}
 	}
-	name = strings.TrimSuffix(strings.ToLower(name), ".")
-	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || name == "" || name == "localhost" {
-		return nil
-	}
-	return fmt.Errorf("%w: Host %.80q is not an address of this fleet; send an address or localhost, or send a token", job.ErrRefused, host)
-}
-
-// CheckHost refuses requests by name to a gate that is open on this machine.
-func CheckHost(g Gate, r *http.Request) error {
-	if o, ok := openOf(g); ok && !o.AnyHost {
-		return checkHost(r.Host)
-	}
-	return nil
+	return false
 }
 
 type peerKey struct{}

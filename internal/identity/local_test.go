@@ -78,7 +78,8 @@ func TestLocalUsers(t *testing.T) {
 		for name, edit := range map[string]func(*http.Request){
 			"Origin": header("Origin", "http://127.0.0.1"), "null origin": header("Origin", "null"), "Sec-Fetch-Site": header("Sec-Fetch-Site", "none"),
 			"Sec-Fetch-Mode": header("Sec-Fetch-Mode", "navigate"), "Referer": header("Referer", "http://a"), "Cookie": header("Cookie", "a=b"),
-			"User-Agent": header("User-Agent", "Mozilla/5.0 (X11)"), "a token": header("Authorization", "Bearer x"), "no token": header("Authorization", "Basic x"),
+			"User-Agent": header("User-Agent", "Mozilla/5.0 (X11)"), "a proxy": header("X-Forwarded-For", "192.0.2.7"), "a proxy by RFC 7239": header("Forwarded", "for=192.0.2.7"), "a forwarded host": header("X-Forwarded-Host", "localhost"),
+			"a token": header("Authorization", "Bearer x"), "no token": header("Authorization", "Basic x"),
 		} {
 			if err := ask(edit); !errors.Is(err, api.ErrUnauthorized) {
 				t.Errorf("%s: %s: %v", address, name, err)
@@ -139,18 +140,20 @@ func TestLocalUsersInTokens(t *testing.T) {
 	}
 }
 
-// An open gate on this machine is not open to pages that reach it by another name.
-func TestOpenByName(t *testing.T) {
+// Gates that let in requests without a token are found among several.
+func TestNeedsNoToken(t *testing.T) {
 	t.Parallel()
-	ask, anyHost := local(t, identity.Open{}, "127.0.0.1:0"), local(t, identity.Open{AnyHost: true}, "127.0.0.1:0")
-	named := func(r *http.Request) { r.Host = "rebound.evil.example" }
-	if err := ask(nil); err != nil {
-		t.Error(err)
-	}
-	if err := ask(named); !errors.Is(err, job.ErrRefused) {
-		t.Errorf("by another name: %v", err)
-	}
-	if err := anyHost(named); err != nil {
-		t.Errorf("where any name is accepted: %v", err)
+	tokens := identity.Tokens{}
+	for _, c := range []struct {
+		gate       identity.Gate
+		open, none bool
+	}{
+		{identity.Open{}, true, true}, {identity.Local{}, false, true}, {tokens, false, false},
+		{identity.All(tokens, identity.Local{}), false, true}, {identity.All(tokens, identity.Open{}), true, true},
+		{identity.All(identity.All(tokens, identity.Local{}), tokens), false, true}, {identity.All(tokens, tokens), false, false},
+	} {
+		if open, none := identity.IsOpen(c.gate), identity.NeedsNoToken(c.gate); open != c.open || none != c.none {
+			t.Errorf("%#v: open %v, needs no token %v", c.gate, open, none)
+		}
 	}
 }

@@ -15,7 +15,9 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/site"
 	"github.com/assay-run/assay/internal/ui/seal"
 )
 
@@ -29,7 +31,8 @@ type Config struct {
 	// Key seals cookies: 32 bytes that all dispatchers of a fleet have. nil: one that this process makes, so that who
 	// signed in here has to do so again elsewhere, and after a restart.
 	Key    []byte
-	Issuer Issuer // signs people in who have no key; optional
+	Site   site.Guard // decides about requests of browsers
+	Issuer Issuer     // signs people in who have no key; optional
 	// Waits is how long a page waits for what may take long; 0: as long as is good.
 	Waits  time.Duration
 	Secure bool             // cookies are for TLS alone: also where TLS ends before this process
@@ -53,6 +56,7 @@ type Server struct {
 	pages  *pages
 	assets map[string]asset
 	keeps  *keeps
+	codes  codes
 	open   bool // everybody is let in
 }
 
@@ -95,22 +99,32 @@ func New(c Config) (*Server, error) {
 		}
 		s.mux.Handle(r.pattern, h)
 	}
+	s.mux.HandleFunc("POST /ui/signin/code", s.makeCode)
 	s.mux.Handle("GET /ui/assets/{name}", zip(http.HandlerFunc(s.asset)))
 	return s, nil
 }
 
-// ServeHTTP answers what is below /ui/, sends browsers there that ask for /, and has the API answer the rest.
+// ServeHTTP serves the pages below /ui/, redirects browsers from / to them, and has the API
+// answer all other requests.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	root := r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
+	if !root && r.URL.Path != "/ui" && !strings.HasPrefix(r.URL.Path, "/ui/") {
+		s.API.ServeHTTP(w, r)
+		return
+	}
+	if err := s.Site.Check(r); err != nil {
+		harden(w.Header())
+		http.Error(w, api.NewProblem(err).Detail, http.StatusForbidden)
+		return
+	}
 	switch {
-	case strings.HasPrefix(r.URL.Path, "/ui/"):
-		s.mux.ServeHTTP(w, r)
-	case r.URL.Path == "/ui":
-		http.Redirect(w, r, "/ui/", http.StatusMovedPermanently)
-	case r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html"):
+	case root:
 		w.Header().Set("Vary", "Accept")
 		http.Redirect(w, r, "/ui/", http.StatusSeeOther)
+	case r.URL.Path == "/ui":
+		http.Redirect(w, r, "/ui/", http.StatusMovedPermanently)
 	default:
-		s.API.ServeHTTP(w, r)
+		s.mux.ServeHTTP(w, r)
 	}
 }
 

@@ -31,9 +31,15 @@ func (s *Server) signinPage(v *visit, wrong string) signinPage {
 	return signinPage{To: back(v.r.FormValue("to")), Wrong: wrong, Issuer: s.Issuer != nil}
 }
 
-// signIn takes a key. The visit gets a new name: who knew the one before has no part in it.
+// signIn takes a key, or the code of a link. The visit gets a new name, which nobody knew before.
 func (s *Server) signIn(v *visit) error {
 	token := strings.TrimSpace(v.r.PostForm.Get("key"))
+	if code := v.r.PostForm.Get("code"); code != "" {
+		var ok bool
+		if token, ok = s.codes.take(code, s.Now()); !ok {
+			return v.showAs(http.StatusUnauthorized, "signin", "Sign in", false, s.signinPage(v, "This link has been used, or is too old. Enter your key."))
+		}
+	}
 	if token == "" || strings.ContainsAny(token, "\r\n") {
 		return v.showAs(http.StatusUnauthorized, "signin", "Sign in", false, s.signinPage(v, "Enter your key."))
 	}

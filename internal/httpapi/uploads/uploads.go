@@ -118,7 +118,7 @@ func (h *Handlers) chunk(w http.ResponseWriter, r *http.Request) error {
 		return job.Invalid("n", "%.40q is not the number of a chunk: 0, 1, 2 and so on", r.PathValue("n"))
 	}
 	switch t := web.MediaType(r); t {
-	case "", api.NDJSON, "application/jsonl", "application/x-jsonlines":
+	case api.NDJSON, "application/jsonl", "application/x-jsonlines":
 	default:
 		return job.Invalid("Content-Type", "%.60q must be application/x-ndjson", t)
 	}

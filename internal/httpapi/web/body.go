@@ -147,8 +147,22 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) err
 	return job.Decode(raw, "", into)
 }
 
-// WantJSON refuses bodies of other media types, and bodies without one: pages of other sites
-// can send those without asking.
+// WantType refuses bodies of POST requests whose media type a browser sends for pages of other
+// sites without a preflight. No operation takes one of them.
+func WantType(r *http.Request) error {
+	if r.Method != http.MethodPost || r.ContentLength == 0 {
+		return nil
+	}
+	switch t := MediaType(r); {
+	case t == "" && r.ContentLength < 0:
+		r.Body = &untyped{r.Body} // perhaps none
+	case t == "", t == "text/plain", t == "application/x-www-form-urlencoded", t == "multipart/form-data":
+		return job.Invalid("Content-Type", "%.60q must be application/json, or application/x-ndjson for lines", t)
+	}
+	return nil
+}
+
+// WantJSON refuses bodies of other media types, and bodies without one.
 func WantJSON(r *http.Request) error {
 	t := MediaType(r)
 	switch {

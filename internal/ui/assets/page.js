@@ -10,11 +10,12 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   }
 });
 
-// A link such as /ui/signin#key=… signs in: assay dev prints one. Browsers send the part after # to no server.
+// A link such as /ui/signin#code=… signs in once: assay dev prints one. No server receives the part after #.
 document.addEventListener("DOMContentLoaded", () => {
   const field = document.querySelector('form[action="/ui/signin"] input[name=key]');
-  if (!field || !location.hash.startsWith("#key=")) return;
-  field.value = decodeURIComponent(location.hash.slice("#key=".length));
+  if (!field || !location.hash.startsWith("#code=")) return;
+  field.name = "code";
+  field.value = location.hash.slice("#code=".length);
   history.replaceState(null, "", location.pathname + location.search);
   field.form.submit();
 });

@@ -78,6 +78,28 @@ func TestRestrictedHelpersAreRefused(t *testing.T) {
 	}
 }
 
+// A policy with rules for imports cannot hold for helpers, whose imports nothing checks.
+func TestRestrictedHelpersHaveNoRulesForImports(t *testing.T) {
+	t.Parallel()
+	ruled, free := restrictedTo(t, `{"imports":{"deny":["os"]}}`), restrictedTo(t, `{}`)
+	for in, field := range map[string]string{
+		helperTests + `"checker":{"code":{"language":"python","source":"0"}}}}`:               "program.tests.checker",
+		helperTests + `"interactor":{"argv":["python3","-c","import os"]}}}`:                  "program.tests.interactor",
+		`"program":{"tests":{"code":"f=1","function":"f","check":"def check(f): import os"}}`: "program.tests.check",
+		`"program":{"code":{"language":"python","source":"import os"}}`:                       "policy.imports",
+		`"program":{"command":{"argv":["python3","-c","import os"]}}`:                         "policy.imports",
+		`"program":{"tests":{"code":"","stdio":[{"argv":["python3","-c","import os"]}]}}`:     "policy.imports",
+	} {
+		bad := new(job.FieldError)
+		if _, err := ruled("{" + in + "}"); !errors.As(err, &bad) || bad.Field != field {
+			t.Errorf("%s: %v, want a refusal of %s", in, err, field)
+		}
+		if _, err := free("{" + in + "}"); err != nil {
+			t.Errorf("%s without rules: %v", in, err)
+		}
+	}
+}
+
 // What a helper does not ask for is the policy's, and the worker is ordered to hold it to that.
 func TestRestrictedHelpersHaveThePolicysLimits(t *testing.T) {
 	t.Parallel()

@@ -81,6 +81,9 @@ func testsInLanguage(spec *job.Spec, p *policy.Policy, c *policy.Ceiling) error 
 // checkerInLanguage does the same for the code of a checker or interactor, and for the names of languages that have multipliers.
 func checkerInLanguage(t *job.Tests, p *policy.Policy, c *policy.Ceiling) error {
 	const at = "program.tests"
+	if t.Check != "" && p.RestrictHelpers && uncheckedImports(p) {
+		return restricted(at+".check", "nothing checks its imports, and the policy has rules for them")
+	}
 	limits := make(map[string]job.Multiplier, len(t.Limits))
 	for name, m := range t.Limits {
 		l, err := findLanguage(at+".limits", name)
@@ -129,6 +132,9 @@ func checkerCode(field string, code *job.Code, p *policy.Policy, c *policy.Ceili
 // the ceiling. A solution that makes its checker fail for want of memory would have an excuse.
 func checkerLimits(field string, k *job.Checker, p *policy.Policy, c *policy.Ceiling) error {
 	if p.RestrictHelpers {
+		if uncheckedImports(p) {
+			return restricted(field, "nothing checks its imports, and the policy has rules for them")
+		}
 		if k.Wall > p.Wall {
 			return restricted(field+".wall", "%s is more than the %s of policy.wall", k.Wall, p.Wall)
 		}
@@ -155,6 +161,10 @@ func checkerLimits(field string, k *job.Checker, p *policy.Policy, c *policy.Cei
 	}
 	return nil
 }
+
+// uncheckedImports reports whether a policy has rules for imports that must be enforced: nothing
+// checks the imports of helpers.
+func uncheckedImports(p *policy.Policy) bool { return p.Imports.Any() && p.Enforce == policy.Strict }
 
 // helpersCeiling returns the ceiling of checkers, interactors and compilers: the tenant's, and
 // the policy too if that restricts them.

@@ -318,6 +318,7 @@ func TestRestrictedChecker(t *testing.T) {
 	for _, restricted := range []bool{true, false} {
 		jobs := policy.Default()
 		jobs.Memory, jobs.Wall, jobs.Processes, jobs.Disk = 32*job.MiB, job.Duration(time.Second), 3, job.MiB
+		jobs.CPUTime = job.Duration(time.Second)
 		jobs.Syscalls, jobs.Subprocesses, jobs.RestrictHelpers = "strict", false, restricted
 		g := &grading{Config: Config{Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: jobs}}}}
 		k := &checker{Checker: &job.Checker{Memory: job.GiB, Wall: job.Duration(time.Minute)}, program: &Built{Processes: 50}}
@@ -326,6 +327,11 @@ func TestRestrictedChecker(t *testing.T) {
 			!p.Subprocesses && p.Syscalls == "strict"
 		if held != restricted {
 			t.Errorf("restricted %v: %+v", restricted, p)
+		}
+		talk := &interaction{grading: g, k: k}
+		d := &caseData{input: &Blob{Bytes: 10}, answer: &Blob{Bytes: 20}}
+		if p := talk.interactorAttempt(d, job.CaseLimits{Wall: job.Duration(time.Second)}).Plan.Policy; (p.CPUTime <= jobs.CPUTime && p.Memory <= jobs.Memory) != restricted {
+			t.Errorf("an interactor, restricted %v: %+v", restricted, p)
 		}
 	}
 }

@@ -182,7 +182,9 @@ func (t *interaction) interactorAttempt(d *caseData, limits job.CaseLimits) runt
 	a.Waits = t.waits // while one has no core, the other's clock stands
 	p := &a.Plan.Policy
 	p.Wall += limits.Wall
-	p.CPUTime += limits.Wall
+	if !p.RestrictHelpers {
+		p.CPUTime += limits.Wall
+	}
 	p.Stderr.OnExceed = policy.Truncate
 	if t.k.Protocol == job.Testlib {
 		a.Program.Command.Argv = slices.Concat(t.k.program.Argv(p.Memory), []string{inputPath, "/workspace/output", answerPath}, t.k.Flags)

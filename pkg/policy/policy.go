@@ -6,6 +6,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -102,6 +103,9 @@ func (p *Policy) Helper(own Policy, input job.Size) Policy {
 	own.CPU, own.Memory, own.Processes = min(own.CPU, p.CPU), min(own.Memory, p.Memory), min(own.Processes, p.Processes)
 	own.Disk, own.Files, own.OpenFiles = min(own.Disk, p.Disk+input), min(own.Files, p.Files), min(own.OpenFiles, p.OpenFiles)
 	own.Stdout.Limit, own.Stderr.Limit = min(own.Stdout.Limit, p.Stdout.Limit), min(own.Stderr.Limit, p.Stderr.Limit)
+	if p.Stack > 0 {
+		own.MainStack = min(cmp.Or(own.MainStack, DefaultStack), p.Stack)
+	}
 	own.Subprocesses = own.Subprocesses && p.Subprocesses
 	if p.Syscalls == "strict" {
 		own.Syscalls = p.Syscalls

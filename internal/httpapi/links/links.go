@@ -72,6 +72,9 @@ func (h *Handlers) make(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if ttl, err = withinKey(web.Identity(r), req, ttl); err != nil {
+		return err
+	}
 	to.Tenant, to.Job = web.Tenant(r), id
 	if err := h.find(r, to); err != nil {
 		return err
@@ -105,6 +108,19 @@ func check(req api.LinkRequest) (to leads, ttl time.Duration, err error) {
 		return to, 0, job.Invalid("expires_in", "%v must be from 1s to %v", ttl, longest)
 	}
 	return leads{Path: req.Path, Stream: req.Stream, Step: req.Step}, ttl, nil
+}
+
+// withinKey returns the lifetime of a link, which ends with the key that makes it at the latest.
+// It refuses a longer one that was asked for.
+func withinKey(who identity.Identity, req api.LinkRequest, ttl time.Duration) (time.Duration, error) {
+	left := time.Until(who.Until)
+	switch {
+	case who.Until.IsZero() || ttl <= left:
+		return ttl, nil
+	case req.ExpiresIn != 0:
+		return 0, fmt.Errorf("%w: expires_in: %v is longer than this key is good, until %s; ask for less", job.ErrRefused, ttl, who.Until.UTC().Format(time.RFC3339))
+	}
+	return max(left-time.Second, time.Second), nil // the time of this request counts
 }
 
 // find refuses a link to what is not there.

@@ -321,7 +321,7 @@ func TestRestrictedChecker(t *testing.T) {
 		jobs.CPUTime = job.Duration(time.Second)
 		jobs.Syscalls, jobs.Subprocesses, jobs.RestrictHelpers = "strict", false, restricted
 		g := &grading{Config: Config{Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: jobs}}}}
-		k := &checker{Checker: &job.Checker{Memory: job.GiB, Wall: job.Duration(time.Minute)}, program: &Built{Processes: 50}}
+		k := &checker{Checker: &job.Checker{Memory: job.GiB, Wall: job.Duration(time.Minute)}, program: &Built{Processes: 50, Solution: Solution{Argv: func(job.Size) []string { return []string{"true"} }}}}
 		p := g.checkerPlan(k, &caseData{input: &Blob{Bytes: 10}, answer: &Blob{Bytes: 20}}, &Blob{Bytes: 30}).Policy
 		held := p.Memory <= jobs.Memory && p.Wall <= jobs.Wall && p.CPUTime <= jobs.CPUTime && p.Processes <= 3 && p.Disk == jobs.Disk+60 &&
 			!p.Subprocesses && p.Syscalls == "strict"

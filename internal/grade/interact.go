@@ -14,7 +14,7 @@ import (
 )
 
 // interaction is a program and an interactor that communicate. The worker sees the end of either
-// one before the other does. So the first to end did so by itself. See docs/adr/0032.
+// one before the other does. So the first to end did so by itself. See docs/adr/0033.
 type interaction struct {
 	*grading
 	k       *checker

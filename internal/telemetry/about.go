@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// The attributes of spans. docs/operations.md has the same names in a table, which a
-// test compares with these.
+// The attributes of spans. docs/operations.md lists the same names in a table; a test compares
+// them.
 const (
 	JobKey       = attribute.Key("assay.job")
 	BatchKey     = attribute.Key("assay.batch")
@@ -27,7 +27,7 @@ const (
 	BytesKey     = attribute.Key("assay.bytes")
 )
 
-// About is what a span is about. What is empty is not known, or there is none.
+// About is the subject of a span. An empty field is unknown or does not apply.
 type About struct {
 	Job     job.ID
 	Batch   job.ID
@@ -35,10 +35,10 @@ type About struct {
 	Tenant  string
 	Pool    string
 	Worker  string
-	Attempt job.Lease // the lease under which it runs: 1 for the first attempt
+	Attempt job.Lease // the lease of the attempt: 1 for the first
 }
 
-// attributes returns what is known.
+// attributes returns the attributes of the fields that are set.
 func (a *About) attributes() []attribute.KeyValue {
 	out := make([]attribute.KeyValue, 0, 8)
 	add := func(k attribute.Key, v string) {
@@ -60,14 +60,14 @@ func (a *About) attributes() []attribute.KeyValue {
 
 type aboutKey struct{}
 
-// WithAbout returns a context whose spans, those that libraries begin included, get
-// the attributes of a.
+// WithAbout returns a context that adds the attributes of a to its spans, including spans of
+// libraries.
 func WithAbout(ctx context.Context, a About) context.Context {
 	return context.WithValue(ctx, aboutKey{}, &a)
 }
 
-// Describe gives the span of ctx the attributes of a, and those below it: for a span
-// that began before that was known. It costs nothing if there is no span.
+// Describe adds the attributes of a to the span of ctx and to the spans below it. Use it if the
+// span began before the attributes were known. It costs nothing if there is no span.
 func Describe(ctx context.Context, a About) context.Context {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -77,7 +77,7 @@ func Describe(ctx context.Context, a About) context.Context {
 	return WithAbout(ctx, a)
 }
 
-// Describer gives every span the attributes that WithAbout put into its context.
+// Describer adds the attributes of WithAbout to every span of the context.
 type Describer struct{}
 
 var _ sdktrace.SpanProcessor = Describer{}

@@ -10,13 +10,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Batch is the trace of a batch on its way in: one span, in the trace of the request.
-// Each of its jobs has a trace of its own, whose first span is linked to that one. A
-// trace that held the spans of all jobs could be shown by nothing, and a sampler
-// could only take all of it or none.
+// Batch is the trace of a batch during its submission: one span in the trace of the request. Each
+// job has a trace of its own, whose first span is linked to the batch span. No tool could display
+// one trace with the spans of all jobs, and a sampler could only keep all or none of it.
 //
-// The sampler decides for each job by itself. If the client has a trace and does not
-// want it recorded, its jobs' are not recorded either.
+// The sampler decides for each job separately. If the client has a trace that is not recorded, the
+// traces of its jobs are not recorded either.
 type Batch struct {
 	span   trace.Span
 	about  About
@@ -31,16 +30,16 @@ func StartBatch(ctx context.Context, about About) (context.Context, *Batch) {
 	ctx, span := otel.Tracer(scope).Start(WithAbout(ctx, about), "batch", trace.WithSpanKind(trace.SpanKindInternal))
 	here := span.SpanContext()
 	b := &Batch{span: span, about: about, link: trace.Link{SpanContext: here}, parent: TraceParent(ctx)}
-	b.own = here.IsValid() && here.SpanID() != above.SpanID() // else nobody here makes spans
+	b.own = here.IsValid() && here.SpanID() != above.SpanID() // otherwise this process makes no spans
 	return ctx, b
 }
 
-// Unwanted has the jobs share the client's trace, which is not recorded.
+// Unwanted makes the jobs share the client's trace, which is not recorded.
 func (b *Batch) Unwanted() { b.own = false }
 
-// Job begins the trace of one of the batch's jobs and returns its W3C traceparent, or
-// the request's if jobs have none of their own; "": there is no trace at all. It is
-// safe for concurrent use.
+// Job begins the trace of a job of the batch and returns its W3C traceparent. If jobs have no
+// traces of their own, it returns that of the request; "" means that there is no trace. It is safe
+// for concurrent use.
 func (b *Batch) Job(id job.ID, pool string) string {
 	if !b.own {
 		return b.parent
@@ -53,10 +52,10 @@ func (b *Batch) Job(id job.ID, pool string) string {
 	return TraceParent(ctx)
 }
 
-// Parent is the traceparent of the batch itself; "": there is none.
+// Parent returns the traceparent of the batch, or "" if there is none.
 func (b *Batch) Parent() string { return b.parent }
 
-// End ends the span, with how many jobs were accepted or why none was.
+// End ends the span and records the number of accepted jobs or the error.
 func (b *Batch) End(jobs int64, err error) {
 	if b.span.IsRecording() {
 		b.span.SetAttributes(CountKey.Int64(jobs))

@@ -16,24 +16,22 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// What is sent where is said by the variables of the OpenTelemetry specification.
-// Three decide here whether and how: OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER (or
-// OTEL_METRICS_EXPORTER) and OTEL_EXPORTER_OTLP_PROTOCOL (or its form for one
-// signal). The exporters and the SDK read the others themselves: endpoints, headers,
-// certificates, timeouts, compression, samplers, limits.
+// The variables of the OpenTelemetry specification select the exporters. Three are read here:
+// OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER (or OTEL_METRICS_EXPORTER), and
+// OTEL_EXPORTER_OTLP_PROTOCOL (or its form for one signal). The exporters and the SDK read the
+// others: endpoints, headers, certificates, timeouts, compression, samplers, limits.
 //
-// The contrib module "autoexport" does the same, and is not used. Without any of the
-// variables it sends to localhost, and nothing must be sent by a fleet whose operator
-// has not asked for it. Its default protocol is another than the one that
-// deployments of ours rely on, and it brings exporters of logs, to consoles and to
-// Zipkin, and a server for Prometheus, which nobody here could reach.
+// The contrib module "autoexport" does the same, but is not used. Without any variables it sends to
+// localhost, and a fleet must not send anything that its operator did not request. Its default
+// protocol differs from the one of existing deployments. It also adds exporters for logs, consoles
+// and Zipkin, and a Prometheus server that could not be reached here.
 
 const (
 	grpcProtocol = "grpc" // the default
 	httpProtocol = "http/protobuf"
 )
 
-// spanExporter returns what traces are sent by; nil: they are not.
+// spanExporter returns the exporter of traces, or nil if traces are not exported.
 func spanExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	protocol, err := protocolOf("TRACES")
 	switch {
@@ -45,7 +43,7 @@ func spanExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	return otlptracegrpc.New(ctx)
 }
 
-// metricExporter returns what metrics are sent by; nil: they are only served.
+// metricExporter returns the exporter of metrics, or nil if metrics are only served.
 func metricExporter(ctx context.Context) (sdkmetric.Exporter, error) {
 	protocol, err := protocolOf("METRICS")
 	switch {
@@ -57,7 +55,7 @@ func metricExporter(ctx context.Context) (sdkmetric.Exporter, error) {
 	return otlpmetricgrpc.New(ctx)
 }
 
-// protocolOf returns how a signal is sent; "": not at all.
+// protocolOf returns the protocol of a signal, or "" if the signal is not exported.
 func protocolOf(signal string) (string, error) {
 	if sends, err := sends(signal); err != nil || !sends {
 		return "", err
@@ -74,8 +72,8 @@ func protocolOf(signal string) (string, error) {
 	}
 }
 
-// sends says whether a signal is sent: if there is an endpoint, or an exporter was
-// asked for by name, and nothing forbids it.
+// sends reports whether a signal is exported: it has an endpoint or a named exporter, and it is not
+// disabled.
 func sends(signal string) (bool, error) {
 	if off, _ := strconv.ParseBool(os.Getenv("OTEL_SDK_DISABLED")); off {
 		return false, nil

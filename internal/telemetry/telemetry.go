@@ -1,10 +1,9 @@
 // Package telemetry sets up traces, metrics and logs for one process.
 //
-// It is the only place that knows exporters; everything else speaks the
-// OpenTelemetry API and slog. Metrics are always served at /metrics. Traces, and
-// the same metrics once more, are sent by OTLP if the environment says so, in the
-// variables that the OpenTelemetry specification defines; export.go has them.
-// Otherwise the tracer is the API's no-op, which costs nothing.
+// Only this package knows exporters; all other code uses the OpenTelemetry API and slog. Metrics
+// are always served at /metrics. Traces and metrics are also exported by OTLP if the variables of
+// the OpenTelemetry specification request it; see export.go. Otherwise the tracer is the no-op of
+// the API, which costs nothing.
 package telemetry
 
 import (
@@ -30,37 +29,34 @@ import (
 )
 
 const (
-	// stopTime bounds what a process that stops waits for a collector: one that is
-	// away must not keep it.
+	// stopTime limits how long a stopping process waits for a collector. A collector that is not
+	// available must not block it.
 	stopTime = 5 * time.Second
-	// spanQueue is how many spans may wait for the collector, unless
-	// OTEL_BSP_MAX_QUEUE_SIZE says otherwise. The SDK's own 2048 is less than what
-	// the acceptance of one large batch makes in a moment; what finds the queue full
-	// is dropped. A span takes one or two kilobytes.
+	// spanQueue is the default number of spans that may wait for the collector;
+	// OTEL_BSP_MAX_QUEUE_SIZE overrides it. One large batch creates more spans in a moment than the
+	// SDK's default of 2048. A full queue drops spans. A span takes one or two kilobytes.
 	spanQueue = 16384
 )
 
-// Config names the process. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES are
-// stronger than it.
+// Config identifies the process. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override it.
 type Config struct {
 	Service string // such as assay-dispatcher
 	Version string
-	// Instance tells two processes of one service apart; optional.
+	// Instance distinguishes processes of one service; optional.
 	Instance string
-	// Log is where log lines go, as JSON; nil: nowhere, slog is left alone.
+	// Log receives the log lines as JSON. With nil, slog is not changed.
 	Log   io.Writer
 	Level slog.Level
 }
 
-// Telemetry is what a process has to serve and to close.
+// Telemetry holds the metrics handler and the providers to stop.
 type Telemetry struct {
 	metrics http.Handler
 	stops   []func(context.Context) error
 }
 
-// Start installs the process-wide tracer and meter providers, the W3C
-// propagator and the default logger. The error names the variable of the
-// environment that is at fault.
+// Start installs the process-wide tracer and meter providers, the W3C propagator and the default
+// logger. The error names the faulty environment variable.
 func Start(ctx context.Context, cfg Config) (*Telemetry, error) {
 	if cfg.Log != nil {
 		slog.SetDefault(slog.New(WithTrace(slog.NewJSONHandler(cfg.Log, &slog.HandlerOptions{Level: cfg.Level}))))
@@ -83,7 +79,7 @@ func Start(ctx context.Context, cfg Config) (*Telemetry, error) {
 	return t, nil
 }
 
-// resource is what all that this process tells is about.
+// resource returns the resource of all signals of this process.
 func (c Config) resource(ctx context.Context) (*resource.Resource, error) {
 	attrs := []attribute.KeyValue{
 		attribute.String("service.name", c.Service),
@@ -141,8 +137,8 @@ func (t *Telemetry) startTraces(ctx context.Context, res *resource.Resource) err
 // Metrics answers GET /metrics in the Prometheus text format.
 func (t *Telemetry) Metrics() http.Handler { return t.metrics }
 
-// Stop sends what has not been sent yet, as far as that takes no more than a few
-// seconds. What is lost is logged: a process whose collector is away has not failed.
+// Stop exports the remaining data, within a few seconds. Lost data is only logged: a process whose
+// collector is not available has not failed.
 func (t *Telemetry) Stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 
 const scope = "github.com/assay-run/assay"
 
-// TraceParent returns the W3C traceparent of the span in ctx; empty if there is
-// none. It is what the job row keeps.
+// TraceParent returns the W3C traceparent of the span in ctx, or an empty string. The job row
+// stores it.
 func TraceParent(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return ""
@@ -26,8 +26,7 @@ func TraceParent(ctx context.Context) string {
 	return c["traceparent"]
 }
 
-// WithTraceParent returns ctx as a child of a W3C traceparent. What is not one
-// is ignored.
+// WithTraceParent returns ctx as a child of a W3C traceparent. It ignores an invalid one.
 func WithTraceParent(ctx context.Context, parent string) context.Context {
 	if parent == "" {
 		return ctx
@@ -35,9 +34,8 @@ func WithTraceParent(ctx context.Context, parent string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": parent})
 }
 
-// Step records a span that is already over, from start to now, below a job's
-// traceparent: for steps that are done for many jobs at once. It costs nothing
-// when nobody listens.
+// Step records a finished span, from start to now, below a job's traceparent. It is for steps that
+// handle many jobs at once. It costs nothing if spans are not recorded.
 func Step(ctx context.Context, name, parent string, start time.Time, about About) {
 	if parent == "" {
 		return
@@ -46,8 +44,8 @@ func Step(ctx context.Context, name, parent string, start time.Time, about About
 	span.End()
 }
 
-// Within begins a span below the one of ctx, if there is one that is recorded. The
-// function ends it; an error that it is given is the span's.
+// Within begins a span below the span of ctx, if that is recorded. The returned function ends it
+// and records the error it gets.
 func Within(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, func(error)) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, func(error) {}
@@ -61,8 +59,8 @@ func Within(ctx context.Context, name string, attrs ...attribute.KeyValue) (cont
 	}
 }
 
-// Serve begins a span for a request that another process made in a trace. The
-// function ends it; an error that it is given is the span's.
+// Serve begins a span for a request that another process made in a trace. The returned function
+// ends it and records the error it gets.
 func Serve(ctx context.Context, name, parent string, about About) (context.Context, func(error)) {
 	ctx, span := otel.Tracer(scope).Start(WithAbout(WithTraceParent(ctx, parent), about), name, trace.WithSpanKind(trace.SpanKindServer))
 	return ctx, func(err error) {
@@ -73,7 +71,7 @@ func Serve(ctx context.Context, name, parent string, about About) (context.Conte
 	}
 }
 
-// Outcome notes how what the span of ctx is about ended.
+// Outcome records the outcome of the job on the span of ctx.
 func Outcome(ctx context.Context, o job.Outcome) {
 	trace.SpanFromContext(ctx).SetAttributes(OutcomeKey.String(string(o)))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// whole is text without the part of a character at its end.
+// whole returns the text without an incomplete character at its end.
 func whole(text string) string {
 	for cut := 1; cut < utf8.UTFMax && cut <= len(text); cut++ {
 		last := text[len(text)-cut:]
@@ -23,7 +23,7 @@ func whole(text string) string {
 	return text
 }
 
-// part reads n bytes from offset on, and reports whether something comes after them.
+// part reads n bytes from offset on, and reports whether more bytes follow.
 func part(r io.Reader, offset, n int64) (data []byte, more bool, err error) {
 	skipped, err := io.CopyN(io.Discard, r, offset)
 	if errors.Is(err, io.EOF) {

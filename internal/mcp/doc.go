@@ -1,13 +1,13 @@
 // Package mcp serves a fleet's sandboxes to agents as tools of the Model Context Protocol.
 //
-// Every tool is a few calls of the API, made as the caller: over standard input and output
-// (Serve, which is `assay mcp`) by a client of some fleet with its token, over HTTP (Handler, a
-// dispatcher's /mcp) by a client of that very dispatcher with the Authorization header of each
-// request. So who may do what, ceilings, quotas and errors are the API's, and exist once.
+// Every tool makes a few API calls as its caller. Over standard input and output (Serve, used by
+// `assay mcp`) it uses a client of a fleet with its token. Over HTTP (Handler, a dispatcher's /mcp)
+// it uses a client of the same dispatcher with the Authorization header of each request. So
+// permissions, ceilings, quotas and errors are those of the API.
 //
-// A program that fails is a result like any other. A tool fails (isError) where the API refused
-// the call or the fleet could not run the program, and says then what the agent can do.
+// A program that fails is a normal result. A tool fails (isError) if the API rejected the call or
+// the fleet could not run the program. The error then tells the agent how to proceed.
 //
-// Nothing is kept between two requests over HTTP: what has to be found again (a job, a session)
-// has an id that tools return and take, so any dispatcher behind a load balancer can answer.
+// Over HTTP, no state is kept between requests. Jobs and sessions have IDs that tools return and
+// accept, so any dispatcher behind a load balancer can answer.
 package mcp

@@ -10,11 +10,11 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// ErrLeaving is the cause of the end of calls that a server has no time for any more. The jobs
-// that they wait for go on.
+// ErrLeaving is the cause of calls that end because the server stops. The jobs that they wait for
+// continue.
 var ErrLeaving = errors.New("this server is about to end")
 
-// advice is what an agent can do about an error, by what it is. The first that applies counts.
+// advice tells an agent how to handle each kind of error. The first match counts.
 var advice = []struct {
 	is   error
 	then string
@@ -31,7 +31,7 @@ var advice = []struct {
 	{job.ErrUnavailable, "The fleet is at fault, not the program: call again in a minute."},
 }
 
-// adviceError adds what can be done to an error.
+// adviceError adds advice to an error.
 type adviceError struct {
 	error
 	then string
@@ -40,7 +40,7 @@ type adviceError struct {
 func (e *adviceError) Error() string { return e.error.Error() + "\n" + e.then }
 func (e *adviceError) Unwrap() error { return e.error }
 
-// advised returns err with what an agent can do about it.
+// advised returns err with advice for the agent.
 func advised(err error) error {
 	var done *adviceError
 	if errors.As(err, &done) {
@@ -54,15 +54,15 @@ func advised(err error) error {
 	return err
 }
 
-// parting is how long what nobody waits for any more may take to be ended.
+// parting limits the time to end work after its caller has left.
 const parting = 5 * time.Second
 
-// afterwards returns a context for what is to be done about a call that ctx has ended.
+// afterwards returns a context for the cleanup of a call whose ctx has ended.
 func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), parting)
 }
 
-// left is what a call returns that had to leave a job alone.
+// left is the result of a call that had to leave a job alone.
 func left(id job.ID) error {
 	return &adviceError{fmt.Errorf("%w, and job %s goes on", ErrLeaving, id),
 		fmt.Sprintf("Call get_result with job_id %s.", id)}

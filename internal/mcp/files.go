@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// File is a file that was kept.
+// File is a kept file.
 type File struct {
 	Path      string `json:"path" jsonschema:"where it was in the sandbox"`
 	Bytes     int64  `json:"bytes" jsonschema:"its size in bytes"`
@@ -35,18 +35,18 @@ type listArgs struct {
 	JobID string `json:"job_id" jsonschema:"id of a run"`
 }
 
-// Files are the files that were kept of a run.
+// Files are the kept files of a run.
 type Files struct {
 	Artifacts []File `json:"artifacts"`
 }
 
-// window says which part of something is read.
+// window selects the part to read.
 type window struct {
 	Offset int64 `json:"offset,omitempty" jsonschema:"first byte to read, from 0; default 0"`
 	Limit  int64 `json:"limit,omitempty" jsonschema:"most bytes to read (1 to 1048576); default 32768"`
 }
 
-// How much is read at once, in bytes.
+// Limits of one read, in bytes.
 const (
 	usualPart = 32 << 10
 	maxPart   = 1 << 20
@@ -164,7 +164,7 @@ func (t *tools) output(ctx context.Context, _ *sdk.CallToolRequest, a outputArgs
 	return partOf(body, a.window, "auto")
 }
 
-// partOf reads the part of r that is asked for.
+// partOf reads the requested part of r.
 func partOf(r io.Reader, w window, encoding string) (*sdk.CallToolResult, Part, error) {
 	data, more, err := part(r, w.Offset, w.size())
 	if err != nil {
@@ -173,7 +173,7 @@ func partOf(r io.Reader, w window, encoding string) (*sdk.CallToolResult, Part, 
 	return encode(data, more, w.Offset, encoding)
 }
 
-// encode makes a part of bytes. A character that does not fit is left for the next.
+// encode makes a Part from bytes. A character that does not fit is left for the next part.
 func encode(data []byte, more bool, offset int64, encoding string) (*sdk.CallToolResult, Part, error) {
 	text := string(data)
 	if short := whole(text); more && short != "" {
@@ -192,7 +192,7 @@ func encode(data []byte, more bool, offset int64, encoding string) (*sdk.CallToo
 	return nil, p, nil
 }
 
-// resource reads a kept file as a resource, whole.
+// resource reads a whole kept file as a resource.
 func (t *tools) resource(ctx context.Context, rq *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	ctx, stop := whileWanted(ctx)
 	defer stop()

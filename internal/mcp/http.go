@@ -18,20 +18,20 @@ import (
 
 const (
 	sessionHeader = "Mcp-Session-Id"
-	// patience is for how long a call of the API is sent again while the dispatcher is not ready.
+	// patience is how long an API call is retried while the dispatcher is not ready.
 	patience = 10 * time.Second
 )
 
-// Handler serves tools over streamable HTTP. It keeps nothing between two requests.
+// Handler serves tools over streamable HTTP. It keeps no state between requests.
 type Handler struct {
 	sdk    *sdk.StreamableHTTPHandler
 	origin *http.CrossOriginProtection
 	calls  calls
 }
 
-// NewHandler returns a Handler whose tools are calls of an API in this process. Where the API is
-// open, whoever asks is let in: then pages in a browser of this host are kept out by the name
-// that they know this host by.
+// NewHandler returns a Handler whose tools call an API in this process. If the API is open, every
+// caller is admitted. Then pages in a browser of this host are rejected by the host name that they
+// use (DNS rebinding).
 func NewHandler(api http.Handler, open bool) *Handler {
 	c, err := client.New("http://localhost", client.WithHTTPClient(&http.Client{Transport: inProcess{api}}), client.WithPatience(patience))
 	if err != nil {
@@ -43,7 +43,7 @@ func NewHandler(api http.Handler, open bool) *Handler {
 		&sdk.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1, DisableLocalhostProtection: !open})}
 }
 
-// message is what has to be known of a message beforehand.
+// message is the part of a message that is needed in advance.
 type message struct {
 	Method string          `json:"method"`
 	ID     json.RawMessage `json:"id"`
@@ -52,8 +52,8 @@ type message struct {
 	} `json:"params"`
 }
 
-// Serve answers a request of a tenant, whose body was read. Its tool ends when the client goes,
-// when the client cancels it, or with leaving.
+// Serve answers a request of a tenant whose body was read. The tool ends when the client
+// disconnects, when the client cancels it, or with leaving.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, leaving <-chan struct{}, tenant string, body []byte) {
 	if err := h.origin.Check(r); err != nil {
 		http.Error(w, fmt.Sprintf("%v: pages of other sites may not use this server", err), http.StatusForbidden)
@@ -69,7 +69,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, leaving <-chan s
 		}
 	}()
 	var m message
-	if json.Unmarshal(body, &m) == nil { // else the library says what is wrong with it
+	if json.Unmarshal(body, &m) == nil { // otherwise the library reports the error
 		defer h.calls.note(w, r, tenant, m, cancel)()
 	}
 	ctx := withAuthorization(withWanted(r.Context(), wanted), r.Header.Get("Authorization"))
@@ -78,9 +78,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, leaving <-chan s
 	h.sdk.ServeHTTP(w, r)
 }
 
-// calls are those of clients that speak a version of the protocol before 2026-07-28: they cancel a
-// call with a request of its own, where the later ones close the connection. The id of an MCP
-// session that they are given is for this alone.
+// calls are the calls of clients with a protocol version before 2026-07-28. These cancel a call
+// with a separate request; later versions close the connection. The MCP session ID exists only for
+// this.
 type calls struct {
 	mu  sync.Mutex
 	all map[call]context.CancelCauseFunc
@@ -88,7 +88,7 @@ type calls struct {
 
 type call struct{ tenant, session, id string }
 
-// note has a call be found until over is called, and cancels the one that m says is canceled.
+// note registers a call until over is called, or cancels the call that m cancels.
 func (c *calls) note(w http.ResponseWriter, r *http.Request, tenant string, m message, cancel context.CancelCauseFunc) (over func()) {
 	session := r.Header.Get(sessionHeader)
 	switch {

@@ -10,16 +10,16 @@ import (
 
 type authorizationKey struct{}
 
-// withAuthorization returns ctx, whose calls of the API are made as whoever sent this header.
+// withAuthorization returns a ctx whose API calls use this Authorization header.
 func withAuthorization(ctx context.Context, header string) context.Context {
 	return context.WithValue(ctx, authorizationKey{}, header)
 }
 
-// inProcess takes requests of a client to a handler in the same process, as their context's
-// caller. Answers are streamed.
+// inProcess passes a client's requests to a handler in the same process, with the identity in their
+// context. Answers are streamed.
 type inProcess struct{ handler http.Handler }
 
-// errCut is an answer that its handler broke off.
+// errCut reports an answer that its handler aborted.
 var errCut = errors.New("the answer was cut short")
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -37,7 +37,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	go w.serve(p.handler, served)
 	select {
 	case <-w.begun:
-	case <-r.Context().Done(): // the handler ends by itself then
+	case <-r.Context().Done(): // the handler then ends by itself
 		_ = out.Close()
 		return nil, r.Context().Err()
 	}
@@ -61,7 +61,7 @@ type pipeWriter struct {
 func (w *pipeWriter) serve(h http.Handler, r *http.Request) {
 	defer func() {
 		_ = r.Body.Close()
-		if recover() != nil { // it was logged where it happened
+		if recover() != nil { // already logged where it happened
 			w.begin(0)
 			_ = w.body.CloseWithError(errCut)
 			return
@@ -72,7 +72,7 @@ func (w *pipeWriter) serve(h http.Handler, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// begin sends what is before the body, the first time; status 0 is no answer.
+// begin sends the status and headers, the first time. Status 0 is no answer.
 func (w *pipeWriter) begin(status int) {
 	w.once.Do(func() {
 		w.status, w.cut, w.sent = status, status == 0, w.header.Clone()

@@ -8,8 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Payload is what came of a program. Success, Stdout, Stderr, DurationMS and Diagnostics are
-// there always.
+// Payload is the result of a program. Success, Stdout, Stderr, DurationMS and Diagnostics are
+// always present.
 type Payload struct {
 	Success     bool         `json:"success" jsonschema:"whether the program ended by itself and without an error"`
 	Stdout      string       `json:"stdout" jsonschema:"what it wrote to standard output; where that is long, the beginning and the end, and between them how to read the rest"`
@@ -27,7 +27,7 @@ type Payload struct {
 	Alive     *bool  `json:"alive,omitempty" jsonschema:"whether the session is still there; if not, create another one"`
 }
 
-// Diagnostic is one thing to know about how a program ran.
+// Diagnostic is one fact about how a program ran.
 type Diagnostic struct {
 	Severity string `json:"severity" jsonschema:"error: why it failed; warning: something else to know"`
 	Kind     string `json:"kind" jsonschema:"an outcome, or: exception, feedback, truncated"`
@@ -35,7 +35,7 @@ type Diagnostic struct {
 	Line     int    `json:"line,omitempty" jsonschema:"line of the code that was sent, from 1"`
 }
 
-// of is a result as tools return it.
+// of converts a result for tools.
 func of(r *job.Result) Payload {
 	p := Payload{Success: r.Outcome == job.Succeeded, Outcome: r.Outcome, ExitCode: r.ExitCode, DurationMS: r.Usage.WallMS, JobID: r.ID}
 	p.Diagnostics = diagnose(r.Outcome, r.Message, r.ExitCode, r.Exception)
@@ -51,7 +51,7 @@ func of(r *job.Result) Payload {
 	return p
 }
 
-// ofExecution is what came of an execution, as tools return it.
+// ofExecution converts the result of an execution for tools.
 func ofExecution(e *job.Execute) Payload {
 	p := Payload{Success: e.Outcome == job.Succeeded, Outcome: e.Outcome, ExitCode: e.ExitCode, DurationMS: e.WallMS, SessionID: e.SessionID, Alive: &e.Alive}
 	p.Diagnostics = diagnose(e.Outcome, e.Message, e.ExitCode, e.Exception)
@@ -61,7 +61,8 @@ func ofExecution(e *job.Execute) Payload {
 	return p
 }
 
-// shown is how much of a value is shown: its worker has cut it, and here it is cut again.
+// shown is the maximum length of a value. The worker has already shortened it; it is shortened
+// again here.
 func shown(v *job.Value) string {
 	if v == nil {
 		return ""
@@ -73,7 +74,7 @@ func shown(v *job.Value) string {
 	return head + " … " + tail
 }
 
-// diagnose says why a program failed.
+// diagnose returns the reasons of a program's failure.
 func diagnose(o job.Outcome, message string, exit *int, e *job.ExceptionInfo) []Diagnostic {
 	switch {
 	case o == job.Succeeded:
@@ -88,14 +89,15 @@ func diagnose(o job.Outcome, message string, exit *int, e *job.ExceptionInfo) []
 	return []Diagnostic{{Severity: "error", Kind: string(o), Message: message}}
 }
 
-// note adds a warning that is not said already.
+// note adds a warning unless it is already there.
 func (p *Payload) note(kind, message string) {
 	if !slices.ContainsFunc(p.Diagnostics, func(d Diagnostic) bool { return d.Message == message }) {
 		p.Diagnostics = append(p.Diagnostics, Diagnostic{Severity: "warning", Kind: kind, Message: message})
 	}
 }
 
-// withTraceback is what a program wrote to standard error, and the traceback if it is not in it.
+// withTraceback returns the standard error of a program, followed by the traceback if it is missing
+// there.
 func withTraceback(o job.Output, e *job.ExceptionInfo) job.Output {
 	if e == nil || e.Traceback == "" || strings.Contains(o.Text, strings.TrimRight(e.Traceback, "\n")) {
 		return o
@@ -107,13 +109,13 @@ func withTraceback(o job.Output, e *job.ExceptionInfo) job.Output {
 	return o
 }
 
-// How much of a stream an answer has, in bytes: what a model can read at once.
+// The limits of a stream in an answer, in bytes: as much as a model can read at once.
 const (
 	headBytes = 24 << 10
 	tailBytes = 8 << 10
 )
 
-// stream cuts what was written, and says in its middle what is missing and how to read it.
+// stream shortens an output. A note in the middle gives the missing size and how to read the rest.
 func (p *Payload) stream(name string, o job.Output) string {
 	if o.Truncated {
 		p.note("truncated", fmt.Sprintf("the program wrote %d bytes to %s, more than its policy keeps (%s.limit)", o.Bytes, name, name))

@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// policy is that of a run: a stored one or the server's, narrowed by the arguments timeout and
-// artifacts. What the tenant's ceiling does not allow, the API refuses.
+// policy returns the policy of a run: a stored one or the server's, restricted by the arguments
+// timeout and artifacts. The API rejects values above the tenant's ceiling.
 func (t *tools) policy(ctx context.Context, a common) (json.RawMessage, error) {
 	raw, err := t.named(a.Policy)
 	if err != nil || a.Timeout == 0 && len(a.Artifacts) == 0 {
@@ -30,7 +30,7 @@ func (t *tools) policy(ctx context.Context, a common) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// named is the policy of a call that names one, or none.
+// named returns the policy that a call names, if any.
 func (t *tools) named(name string) (json.RawMessage, error) {
 	if name == "" {
 		return t.Policy, nil
@@ -38,7 +38,7 @@ func (t *tools) named(name string) (json.RawMessage, error) {
 	return json.Marshal(name)
 }
 
-// fields are those of a policy, which may be the name of a stored one.
+// fields returns the fields of a policy, which may be given as the name of a stored one.
 func (t *tools) fields(ctx context.Context, raw json.RawMessage) (map[string]json.RawMessage, error) {
 	var name string
 	if json.Unmarshal(raw, &name) == nil && name != "" {
@@ -56,8 +56,8 @@ func (t *tools) fields(ctx context.Context, raw json.RawMessage) (map[string]jso
 	return fields, nil
 }
 
-// limitWall sets the time that a program may take, in seconds; 0: leaves it. It never raises what a
-// policy says.
+// limitWall sets the time limit of a program in seconds; 0 leaves it. It never raises the limit of
+// a policy.
 func limitWall(fields map[string]json.RawMessage, timeout float64) error {
 	if timeout == 0 {
 		return nil
@@ -77,13 +77,13 @@ func limitWall(fields map[string]json.RawMessage, timeout float64) error {
 	return err
 }
 
-// wallOf is a number of seconds as a time; the least is a millisecond.
+// wallOf converts seconds to a duration of at least a millisecond.
 func wallOf(timeout float64) job.Duration {
 	ms := math.Min(math.Ceil(timeout*1000), float64(job.MaxWall.D().Milliseconds()))
 	return job.Duration(time.Duration(ms) * time.Millisecond)
 }
 
-// keep sets which files outlive a program, unless its policy says that.
+// keep selects the files to keep after a program, unless its policy already does.
 func keep(fields map[string]json.RawMessage, globs []string) error {
 	if len(globs) == 0 {
 		return nil

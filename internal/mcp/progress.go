@@ -7,12 +7,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// progressEvery is how often a client that asked for it hears where its call stands. Many clients
-// end a call that they have heard nothing of for half a minute.
+// progressEvery is the interval of progress messages. Many clients end a call after half a minute
+// without a message.
 const progressEvery = 2 * time.Second
 
-// tell has a client that asked for progress hear where its call stands, at once and until stop is
-// called. Progress is in seconds since the call began, as nobody knows how many there will be.
+// tell reports progress to a client that asked for it, at once and until stop is called. Progress
+// is in seconds since the call began, because the total is unknown.
 func tell(ctx context.Context, rq *sdk.CallToolRequest, stands func() string) (stop func()) {
 	token := rq.Params.GetProgressToken()
 	if token == nil {
@@ -24,7 +24,8 @@ func tell(ctx context.Context, rq *sdk.CallToolRequest, stands func() string) (s
 		defer close(over)
 		start := time.Now()
 		for tick := time.NewTicker(progressEvery); ; {
-			_ = rq.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ // the client may be gone: the call ends by itself then
+			// the client may be gone: then the call ends by itself
+			_ = rq.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
 				ProgressToken: token, Progress: time.Since(start).Seconds(), Message: stands()})
 			select {
 			case <-tick.C:

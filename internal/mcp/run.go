@@ -48,7 +48,7 @@ type resultArgs struct {
 	JobID string `json:"job_id" jsonschema:"id of a run"`
 }
 
-// sandboxed says that a tool changes nothing outside of its sandbox.
+// sandboxed marks tools that change nothing outside their sandbox.
 var sandboxed = &sdk.ToolAnnotations{DestructiveHint: new(bool)}
 
 func (t *tools) addRuns(s *sdk.Server) {
@@ -69,8 +69,8 @@ func (t *tools) runPython(ctx context.Context, rq *sdk.CallToolRequest, a python
 	return t.run(ctx, rq, job.Program{Python: &job.Python{Code: a.Code, Variables: variables}}, a.common)
 }
 
-// exactly returns the argument variables as it was sent: a number may have more digits than a
-// float64 keeps.
+// exactly returns the argument variables as sent: a number may have more digits than a float64
+// keeps.
 func exactly(rq *sdk.CallToolRequest) (map[string]json.RawMessage, error) {
 	var sent struct {
 		Variables map[string]json.RawMessage `json:"variables"`
@@ -116,8 +116,8 @@ func (t *tools) run(ctx context.Context, rq *sdk.CallToolRequest, p job.Program,
 	return answer(of(res))
 }
 
-// submit submits a job. The end of ctx does not cut it off at once: a job whose id nobody has
-// heard could not be canceled.
+// submit submits a job. The end of ctx does not stop it at once: a job with an unknown ID could not
+// be canceled.
 func (t *tools) submit(ctx context.Context, spec job.Spec) (api.Accepted, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -132,7 +132,7 @@ func (t *tools) submit(ctx context.Context, spec job.Spec) (api.Accepted, error)
 	return t.Fleet.Submit(own, spec)
 }
 
-// await waits for the result of a job, and tells the client meanwhile where it stands.
+// await waits for the result of a job and reports progress to the client.
 func (t *tools) await(ctx context.Context, rq *sdk.CallToolRequest, id job.ID) (*job.Result, error) {
 	defer tell(ctx, rq, func() string {
 		j, err := t.Fleet.Job(ctx, id, 0)
@@ -163,8 +163,8 @@ func (t *tools) getResult(ctx context.Context, rq *sdk.CallToolRequest, a result
 	return answer(of(res))
 }
 
-// answer makes an answer of what came of a program: text, links to what it left, and, where it
-// says nothing about the program, an error.
+// answer makes an answer from a program's result: text, links to its files and, if the fault is not
+// the program's, an error.
 func answer(p Payload) (*sdk.CallToolResult, Payload, error) {
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -183,7 +183,7 @@ func answer(p Payload) (*sdk.CallToolResult, Payload, error) {
 	return res, p, nil
 }
 
-// then says what an agent can do about an outcome that is not the program's.
+// then returns advice for an outcome that the program did not cause.
 func then(o job.Outcome) string {
 	switch o {
 	case job.SetupError:
@@ -194,7 +194,7 @@ func then(o job.Outcome) string {
 	return "the fleet could not run it to its end. Call again."
 }
 
-// files are the files of a job; relative paths are in the directory that programs start in.
+// files returns the files of a job. Relative paths are in the start directory of programs.
 func files(in map[string]input) map[string]job.File {
 	if len(in) == 0 {
 		return nil
@@ -213,7 +213,7 @@ func inWorkspace(name string) string {
 	return "/workspace/" + name
 }
 
-// idOf reads an id of a job or a session.
+// idOf parses an ID of a job or a session.
 func idOf(field, text string) (job.ID, error) {
 	id, err := job.ParseID(text)
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// limit is what the type of an argument does not say about it.
+// limit is a constraint on an argument beyond its type.
 type limit struct {
 	least, most float64 // inclusive; both 0: any
 	above       bool    // least itself is too little
 	oneOf       []any
 }
 
-// schema describes the arguments of a tool: what In's fields say, and limits by their names.
+// schema describes the arguments of a tool: the fields of In, and limits by name.
 func schema[In any](limits map[string]limit) *jsonschema.Schema {
 	s, err := jsonschema.For[In](&jsonschema.ForOptions{})
 	if err != nil {
@@ -38,7 +38,7 @@ func schema[In any](limits map[string]limit) *jsonschema.Schema {
 	return s
 }
 
-// plain takes null away from lists, which models fill in where they could leave an argument out.
+// plain removes null from list types, because models send it instead of leaving an argument out.
 func plain(s *jsonschema.Schema) {
 	for _, t := range s.Types {
 		if t != "null" {
@@ -48,5 +48,5 @@ func plain(s *jsonschema.Schema) {
 	}
 }
 
-// seconds are the limits of an argument that is a time.
+// seconds are the limits of a time argument.
 var seconds = limit{above: true, most: 86400}

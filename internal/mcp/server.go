@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Fleet is what tools ask of a fleet; *client.Client is one.
+// Fleet is the part of a fleet that tools use; *client.Client implements it.
 type Fleet interface {
 	Submit(ctx context.Context, spec job.Spec) (api.Accepted, error)
 	Job(ctx context.Context, id job.ID, wait time.Duration) (*job.Job, error)
@@ -33,13 +33,13 @@ type Fleet interface {
 	FileRange(ctx context.Context, id job.ID, path string, offset, n int64) ([]byte, error)
 }
 
-// Config is what tools stand on.
+// Config configures the tools.
 type Config struct {
 	Fleet  Fleet
-	Policy json.RawMessage // of programs whose caller names none: an object, or a stored one's name; nil: the fleet's default
+	Policy json.RawMessage // default policy: an object, or the name of a stored one; nil: the fleet's default
 }
 
-// instructions are for the model that has the tools.
+// instructions are for the model that uses the tools.
 const instructions = `Runs programs in sandboxes, with limits of time and memory and, unless a policy opens it, without a network.
 run_python and run_command start afresh each time. For several steps that build on each other create a session, execute in it, and close it.
 A program that fails is not an error of the tool: look at success, stderr and diagnostics. Files are kept where artifacts names them.`
@@ -47,14 +47,15 @@ A program that fails is not an error of the tool: look at success, stderr and di
 // tools are the tools of one server.
 type tools struct {
 	Config
-	mine *sessions // that live as long as the connection does; nil: sessions end by their idle timeout
+	mine *sessions // sessions that end with the connection; nil: sessions end by their idle timeout
 }
 
 // server returns an MCP server with all tools.
 func (t *tools) server() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "assay", Title: "Assay", Version: version.String()}, &sdk.ServerOptions{
 		Instructions: instructions,
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}, // none of which changes
+		// none of them changes
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
 	})
 	t.addRuns(s)
 	t.addSessions(s)
@@ -62,7 +63,7 @@ func (t *tools) server() *sdk.Server {
 	return s
 }
 
-// add adds a tool whose errors say what the agent can do, and whose calls end with whoever made them.
+// add adds a tool. Its errors carry advice for the agent, and its calls end with their caller.
 func add[In, Out any](s *sdk.Server, tool *sdk.Tool, limits map[string]limit, h func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, Out, error)) {
 	tool.InputSchema = schema[In](limits)
 	sdk.AddTool(s, tool, func(ctx context.Context, rq *sdk.CallToolRequest, in In) (*sdk.CallToolResult, Out, error) {
@@ -82,13 +83,13 @@ func add[In, Out any](s *sdk.Server, tool *sdk.Tool, limits map[string]limit, h 
 
 type wantedKey struct{}
 
-// withWanted returns ctx, in whose calls somebody is interested until wanted ends: the library
-// keeps a call's values and takes the end of its request away.
+// withWanted returns a ctx whose calls end with wanted. The library keeps the values of a call's
+// context but drops the end of its request.
 func withWanted(ctx, wanted context.Context) context.Context {
 	return context.WithValue(ctx, wantedKey{}, wanted)
 }
 
-// whileWanted returns ctx until nobody is interested in the call any more.
+// whileWanted returns a ctx that ends when the call is no longer wanted.
 func whileWanted(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	wanted, ok := ctx.Value(wantedKey{}).(context.Context)

@@ -19,7 +19,7 @@ type createArgs struct {
 	Image       string  `json:"image,omitempty" jsonschema:"image to run in; default: python"`
 }
 
-// Created is a session that was created.
+// Created is a new session.
 type Created struct {
 	SessionID job.ID `json:"session_id" jsonschema:"for execute, read_artifact and close_session"`
 	Kind      string `json:"kind" jsonschema:"python or shell"`
@@ -38,7 +38,7 @@ type closeArgs struct {
 	SessionID string `json:"session_id" jsonschema:"as create_session returned it"`
 }
 
-// Closed is a session that has ended.
+// Closed is a closed session.
 type Closed struct {
 	SessionID job.ID `json:"session_id"`
 	Closed    bool   `json:"closed" jsonschema:"always true: the session has ended"`
@@ -106,14 +106,14 @@ func (t *tools) execute(ctx context.Context, rq *sdk.CallToolRequest, a executeA
 	return answer(ofExecution(e))
 }
 
-// executed is what came of an execution.
+// executed converts the result of an execution.
 type executed struct {
 	*job.Execute
 	error
 }
 
-// interruptible executes in a session. The end of ctx interrupts it: cut off alone, it would
-// go on.
+// interruptible executes in a session. The end of ctx interrupts the execution; without the
+// interrupt it would continue.
 func (t *tools) interruptible(ctx context.Context, id job.ID, ask api.ExecuteRequest) (*job.Execute, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -136,8 +136,8 @@ func (t *tools) interruptible(ctx context.Context, id job.ID, ask api.ExecuteReq
 	return nil, errors.Join(fmt.Errorf("the execution was interrupted with the call, and session %s lives on: %w", id, context.Cause(ctx)), err)
 }
 
-// interrupt interrupts a session until an execution is done or ctx ends: the first time may be before it
-// began.
+// interrupt interrupts a session until an execution is done or ctx ends. The first interrupt may
+// come before the execution began.
 func (t *tools) interrupt(ctx context.Context, id job.ID, done <-chan executed) error {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()

@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Serve serves one client over in and out, line by line, until in ends or ctx does. The sessions
-// that it created live as long, and are closed then.
+// Serve serves one client over in and out, line by line, until in or ctx ends. It then closes the
+// sessions that the client created.
 func Serve(ctx context.Context, c Config, in io.ReadCloser, out io.WriteCloser) error {
 	t := &tools{Config: c, mine: &sessions{fleet: c.Fleet}}
 	err := t.mine.during(ctx, func(ctx context.Context) error {
@@ -25,10 +25,10 @@ func Serve(ctx context.Context, c Config, in io.ReadCloser, out io.WriteCloser) 
 	return err
 }
 
-// lease is how long a session outlives a server that was killed; it is renewed three times in that.
+// lease is how long a session survives a killed server. It is renewed three times in that period.
 const lease = time.Minute
 
-// sessions are those that live as long as a connection.
+// sessions are the sessions of one connection.
 type sessions struct {
 	fleet Fleet
 
@@ -51,7 +51,7 @@ func (s *sessions) drop(id job.ID) {
 	delete(s.ids, id)
 }
 
-// each does something about all of them at once.
+// each calls a function for all sessions concurrently.
 func (s *sessions) each(do func(job.ID)) {
 	var wg sync.WaitGroup
 	s.mu.Lock()
@@ -72,11 +72,11 @@ func (s *sessions) during(ctx context.Context, f func(context.Context) error) er
 	wg.Wait()
 	after, stop := afterwards(ctx)
 	defer stop()
-	s.each(func(id job.ID) { _, _ = s.fleet.CloseSession(after, id) }) // else its lease ends it
+	s.each(func(id job.ID) { _, _ = s.fleet.CloseSession(after, id) }) // otherwise its lease ends it
 	return err
 }
 
-// renew prolongs the leases of all sessions until ctx ends.
+// renew renews the leases of all sessions until ctx ends.
 func (s *sessions) renew(ctx context.Context) {
 	tick := time.NewTicker(lease / 3)
 	defer tick.Stop()

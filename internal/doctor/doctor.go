@@ -1,9 +1,8 @@
-// Package doctor looks at a host and says what it can run and enforce, and what
-// to do about the rest.
+// Package doctor examines a host. It reports what the host can run and enforce, and how to fix the
+// rest.
 //
-// It only reads: /proc, /sys, and the versions that programs print. What a
-// worker advertises is its runtime's own finding; this is for the person who
-// wonders why.
+// It only reads: /proc, /sys, and the versions that programs print. A worker does not use it; it
+// advertises the findings of its own runtime. This package explains them to people.
 package doctor
 
 import (
@@ -25,7 +24,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels.
@@ -35,23 +34,23 @@ const (
 	Missing Level = "missing" // jobs cannot run here
 )
 
-// Finding is the answer to one question.
+// Finding is the result of one check.
 type Finding struct {
 	Check  string `json:"check"`
 	Level  Level  `json:"level"`
 	Found  string `json:"found"`
-	Advice string `json:"advice,omitempty"` // what to do, unless Level is OK
+	Advice string `json:"advice,omitempty"` // the fix, unless Level is OK
 }
 
-// Host is where to look; the zero value is this host.
+// Host is the place to examine. The zero value is this host.
 type Host struct {
 	Root   string // prefix of /proc, /sys and the like, for tests
 	Bin    string // directory of our own programs
-	Data   string // directory whose file system the fleet would fill
+	Data   string // directory on the file system that the fleet would use
 	Images []string
 }
 
-// Examine asks every question.
+// Examine makes all checks.
 func (h Host) Examine(ctx context.Context) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -64,7 +63,7 @@ func (h Host) Examine(ctx context.Context) []Finding {
 	return append(out, isolation(out, h.probe(ctx), h.probeGVisor(ctx)))
 }
 
-// probeGVisor says what keeps this host from running gVisor, if it is installed.
+// probeGVisor returns the reason why this host cannot run gVisor, or nil.
 func (h Host) probeGVisor(ctx context.Context) error {
 	path, err := exec.LookPath(filepath.Join(h.Bin, "runsc"))
 	if err != nil {
@@ -79,7 +78,7 @@ func (h Host) probeGVisor(ctx context.Context) error {
 	return hostcheck.ProbeGVisor(ctx, path)
 }
 
-// probe says what keeps this host from running cells.
+// probe returns the reason why this host cannot run cells, or nil.
 func (h Host) probe(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("can only be tried as root")
@@ -87,8 +86,8 @@ func (h Host) probe(ctx context.Context) error {
 	return hostcheck.ProbeCell(ctx, filepath.Join(h.Bin, "guest"))
 }
 
-// isolation says which levels of isolation this host offers, from what was found
-// and from whether a cell and a sandbox of gVisor could be made.
+// isolation returns the isolation levels of this host, from the findings and from attempts to make
+// a cell and a gVisor sandbox.
 func isolation(found []Finding, cell, gvisor error) Finding {
 	const check = "isolation"
 	if !Healthy(found) {
@@ -119,7 +118,7 @@ func Healthy(fs []Finding) bool {
 
 func (h Host) path(p string) string { return filepath.Join(h.Root, p) }
 
-// read returns a small file's text, "" if it cannot be read.
+// read returns the text of a small file, or "" if it cannot be read.
 func (h Host) read(p string) string {
 	b, err := os.ReadFile(h.path(p))
 	if err != nil {
@@ -149,7 +148,7 @@ func (h Host) root() Finding {
 	return ok("root", "uid 0")
 }
 
-// needed are the cgroup controllers without which a limit is not enforced.
+// needed are the cgroup controllers that enforce limits.
 var needed = []string{"cpu", "memory", "pids"}
 
 func (h Host) cgroup() Finding {

@@ -12,8 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
-// holes says which known holes the kernel and the programs that make containers
-// have.
+// holes reports known vulnerabilities of the kernel and of the programs that make containers.
 func (h Host) holes(ctx context.Context) Finding {
 	host := advisories.Host{Root: h.Root}
 	if path, err := exec.LookPath(filepath.Join(h.Bin, "runsc")); err == nil {
@@ -43,7 +42,7 @@ func judgeHoles(found []advisories.Found, unknown []string) Finding {
 	return Finding{check, Limited, strings.Join(ids, ", "), strings.Join(advice, "; ")}
 }
 
-// settings says what of the kernel is laxer than it should be.
+// settings reports kernel settings that are too lax.
 func (h Host) settings() Finding {
 	const check = "settings"
 	if lax := (advisories.Host{Root: h.Root}).Settings(); len(lax) > 0 {
@@ -52,8 +51,7 @@ func (h Host) settings() Finding {
 	return ok(check, "as they should be")
 }
 
-// shares says whether there is enough of what the kernel counts for the whole host
-// to divide it among jobs.
+// shares reports whether the host-wide resources of the kernel are sufficient for all jobs.
 func (h Host) shares() Finding {
 	const check = "shares"
 	jobs := 8 * stdruntime.NumCPU()

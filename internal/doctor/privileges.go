@@ -7,8 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
-// judgePrivileges says which privileges a worker would lack here, in this container say,
-// and what is not offered for want of each.
+// judgePrivileges reports the privileges that a worker would lack here, for example in this
+// container, and the features that each one disables.
 func judgePrivileges(all []hostcheck.Privilege) Finding {
 	const check = "privileges"
 	level := Limited

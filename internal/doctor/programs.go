@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// program is one that a fleet stands on.
+// program is a program that a fleet needs.
 type program struct {
 	name     string
-	args     []string // make it print its version
-	dirs     []string // where to look beside PATH, as patterns; the last match is taken
+	args     []string // arguments that print the version
+	dirs     []string // patterns of other directories than PATH; the last match is used
 	optional bool
 	advice   string
 }
@@ -28,7 +28,7 @@ var programs = []program{
 		optional: true, advice: "apt-get install postgresql (only assay dev needs it here)"},
 }
 
-// version finds the first number with a dot.
+// version matches the first dotted number.
 var version = regexp.MustCompile(`\d+\.\d+[^\s,)]*`)
 
 func (p program) find(ctx context.Context) Finding {
@@ -54,7 +54,7 @@ func (p program) find(ctx context.Context) Finding {
 func (p program) elsewhere() string {
 	var found []string
 	for _, dir := range p.dirs {
-		m, _ := filepath.Glob(filepath.Join(dir, p.name)) // an error means a bad pattern: none here is
+		m, _ := filepath.Glob(filepath.Join(dir, p.name)) // an error means a bad pattern, and there are none here
 		found = append(found, m...)
 	}
 	slices.Sort(found)

@@ -1,8 +1,7 @@
-// Package fault makes the store, the queue and the object store fail now and
-// then, in the two ways that callers confuse: nothing was done and it is said
-// that it is unknown, and all was done and it is said that it failed. Programs
-// that are built with the tag faults have it between themselves and the real
-// ones; the end-to-end tests run against such programs (-faults).
+// Package fault makes operations of the store, the queue and the object store fail at random. There
+// are two kinds of failures: the operation is not done but its result is reported as unknown, and
+// the operation is done but reported as failed. Programs built with the tag faults use it as a
+// layer above the real components. The end-to-end tests run such programs with -faults.
 package fault
 
 import (
@@ -16,8 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Variable is the environment variable with the share of operations that fail,
-// from 0 to 1.
+// Variable is the environment variable with the share of operations that fail, from 0 to 1.
 const Variable = "ASSAY_FAULTS"
 
 // Injector decides which operations fail.
@@ -28,7 +26,7 @@ type Injector struct {
 	random *rand.Rand
 }
 
-// FromEnv returns the Injector that Variable asks for, nil without it.
+// FromEnv returns the Injector that Variable configures, or nil without it.
 func FromEnv() (*Injector, error) {
 	text := os.Getenv(Variable)
 	if text == "" {
@@ -43,13 +41,13 @@ func FromEnv() (*Injector, error) {
 	return in, nil
 }
 
-// what becomes of one operation.
+// The possible fates of an operation.
 type fate int
 
 const (
 	unharmed fate = iota
-	refused       // it is not done, and said to be unknown
-	denied        // it is done, and said to have failed
+	refused       // not done, and reported as unknown
+	denied        // done, and reported as failed
 )
 
 func (in *Injector) next() fate {
@@ -64,7 +62,7 @@ func (in *Injector) next() fate {
 	return unharmed
 }
 
-// do does op, or says that it did not.
+// do does op or injects a failure.
 func (in *Injector) do(name string, op func() error) error {
 	fate := in.next()
 	if fate != unharmed {
@@ -80,7 +78,7 @@ func (in *Injector) do(name string, op func() error) error {
 	return err
 }
 
-// get is do for what has an answer.
+// get is do for operations with a result.
 func get[T any](in *Injector, name string, op func() (T, error)) (out T, err error) {
 	var none T
 	err = in.do(name, func() error {

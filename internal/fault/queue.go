@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Publisher is the dispatchers' end of a queue that fails now and then.
+// Publisher is the dispatchers' side of a queue, with random failures.
 type Publisher struct {
 	queue.Publisher
 	In *Injector
@@ -20,7 +20,7 @@ func (p *Publisher) Publish(ctx context.Context, ds []store.Dispatch) error {
 	return p.In.do("publish", func() error { return p.Publisher.Publish(ctx, ds) })
 }
 
-// Bus is the dispatchers' own line, on which assignments fail now and then.
+// Bus is the dispatchers' own line; assignments fail at random.
 type Bus struct {
 	control.Bus
 	In *Injector
@@ -31,7 +31,7 @@ func (b *Bus) Assign(ctx context.Context, worker string, a control.Assignment) e
 	return b.In.do("assign", func() error { return b.Bus.Assign(ctx, worker, a) })
 }
 
-// Client is a worker's line to the dispatchers that fails now and then.
+// Client is a worker's line to the dispatchers, with random failures.
 type Client struct {
 	control.Client
 	In *Injector
@@ -57,8 +57,7 @@ func (c *Client) Release(ctx context.Context, r control.ReleaseRequest) (control
 	return get(c.In, "release", func() (control.ReleaseReply, error) { return c.Client.Release(ctx, r) })
 }
 
-// Consumer is a worker's end of deliveries that fails now and then, and whose
-// acknowledgements get lost.
+// Consumer is a worker's side of deliveries, with random failures and lost acknowledgements.
 type Consumer struct {
 	queue.Consumer
 	In *Injector

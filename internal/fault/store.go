@@ -9,13 +9,13 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Store is a store that fails now and then.
+// Store is a store with random failures.
 type Store struct {
 	store.Store
 	In *Injector
 }
 
-// The methods that every job passes; the others are as they are.
+// The methods that every job uses; the others do not fail.
 
 func (s *Store) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []store.NewJob) (job.ID, error) {
 	return get(s.In, "submit batch", func() (job.ID, error) { return s.Store.SubmitBatch(ctx, b, jobs) })

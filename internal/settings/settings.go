@@ -1,5 +1,5 @@
-// Package settings refuses what a program could once be told and cannot be told any more, so that nobody who upgrades
-// believes it to be in force.
+// Package settings rejects removed settings of a program, so that an upgrade does not ignore them
+// silently.
 package settings
 
 import (
@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Gone are names of flags, without dashes, and what to do instead of giving them.
+// Gone maps removed flags, without dashes, to their replacements.
 type Gone map[string]string
 
-// Check returns an error that names the first of them that is given, as a flag in args or in the environment, where an
-// empty value counts as none.
+// Check returns an error that names the first removed flag that is set, in args or in the
+// environment. An empty environment value does not count.
 func (g Gone) Check(args []string) error {
 	for _, name := range slices.Sorted(maps.Keys(g)) {
 		flag := "--" + name
@@ -30,7 +30,7 @@ func (g Gone) Check(args []string) error {
 	return nil
 }
 
-// Variable is the environment variable beside a flag.
+// Variable returns the environment variable of a flag.
 func Variable(flag string) string {
 	return "ASSAY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

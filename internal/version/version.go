@@ -1,13 +1,13 @@
-// Package version says which build of the programs this is.
+// Package version identifies the build of the programs.
 package version
 
 import "runtime/debug"
 
-// release is set by the linker where a release is built: -X …/internal/version.release=v1.2.3.
+// release is set by the linker of a release build: -X …/internal/version.release=v1.2.3.
 var release string
 
-// Revision is the commit that the toolchain stamped into the program, and whether there
-// were changes besides; "unknown" where it was built outside of a repository.
+// Revision is the commit that the toolchain stamped into the program, with a mark for uncommitted
+// changes. It is "unknown" for a build outside a repository.
 func Revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -1,4 +1,4 @@
-"""The client: what people call."""
+"""The client."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class AsyncClient:
     Args:
         url: address of the fleet; else ASSAY_URL, else http://127.0.0.1:8080.
         token: else ASSAY_TOKEN, else none.
-        patience: seconds for which a request is made again after its first failure, while the fleet cannot be reached
-            or is not ready; else ASSAY_PATIENCE (a duration such as 10s), else 30. 0 is never.
+        patience: seconds for which a failed request is repeated, while the fleet cannot be reached or is not ready;
+            else ASSAY_PATIENCE (a duration such as 10s), else 30. 0 disables repeats.
         transport: of httpx, in place of the network, for tests.
 
-    Every request whose outcome is unknown is made again under the same idempotency key, so nothing runs twice.
-    Without a timeout, calls wait for as long as their jobs take: the limits of a program are its policy's.
+    The client repeats every request with an unknown result under the same idempotency key, so nothing runs twice.
+    Without a timeout, calls wait as long as their jobs take. A program's limits are in its policy.
 
     Raises:
-        ValueError: what was given is no address, no token or no duration.
+        ValueError: an argument is no valid address, token or duration.
     """
 
     def __init__(
@@ -110,14 +110,14 @@ class AsyncClient:
         spec: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> Result:
-        """Runs one program and waits for its result. A program that fails is a result, too: see Result.check.
+        """Runs one program and waits for its result. A failed program is a result too: see Result.check.
 
         Args:
-            program: Python code, a command as a list of its words, or a whole job; see assay.job for what goes with it.
+            program: Python code, a command as a list of its words, or a whole job; assay.job has the other arguments.
             timeout: seconds for all of it, queueing included; then the job is canceled.
 
         Raises:
-            InfraError: the job did not come to an end of its own, or could not run.
+            InfraError: the job did not end by itself, or could not run.
             APIError: the fleet refused the job: InvalidError, AuthError, QuotaError and so on.
             Unreachable: the fleet does not answer.
             Timeout: the timeout is over.
@@ -171,20 +171,20 @@ class AsyncClient:
         """Submits programs together: all of them are accepted, or none.
 
         Args:
-            jobs: code, commands or whole jobs. From 10,000 or 8 MiB of them on they are uploaded in chunks as they
-                come, and a connection that breaks costs a chunk. If the iterable raises, nothing was submitted.
+            jobs: code, commands or whole jobs. From 10,000 jobs or 8 MiB on, they are uploaded in chunks as they come.
+                So a broken connection costs one chunk. If the iterable raises, nothing is submitted.
             name: of the batch.
-            labels: of the batch, which its jobs have, too.
-            label_caps: how many jobs with the same value of a label run at once.
-            defaults: a partial job that every job is laid over, such as {"policy": {"wall": "10s"}}.
-            callback: whom to tell when the batch is done: {"url": …, "secret_ref": …}.
-            lease: seconds (or a duration, or a timedelta) after which the batch ends when nobody was heard of; None: it
-                goes on whatever happens. Batch.results and Batch.wait let themselves be heard.
+            labels: of the batch; they apply to its jobs too.
+            label_caps: the number of jobs with the same value of a label that may run at once.
+            defaults: a partial job under every job, such as {"policy": {"wall": "10s"}}.
+            callback: the receiver of a request when the batch is done: {"url": …, "secret_ref": …}.
+            lease: seconds (or a duration, or a timedelta) without a request after which the batch is canceled. None: it
+                always runs to its end. Batch.results and Batch.wait renew the lease.
             key: makes the submit repeatable across processes: the same jobs under the same key are the same batch, and
-                an upload that was broken off goes on.
+                an interrupted upload continues.
 
         Raises:
-            InvalidError: line and field say which job is wrong, and why; nothing was submitted.
+            InvalidError: a job is invalid; line and field name it, and nothing was submitted.
             ValueError: there is no job.
         """
         options = batch_options(
@@ -228,31 +228,31 @@ class AsyncClient:
         chunk: int = 1000,
         window: int | None = None,
     ) -> AsyncResultStream:
-        """Runs many programs, as many as there are: items are taken as there is room, and results given as they come.
+        """Runs any number of programs: it takes items as there is room, and yields results.
 
         Args:
-            items: code, commands or whole jobs; an iterable of any kind, which is gone through once, in the caller's
-                own thread. If it raises, so do the results, after those of the items before; with a key, before those
-                of its chunk, which were not submitted.
-            order: "input": results in the order of the items; "completed": as they come, which holds none back.
-                Result.index and Result.item say whose result it is.
-            on_error: "raise": an item that the fleet refuses (InvalidError and others), or of whose program nothing is
-                known (InfraError), ends it all. "return": it has a result, whose error says why. A program that fails
-                is no error.
-            progress: True, or a title, for a bar; or a function, called with how many are done, of how many, and the
-                result.
-            key: makes it repeatable: after this process died, the same items under the same key (and with the same
-                chunk) give every result, each once, and nothing runs twice. Without a key, what is under way is
-                canceled as soon as nobody waits for it: when the results are closed, and after the lease.
+            items: code, commands or whole jobs; any iterable, which is iterated once, in the caller's own thread. If it
+                raises, the results raise too, after the results of earlier items. With a key they raise before the
+                results of the current chunk, which is not submitted.
+            order: "input" yields results in the order of the items, "completed" as they come, without holding any back.
+                Result.index and Result.item identify the item.
+            on_error: "raise": an item that the fleet refuses (InvalidError and others), or without a known result
+                (InfraError), ends the call. "return": it has a result, whose error has the reason. A failed program is
+                no error.
+            progress: True, or a title, for a bar; or a function, called with the number of finished items, the total,
+                and the result.
+            key: makes it repeatable: after the death of this process, the same items under the same key (and with the
+                same chunk) yield every result once, and nothing runs twice. Without a key, unfinished jobs are canceled
+                when the results are closed, and after the lease.
             timeout: seconds for all of it; then Timeout is raised.
-            policy, image: of every item that has none of its own; defaults: the same for any field of a job.
-            name, labels, label_caps: of the batches that the items become.
-            fields: of a result; None for all of them. By default those that say how it came about are left out
-                (enforcement, attempts, timings): they are most of its bytes.
-            lease: seconds for which jobs go on when this process died; with a key, there is none.
-            chunk: items of a batch, which is submitted when it is full: whoever makes items out of results takes 1.
-            window: most items that are under way, or wait for their turn; default four times chunk. With
-                order="input", results that wait for theirs are in memory, large ones above 32 MiB in a temporary file.
+            policy, image: of every item without its own; defaults: the same for any field of a job.
+            name, labels, label_caps: of the batches of the items.
+            fields: of a result; None for all. By default enforcement, attempts and timings are omitted: they are most
+                of its bytes.
+            lease: seconds for which jobs continue after the death of this process; with a key, there is no lease.
+            chunk: items of a batch, which is submitted when it is full. Use 1 if items depend on earlier results.
+            window: maximal number of unfinished and waiting items; default four times chunk. With order="input",
+                results that wait for their turn are in memory, large ones above 32 MiB in a temporary file.
         """
         common = {"policy": policy, "image": image, **(defaults or {})}
         options = MapOptions(
@@ -285,18 +285,18 @@ class AsyncClient:
         label_caps: Mapping[str, int] | None = None,
         chunk: int = 1000,
     ) -> Rewards:
-        """Grades solutions: a list of one reward for each, in their order.
+        """Grades solutions, and returns a list with one reward for each, in their order.
 
         Args:
-            solutions: Python code, one job each. One that no program can be, such as empty text, has the reward 0.0.
+            solutions: Python code, one job each. Text that cannot be a program, such as empty text, has the reward 0.0.
             tests: one for all, or one for each, with the fields of the API: see docs/grading.md.
-            labels: of each solution; Rewards.pass_at_k, groups and outcomes divide by them.
+            labels: of each solution; Rewards.pass_at_k, groups and outcomes group by them.
             reward: "score": weighted share of passed tests; "pass": 1 if all passed, else 0; or a function of a result.
             case_wall: seconds, or a duration such as "2s", for each case and stdio case without a wall.
-            match, tolerance: of values of cases. "json" takes tuples for lists, and compares keys as JSON text.
+            match, tolerance: of values of cases. "json" treats tuples as lists, and compares keys as JSON text.
             process: "shared" runs a check in the process of the solution, which could then forge its reward.
-            policy, image: what a solution may do, and what it finds on its disk.
-            attempts: how often a solution without a verdict runs. Failures of the fleet never become rewards.
+            policy, image: a solution's limits, and its file system.
+            attempts: the number of runs of a solution without a verdict. Failures of the fleet never become rewards.
             on_error: for a solution without a verdict after that, and for tests that failed by themselves: "raise", or
                 "none" for the reward None. Rewards.infra and Rewards.broken count them.
             timeout: seconds for all of it. The other arguments are those of map.
@@ -329,16 +329,16 @@ class AsyncClient:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> AsyncSandbox:
-        """A sandbox for processes and files, which is made by `with`, or by start().
+        """A sandbox for processes and files, which `with` or start() makes.
 
         Args:
-            policy: what its programs may do and use, laid over assay.SANDBOX_POLICY. Rules for imports, or no
-                subprocesses, leave nothing to run.
-            image: what its programs find on their disk, with a python3; by default "python".
-            name, labels, pool: of the session that it is.
-            lease: seconds for which it goes on when this process died; None: until idle_timeout.
-            idle_timeout: seconds after which it ends if nothing is done in it, by default an hour.
-            cwd: where commands run and relative paths begin, by default /workspace.
+            policy: the limits of its programs, merged over assay.SANDBOX_POLICY. Rules for imports, or no subprocesses,
+                leave nothing to run.
+            image: the file system of its programs, with a python3; by default "python".
+            name, labels, pool: of its session.
+            lease: seconds for which it continues after the death of this process; None: until idle_timeout.
+            idle_timeout: seconds without use after which it ends, by default an hour.
+            cwd: the directory of commands and relative paths, by default /workspace.
             env: variables of all its commands.
         """
         return AsyncSandbox(
@@ -347,7 +347,7 @@ class AsyncClient:
         )  # fmt: skip
 
     async def cancel(self, id: str) -> None:
-        """Ends a job. One that is over stays as it is."""
+        """Ends a job. A finished job stays as it is."""
         await cancel_job(self._transport, id)
 
     def session(
@@ -363,23 +363,21 @@ class AsyncClient:
         idle_timeout: float | str | timedelta | None = None,
         lease: float | str | timedelta | None = 60.0,
     ) -> AsyncSession:
-        """A session, a live interpreter or a shell, that is started by a with statement, or by its start().
+        """A session, a live interpreter or a shell, which a with statement or its start() starts.
 
         Args:
-            kind: what is executed: snippets of Python, or scripts.
-            functions: what code in it calls and this process answers: callables by name, or callables with names. See
-                AsyncSession.function.
-            policy: what it may do; wall, cpu_time, stdout and stderr are for each execution (docs/policy.md). Where it
-                says nothing of callbacks, functions of every name may be called.
-            image: what it finds on its disk; default "python".
+            kind: the kind of code: snippets of Python, or scripts.
+            functions: host functions, which its code calls and this process answers: callables by name, or callables
+                with names. See AsyncSession.function.
+            policy: its limits; wall, cpu_time, stdout and stderr are for each execution (docs/policy.md). Without
+                callbacks in it, functions of every name may be called.
+            image: its file system; default "python".
             name, labels, pool: as of a job.
-            idle_timeout: seconds (or a duration, or a timedelta) after which it ends when nobody used it; default ten
-                minutes.
-            lease: the same after which it ends when this process died. None: it lives on, and also when this client is
-                closed.
+            idle_timeout: seconds (or a duration, or a timedelta) without use after which it ends; default ten minutes.
+            lease: the same, after the death of this process. None: it lives on, also after this client is closed.
 
         Raises:
-            TypeError, ValueError: a function is none, or has no name of use.
+            TypeError, ValueError: a function is not callable, or has no usable name.
         """
         spec = session_spec(
             kind=kind, policy=policy, image=image, name=name, labels=labels, pool=pool, idle_timeout=idle_timeout,
@@ -388,7 +386,7 @@ class AsyncClient:
         return self._session(spec, given(functions, spec))
 
     def attach(self, id: str) -> AsyncSession:
-        """A session that lives already, such as another process's. Its functions are those that are registered here."""
+        """An existing session, such as another process's. Its functions are the ones registered here."""
         return self._session({"kind": "python"}, Functions(None, [ANY]), id)
 
     def _session(self, spec: Mapping[str, Any], functions: Functions, id: str | None = None) -> AsyncSession:

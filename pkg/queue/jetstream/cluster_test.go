@@ -81,6 +81,10 @@ func TestClusterWithoutMajority(t *testing.T) {
 	}
 	leader := leading(t, nodes[0].admin(t))
 	admin := nodes[leader].admin(t)
+	connect(t, jetstream.Config{URL: urls, Replicas: 1}) // another dispatcher, set up otherwise
+	if s, err := admin.Stream(t.Context(), "JOBS"); err != nil || s.CachedInfo().Config.Replicas != 3 {
+		t.Fatalf("a dispatcher with fewer replicas changed the stream: %v, %v", s, err)
+	}
 	before, err := admin.Stream(t.Context(), "JOBS")
 	if err != nil {
 		t.Fatal(err)

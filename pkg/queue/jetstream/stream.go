@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -70,14 +71,36 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 		DiscardNewPerSubject: true,
 		AllowAtomicPublish:   true,
 	}
-	err := again(ctx, func(ctx context.Context) error {
-		_, err := q.js.CreateOrUpdateStream(ctx, cfg)
+	err := again(ctx, func(ctx context.Context) (err error) {
+		if cfg.Replicas, err = q.replicas(ctx); err != nil {
+			return err
+		}
+		_, err = q.js.CreateOrUpdateStream(ctx, cfg)
 		return err
 	})
 	if err != nil {
 		return unavailable("make stream "+streamName, err)
 	}
 	return nil
+}
+
+// replicas returns how many replicas the stream is to have: those of the configuration, or those
+// that it has if they are more. So dispatchers with different settings agree on the highest, and
+// do not change the stream back and forth at each start.
+func (q *Queue) replicas(ctx context.Context) (int, error) {
+	s, err := q.js.Stream(ctx, streamName)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return q.cfg.Replicas, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	has := s.CachedInfo().Config.Replicas
+	if has > max(q.cfg.Replicas, 1) {
+		slog.WarnContext(ctx, "stream keeps more replicas than are configured; lower them with the nats command, at all dispatchers alike",
+			"stream", streamName, "replicas", has, "configured", q.cfg.Replicas)
+	}
+	return max(has, q.cfg.Replicas), nil
 }
 
 // ensureConsumer creates the consumer of a class, and the stream if necessary.

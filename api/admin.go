@@ -57,6 +57,12 @@ type PauseList struct {
 	Pauses []fleet.Pause `json:"pauses"`
 }
 
+// AsideList is a page of the ends of jobs that the database refused, the oldest first.
+type AsideList struct {
+	SetAside []fleet.Aside `json:"set_aside"`
+	Next     job.ID        `json:"next,omitempty"` // for after; empty: there are no more
+}
+
 // OverrideRequest replaces some of a tenant's limits.
 type OverrideRequest struct {
 	Weight     *float64       `json:"weight,omitempty"`

@@ -70,7 +70,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"Program": job.Program{}, "File": job.File{}, "SessionSpec": job.SessionSpec{}, "Session": job.Session{}, "SessionList": api.SessionList{}, "ExecuteRequest": api.ExecuteRequest{},
 		"Execute": job.Execute{}, "Executed": fleet.Executed{}, "ExecutionList": api.ExecutionList{}, "ExecuteList": api.ExecuteList{}, "VariableList": api.VariableList{},
 		"FunctionList": api.FunctionList{}, "CallAnswer": api.CallAnswer{}, "Action": fleet.Action{}, "ActionList": api.ActionList{}, "TenantGrant": api.TenantGrant{}, "TenantStatus": api.TenantStatus{}, "TenantList": api.TenantList{}, "OperatorRequest": api.OperatorRequest{}, "QuarantineRequest": api.QuarantineRequest{},
-		"RequeueRequest": api.RequeueRequest{}, "PauseRequest": api.PauseRequest{}, "PauseList": api.PauseList{}, "Override": fleet.Override{}, "OverrideRequest": api.OverrideRequest{},
+		"RequeueRequest": api.RequeueRequest{}, "PauseRequest": api.PauseRequest{}, "PauseList": api.PauseList{}, "Aside": fleet.Aside{}, "AsideList": api.AsideList{}, "Override": fleet.Override{}, "OverrideRequest": api.OverrideRequest{},
 		"Tenant": fleet.Tenant{}, "VerifyRequest": api.VerifyRequest{}, "VerifyReport": api.VerifyReport{}, "SweepRequest": api.SweepRequest{}, "SweepReport": api.SweepReport{},
 		"WorkerStatus": api.WorkerStatus{}, "Leader": fleet.Leader{}, "FleetVersion": api.FleetVersion{},
 		"CheckRequest": api.CheckRequest{}, "CheckProgram": api.CheckProgram{}, "CheckReport": api.CheckReport{}, "Checked": api.Checked{}, "CheckedFunction": api.CheckedFunction{},

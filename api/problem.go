@@ -61,6 +61,7 @@ var problems = []struct {
 	{ErrMethod, "method", http.StatusMethodNotAllowed, "Method not allowed"},
 	{job.ErrNotFound, "not-found", http.StatusNotFound, "Not found"},
 	{job.ErrGone, "gone", http.StatusGone, "Gone"},
+	{job.ErrErased, "erased", http.StatusGone, "Erased"},
 	{job.ErrLost, "lost", http.StatusConflict, "Lost"},
 	{job.ErrUnavailable, "unavailable", http.StatusServiceUnavailable, "Temporarily unavailable"},
 	{context.DeadlineExceeded, "timeout", http.StatusServiceUnavailable, "Timed out"},

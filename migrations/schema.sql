@@ -1,3 +1,19 @@
+CREATE FUNCTION public.assay_batch_ended() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE callbacks SET ended_at = NEW.ended_at WHERE batch_id = NEW.batch_id;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION public.assay_callback_made() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    NEW.ended_at := (SELECT ended_at FROM batch_counts WHERE batch_id = NEW.batch_id);
+    RETURN NEW;
+END $$;
+
 CREATE FUNCTION public.assay_first_id(day date) RETURNS uuid
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -60,6 +76,14 @@ BEGIN
         EXECUTE format('CREATE OR REPLACE VIEW %I AS SELECT * FROM %I WHERE %I >= %L::uuid', 'live_' || parent, parent,
             CASE parent WHEN 'attempts' THEN 'job_id' ELSE 'id' END, since);
     END LOOP;
+END $$;
+
+CREATE FUNCTION public.assay_number_key() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE key_changes SET n = n + 1 WHERE one RETURNING n INTO NEW.changed;
+    RETURN NEW;
 END $$;
 
 CREATE FUNCTION public.assay_partition(parent text, day date) RETURNS boolean
@@ -227,6 +251,7 @@ CREATE TABLE public.batches (
     last_job uuid,
     spanned bigint DEFAULT 0 NOT NULL,
     next_chunk bigint,
+    expiring boolean DEFAULT false NOT NULL,
     CONSTRAINT batches_sealed_or_dropped CHECK (((sealed_at IS NULL) OR (dropped_at IS NULL)))
 );
 
@@ -249,6 +274,7 @@ CREATE TABLE public.callbacks (
     last_error text DEFAULT ''::text NOT NULL,
     delivered_at timestamp with time zone,
     given_up_at timestamp with time zone,
+    ended_at timestamp with time zone,
     CONSTRAINT callbacks_one_end CHECK (((delivered_at IS NULL) OR (given_up_at IS NULL)))
 )
 WITH (fillfactor='70');
@@ -398,6 +424,7 @@ CREATE TABLE public.keys (
     revoked_at timestamp with time zone,
     revoked_by text DEFAULT ''::text NOT NULL,
     last_used_at timestamp with time zone,
+    changed bigint DEFAULT 0 NOT NULL,
     CONSTRAINT keys_hash CHECK ((octet_length(hash) = 32)),
     CONSTRAINT keys_role CHECK ((role = ANY (ARRAY['reader'::text, 'submitter'::text, 'operator'::text, 'admin'::text])))
 );
@@ -422,6 +449,7 @@ CREATE TABLE public.lineage (
     one boolean DEFAULT true NOT NULL,
     name text NOT NULL,
     since timestamp with time zone DEFAULT now() NOT NULL,
+    reapplied text,
     CONSTRAINT lineage_one_check CHECK (one)
 );
 
@@ -602,6 +630,25 @@ CREATE TABLE public.sessions (
     CONSTRAINT sessions_state_check CHECK ((state = ANY (ARRAY['live'::text, 'ended'::text])))
 );
 
+CREATE TABLE public.set_aside (
+    id uuid NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    step text NOT NULL COLLATE pg_catalog."C",
+    job_id uuid NOT NULL,
+    batch_id uuid NOT NULL,
+    tenant_id integer NOT NULL,
+    lease bigint NOT NULL,
+    worker text DEFAULT ''::text NOT NULL,
+    outcome text NOT NULL COLLATE pg_catalog."C",
+    body bytea,
+    message text DEFAULT ''::text NOT NULL,
+    sqlstate text NOT NULL COLLATE pg_catalog."C",
+    error text NOT NULL,
+    ended text NOT NULL COLLATE pg_catalog."C",
+    seq bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT set_aside_ended CHECK ((ended = ANY (ARRAY['recorded'::text, 'uncounted'::text, 'counted'::text, 'unrecorded'::text, 'held'::text])))
+);
+
 CREATE TABLE public.specs_default (
     id uuid NOT NULL,
     spec text NOT NULL
@@ -774,6 +821,12 @@ ALTER TABLE ONLY public.secrets
 ALTER TABLE ONLY public.sessions
     ADD CONSTRAINT sessions_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.set_aside
+    ADD CONSTRAINT set_aside_job_id_lease_key UNIQUE (job_id, lease);
+
+ALTER TABLE ONLY public.set_aside
+    ADD CONSTRAINT set_aside_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.specs
     ADD CONSTRAINT specs_pkey PRIMARY KEY (id);
 
@@ -803,11 +856,17 @@ CREATE INDEX batches_by_seal ON public.batches USING btree (tenant_id, sealed_at
 
 CREATE INDEX batches_by_tenant ON public.batches USING btree (tenant_id, id) WHERE (sealed_at IS NOT NULL);
 
+CREATE INDEX batches_expiring ON public.batches USING btree (id) WHERE (expiring AND (sealed_at IS NOT NULL));
+
 CREATE INDEX batches_open ON public.batches USING btree (id) WHERE (sealed_at IS NULL);
 
 CREATE INDEX batches_paused ON public.batches USING btree (id) WHERE (paused_at IS NOT NULL);
 
 CREATE INDEX batches_sealed ON public.batches USING btree (sealed_at, id) WHERE (sealed_at IS NOT NULL);
+
+CREATE INDEX callbacks_due ON public.callbacks USING btree (tenant_id, next_at) WHERE ((delivered_at IS NULL) AND (given_up_at IS NULL) AND (ended_at IS NOT NULL));
+
+CREATE INDEX callbacks_of ON public.callbacks USING btree (tenant_id) WHERE ((delivered_at IS NULL) AND (given_up_at IS NULL));
 
 CREATE INDEX callbacks_open ON public.callbacks USING btree (batch_id) WHERE ((delivered_at IS NULL) AND (given_up_at IS NULL));
 
@@ -847,6 +906,8 @@ CREATE INDEX jobs_default_tenant_id_cache_key_id_idx ON public.jobs_default USIN
 
 CREATE INDEX jobs_default_tenant_id_idx ON public.jobs_default USING btree (tenant_id) WHERE ((lane > 0) AND (state = ANY (ARRAY['dispatched'::text, 'running'::text])));
 
+CREATE INDEX keys_changed ON public.keys USING btree (changed);
+
 CREATE INDEX keys_live ON public.keys USING btree (tenant_id, expires_at) WHERE (revoked_at IS NULL);
 
 CREATE INDEX keys_tenant ON public.keys USING btree (tenant_id, id);
@@ -866,6 +927,8 @@ CREATE INDEX results_default_batch_id_seq_idx ON public.results_default USING bt
 CREATE INDEX sessions_live ON public.sessions USING btree (worker) WHERE (state = 'live'::text);
 
 CREATE INDEX sessions_tenant ON public.sessions USING btree (tenant_id, id);
+
+CREATE INDEX set_aside_held ON public.set_aside USING btree (job_id) WHERE (ended = 'held'::text);
 
 CREATE INDEX tenants_override_ends ON public.tenants USING btree (override_until) WHERE (override_until IS NOT NULL);
 
@@ -892,6 +955,14 @@ ALTER INDEX public.results_by_batch ATTACH PARTITION public.results_default_batc
 ALTER INDEX public.results_pkey ATTACH PARTITION public.results_default_pkey;
 
 ALTER INDEX public.specs_pkey ATTACH PARTITION public.specs_default_pkey;
+
+CREATE TRIGGER batch_counts_empty AFTER INSERT ON public.batch_counts FOR EACH ROW WHEN ((new.ended_at IS NOT NULL)) EXECUTE FUNCTION public.assay_batch_ended();
+
+CREATE TRIGGER batch_counts_ended AFTER UPDATE OF ended_at ON public.batch_counts FOR EACH ROW WHEN ((old.ended_at IS DISTINCT FROM new.ended_at)) EXECUTE FUNCTION public.assay_batch_ended();
+
+CREATE TRIGGER callbacks_made BEFORE INSERT ON public.callbacks FOR EACH ROW WHEN ((new.ended_at IS NULL)) EXECUTE FUNCTION public.assay_callback_made();
+
+CREATE TRIGGER keys_numbered BEFORE INSERT OR UPDATE OF revoked_at, expires_at, role, label, policy ON public.keys FOR EACH ROW EXECUTE FUNCTION public.assay_number_key();
 
 ALTER TABLE ONLY public.batch_leases
     ADD CONSTRAINT batch_leases_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES public.batches(id) ON DELETE CASCADE;

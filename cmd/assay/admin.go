@@ -28,6 +28,7 @@ type adminCmd struct {
 	Pause        adminPauseCmd        `cmd:"" help:"Hold back what waits of a batch or a tenant, or a pool's workers; alone, list what is paused."`
 	Resume       adminResumeCmd       `cmd:"" help:"End a pause."`
 	Tenant       adminTenantCmd       `cmd:"" help:"Show what a tenant is granted, or replace some of it."`
+	SetAside     operate.SetAside     `cmd:"" name:"set-aside" help:"List, retry or drop ends of jobs that the database refused."`
 	Verify       adminVerifyCmd       `cmd:"" help:"Compare the counters of a batch, or of all that are not over, with their rows."`
 	Sweep        adminSweepCmd        `cmd:"" help:"Remove what attempts stored and no record names."`
 }

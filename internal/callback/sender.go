@@ -69,6 +69,11 @@ type Sender struct {
 	tries   metric.Int64Counter
 	freed   chan struct{} // a lane is free again
 	taking  sync.Mutex    // held while callbacks are taken
+	after   int64         // where the next take goes on; guarded by taking
+	hosts   *breaker
+
+	mu   sync.Mutex
+	busy map[string]int // lanes by tenant
 }
 
 // New returns a Sender that does nothing until Run.
@@ -83,12 +88,16 @@ func New(cfg Config, s Store, secrets Secrets) (*Sender, error) {
 	for _, result := range []string{"delivered", "failed", "given_up"} {
 		tries.Add(context.Background(), 0, metric.WithAttributes(attribute.String("result", result)))
 	}
-	return &Sender{cfg: cfg, store: s, secrets: secrets, http: newHTTPClient(cfg.Allow, cfg.Timeout), tries: tries, freed: make(chan struct{}, 1)}, nil
+	return &Sender{cfg: cfg, store: s, secrets: secrets, http: newHTTPClient(cfg.Allow, cfg.Timeout), tries: tries,
+		freed: make(chan struct{}, 1), hosts: newBreaker(cfg.Longest), busy: map[string]int{}}, nil
 }
 
 // Check checks a callback before its batch is accepted. The error names the field.
 func (s *Sender) Check(ctx context.Context, tenant string, c job.Callback) error {
 	if err := checkURL(s.cfg.Allow, c.URL); err != nil {
+		return err
+	}
+	if err := s.Room(ctx, tenant); err != nil {
 		return err
 	}
 	if c.SecretRef == "" {
@@ -100,6 +109,19 @@ func (s *Sender) Check(ctx context.Context, tenant string, c job.Callback) error
 		return job.Invalid("callback.secret_ref", "%v", unfit)
 	}
 	return err
+}
+
+// Room returns job.ErrTooMany for a tenant that has as many open callbacks as it may.
+func (s *Sender) Room(ctx context.Context, tenant string) error {
+	n, err := s.store.OpenCallbacks(ctx, tenant)
+	if err != nil {
+		return fmt.Errorf("count open callbacks: %w", err)
+	}
+	if n >= store.MaxOpenCallbacks {
+		return fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("callbacks",
+			"the tenant has %d callbacks that are neither delivered nor given up, and %d are the most; submit without one, or when some are over", n, store.MaxOpenCallbacks))
+	}
+	return nil
 }
 
 // unfitSecret reports a secret that cannot sign.
@@ -133,9 +155,14 @@ func (s *Sender) Run(ctx context.Context) {
 	for {
 		for _, t := range s.take(ctx, cap(lanes)-len(lanes)) {
 			lanes <- struct{}{}
+			s.occupy(t.Tenant, 1)
 			tries.Go(func() {
-				s.try(ctx, t)
+				tried := s.try(ctx, t)
+				s.occupy(t.Tenant, -1)
 				<-lanes
+				if !tried { // the next look comes soon enough: hosts that do not answer are no reason to hurry
+					return
+				}
 				select {
 				case s.freed <- struct{}{}:
 				default:
@@ -151,15 +178,46 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
+// share is how many lanes one tenant has at most: while its receivers hang, others are served.
+func (s *Sender) share() int { return max(s.cfg.Lanes/2, 1) }
+
+// occupy notes that a tenant has n lanes more.
+func (s *Sender) occupy(tenant string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[tenant] += n; s.busy[tenant] == 0 {
+		delete(s.busy, tenant)
+	}
+}
+
+// full returns the tenants that have their share of the lanes, and how many more any other one may
+// have at least.
+func (s *Sender) full() (tenants []string, room int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room = s.share()
+	for tenant, n := range s.busy {
+		if n >= s.share() {
+			tenants = append(tenants, tenant)
+		} else {
+			room = min(room, s.share()-n)
+		}
+	}
+	return tenants, room
+}
+
 func (s *Sender) take(ctx context.Context, n int) []store.CallbackTry {
 	s.taking.Lock()
 	defer s.taking.Unlock()
 	if n == 0 || ctx.Err() != nil {
 		return nil
 	}
-	// A try ends long before its lease, even if reading the secret and the batch is slow. It is not
-	// aborted here: an unreported callback would wait for the end of its lease.
-	ts, err := s.store.TakeCallbacks(context.WithoutCancel(ctx), n, s.cfg.Timeout+time.Minute)
+	// A try ends long before its lease, even if the secret and the batch are slow to read.
+	// It is not broken off: what was taken and not heard of would wait for the end of the lease.
+	except, share := s.full()
+	ts, next, err := s.store.TakeCallbacks(context.WithoutCancel(ctx),
+		store.CallbackQuery{N: n, Share: share, Except: except, Lease: s.cfg.Timeout + time.Minute, After: s.after})
+	s.after = next
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "callbacks not read", "error", err)
 	}
@@ -169,10 +227,18 @@ func (s *Sender) take(ctx context.Context, n int) []store.CallbackTry {
 // settleTime limits the time to record a result. A stopping dispatcher waits for it.
 const settleTime = 5 * time.Second
 
-// try makes one try and records the result. If recording fails, the lease ends and the try is
-// repeated. The receiver recognizes the ID.
-func (s *Sender) try(ctx context.Context, t store.CallbackTry) {
-	end, cause := s.send(ctx, t)
+// try makes one try and writes down how it ended. If that fails, the lease ends
+// and the try is made again: the receiver knows the id. tried is false if the circuit breaker of
+// its host is open, and nothing was sent.
+func (s *Sender) try(ctx context.Context, t store.CallbackTry) (tried bool) {
+	host := hostOf(t.URL)
+	wait, tried := s.hosts.enter(host, time.Now())
+	end, cause := store.CallbackEnd{Again: wait, Error: "not tried: " + host + " did not answer several times in a row"}, error(nil)
+	if tried {
+		end, cause = s.send(ctx, t)
+		var unanswered *unansweredError
+		s.hosts.leave(host, time.Now(), !errors.As(cause, &unanswered) || ctx.Err() != nil)
+	}
 	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	result := "failed"
@@ -197,6 +263,7 @@ func (s *Sender) try(ctx context.Context, t store.CallbackTry) {
 	if err := s.store.SettleCallback(settle, t, end); err != nil {
 		s.cfg.Log.WarnContext(settle, "end of a callback not written down", "batch", t.Batch, "error", err)
 	}
+	return tried
 }
 
 // pause returns the delay after the given number of tries.
@@ -214,6 +281,11 @@ type Event struct {
 	Batch *job.Batch `json:"batch"`
 }
 
+// unansweredError is a request to which the host sent no answer.
+type unansweredError struct{ error }
+
+func (e *unansweredError) Unwrap() error { return e.error }
+
 // send makes the request. The cause is for the log.
 func (s *Sender) send(ctx context.Context, t store.CallbackTry) (end store.CallbackEnd, cause error) {
 	rq, end, err := s.request(ctx, t)
@@ -222,7 +294,7 @@ func (s *Sender) send(ctx context.Context, t store.CallbackTry) (end store.Callb
 	}
 	rs, err := s.http.Do(rq)
 	if err != nil {
-		return store.CallbackEnd{Error: kindOf(err, s.cfg.Timeout)}, err
+		return store.CallbackEnd{Error: kindOf(err, s.cfg.Timeout)}, &unansweredError{err}
 	}
 	defer rs.Body.Close()
 	_, _ = io.CopyN(io.Discard, rs.Body, 64<<10) // the content of the answer is not kept

@@ -20,6 +20,7 @@ const scope = "github.com/assay-run/assay/internal/dispatcher"
 type metrics struct {
 	dispatched, unpublished, claims, outcomes, statuses, losses, reaps, cached, refusals metric.Int64Counter
 	queueWait, publishTime, lookTime, bulk                                               metric.Float64Histogram
+	asides                                                                               metric.Int64Gauge
 
 	refused  metric.MeasurementOption
 	granted  metric.MeasurementOption
@@ -36,6 +37,11 @@ func newMetrics() (*metrics, error) {
 		errs = append(errs, err)
 		return c
 	}
+	gauge := func(name, description string) metric.Int64Gauge {
+		g, err := meter.Int64Gauge(name, metric.WithDescription(description))
+		errs = append(errs, err)
+		return g
+	}
 	histogram := func(name, description string, bounds ...float64) metric.Float64Histogram {
 		h, err := meter.Float64Histogram(name, metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
 		errs = append(errs, err)
@@ -49,6 +55,7 @@ func newMetrics() (*metrics, error) {
 		outcomes:    counter("assay_jobs_finished", "Jobs recorded, by outcome."),
 		statuses:    counter("assay_results", "Results that arrived, by what became of them."),
 		losses:      counter("assay_leases_lost", "Leases that a heartbeat found lost."),
+		asides:      gauge("assay_set_aside", "Ends of jobs that the database refused and that wait for an operator, 10,000 at most."),
 		reaps:       counter("assay_reaped", "Rows that a reaper repaired, by kind."),
 		cached:      counter("assay_jobs_cached", "Jobs answered with the record of an equal one."),
 		refusals:    counter("assay_workers_refused", "Heartbeats of workers whose name another one has."),

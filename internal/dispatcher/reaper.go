@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/assay-run/assay/internal/session"
@@ -30,6 +31,8 @@ type reaper struct {
 
 // reaperStore is what a reaper needs of the store.
 type reaperStore interface {
+	ReapLeases(ctx context.Context) (store.ReapStats, error)
+	CountAsides(ctx context.Context) (int64, error)
 	Reap(ctx context.Context) (store.ReapStats, error)
 	Unclaimed(ctx context.Context, age time.Duration, limit int) ([]store.Dispatch, error)
 }
@@ -40,25 +43,58 @@ type reaperQueue interface {
 	SendCancel(worker string, l store.LeaseRef) error
 }
 
+// run repairs until ctx ends. Leases have a loop of their own: what takes long elsewhere keeps no
+// job on a worker that is gone.
 func (r *reaper) run(ctx context.Context) {
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	loops.Go(func() {
+		r.loop(ctx, func() {
+			if r.leader.is() {
+				r.reap(ctx, r.store.ReapLeases)
+			}
+		})
+	})
+	swept := time.Now()
+	r.loop(ctx, func() {
+		due := time.Since(swept) > sweepQueueEvery
+		if r.leader.is() {
+			r.sessions.Reap(ctx)
+			r.reap(ctx, r.store.Reap)
+			if due {
+				r.sweepQueue(ctx)
+			}
+		}
+		if due {
+			r.countAsides(ctx)
+			swept = time.Now()
+		}
+		r.republish(ctx)
+	})
+}
+
+// loop calls step again and again until ctx ends.
+func (r *reaper) loop(ctx context.Context, step func()) {
 	tick := time.NewTicker(r.every)
 	defer tick.Stop()
-	swept := time.Now()
 	for {
 		select {
 		case <-tick.C:
+			step()
 		case <-ctx.Done():
 			return
 		}
-		if r.leader.is() {
-			r.reap(ctx)
-			if time.Since(swept) > sweepQueueEvery {
-				r.sweepQueue(ctx)
-				swept = time.Now()
-			}
-		}
-		r.republish(ctx)
 	}
+}
+
+// countAsides reports how many ends of jobs wait for an operator.
+func (r *reaper) countAsides(ctx context.Context) {
+	n, err := r.store.CountAsides(ctx)
+	if err != nil {
+		r.log.DebugContext(ctx, "rows that are set aside not counted", "error", err)
+		return
+	}
+	r.metrics.asides.Record(ctx, n)
 }
 
 // sweepQueue has the queue forget what is done; while it is away, nothing is lost
@@ -69,9 +105,8 @@ func (r *reaper) sweepQueue(ctx context.Context) {
 	}
 }
 
-func (r *reaper) reap(ctx context.Context) {
-	r.sessions.Reap(ctx)
-	stats, err := r.store.Reap(ctx)
+func (r *reaper) reap(ctx context.Context, reap func(context.Context) (store.ReapStats, error)) {
+	stats, err := reap(ctx)
 	r.stop(ctx, stats.Stopping) // of what was reached, whatever failed
 	if err != nil && ctx.Err() == nil {
 		r.log.WarnContext(ctx, "reap failed in part", "error", err)

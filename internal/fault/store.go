@@ -57,6 +57,10 @@ func (s *Store) CancelBatch(ctx context.Context, batch job.ID) ([]store.Cancelin
 	return get(s.In, "cancel batch", func() ([]store.Canceling, error) { return s.Store.CancelBatch(ctx, batch) })
 }
 
+func (s *Store) ReapLeases(ctx context.Context) (store.ReapStats, error) {
+	return get(s.In, "reap leases", func() (store.ReapStats, error) { return s.Store.ReapLeases(ctx) })
+}
+
 func (s *Store) Reap(ctx context.Context) (store.ReapStats, error) {
 	return get(s.In, "reap", func() (store.ReapStats, error) { return s.Store.Reap(ctx) })
 }

@@ -35,6 +35,9 @@ func (s *Server) adminRoutes() []web.Route {
 		web.At("GET /v1/admin/tenants/{tenant}", identity.Operator, s.getTenant),
 		web.At("POST /v1/admin/tenants/{tenant}/override", identity.Operator, on(s, "tenant", (*admin.Admin).Override)),
 		web.At("POST /v1/admin/tenants/{tenant}/restore", identity.Operator, on(s, "tenant", (*admin.Admin).Restore)),
+		web.At("GET /v1/admin/set-aside", identity.Operator, s.listAsides),
+		web.At("POST /v1/admin/set-aside/{id}/retry", identity.Operator, on(s, "id", (*admin.Admin).RetryAside)),
+		web.At("POST /v1/admin/set-aside/{id}/drop", identity.Operator, on(s, "id", (*admin.Admin).DropAside)),
 		web.At("POST /v1/admin/verify", identity.Operator, ordered(s, (*admin.Admin).Verify)),
 		web.At("POST /v1/admin/sweep", identity.Operator, ordered(s, (*admin.Admin).Sweep)),
 	}
@@ -93,6 +96,24 @@ func readOperator(w http.ResponseWriter, r *http.Request, into any) error {
 
 func (s *Server) getWorker(w http.ResponseWriter, r *http.Request) error {
 	found, err := s.Admin.Worker(r.Context(), r.PathValue("worker"))
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, found)
+}
+
+func (s *Server) listAsides(w http.ResponseWriter, r *http.Request) error {
+	limit, err := web.Int(r, "limit", 100, 1, web.MaxPage)
+	if err != nil {
+		return err
+	}
+	var after job.ID
+	if text := r.URL.Query().Get("after"); text != "" {
+		if after, err = job.ParseID(text); err != nil {
+			return job.Invalid("after", "%.80q is not an id of this list; take it from next", text)
+		}
+	}
+	found, err := s.Admin.Asides(r.Context(), after, int(limit))
 	if err != nil {
 		return err
 	}

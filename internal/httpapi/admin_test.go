@@ -39,14 +39,14 @@ func (o *told) Sweep(_ context.Context, dry bool) (api.SweepReport, error) {
 func (o *told) FleetChanged(context.Context) { o.changes.Add(1) }
 
 // operated is a fleet with a tenant and an operator, and a worker w.
-func operated(t *testing.T) (f *fleet, op client.Admin, o *told) {
+func operated(t *testing.T, change ...func(*parts)) (f *fleet, op client.Admin, o *told) {
 	t.Helper()
 	auth, err := identity.ReadTokens("key-a=a,key-o=ops:operator")
 	if err != nil {
 		t.Fatal(err)
 	}
 	o = &told{}
-	f = newFleet(t, func(c *parts) { c.Auth, c.Fleet, c.Version = auth, o, "v-test" })
+	f = newFleet(t, append(change, func(c *parts) { c.Auth, c.Fleet, c.Version = auth, o, "v-test" })...)
 	if err := f.store.PutWorkers(t.Context(), []store.Worker{{ID: "w", Pool: pool, Version: "1.2", Slots: 3, StartedAt: time.Now()}}); err != nil {
 		t.Fatal(err)
 	}

@@ -69,6 +69,11 @@ func (s *Service) RetryBatch(ctx context.Context, of job.ID, b Batch) (id job.ID
 	if err := s.CheckRoom(ctx, b.Tenant); err != nil {
 		return "", false, err
 	}
+	if s.Callbacks != nil { // the new batch has the callback of the old one
+		if err := s.Callbacks.Room(ctx, b.Tenant); err != nil {
+			return "", false, err
+		}
+	}
 	trace := b.begin(ctx)
 	defer func() { trace.End(0, err) }()
 	b.Trace = trace.Job

@@ -47,6 +47,8 @@ type Fleet interface {
 type Callbacks interface {
 	// Check returns a *job.FieldError for an invalid callback.
 	Check(ctx context.Context, tenant string, c job.Callback) error
+	// Room returns job.ErrTooMany for a tenant that has as many open callbacks as it may.
+	Room(ctx context.Context, tenant string) error
 }
 
 // Config holds the dependencies of a Service. All fields are required except as noted.

@@ -41,6 +41,9 @@ func (s *Service) Chunk(ctx context.Context, tenant string, id job.ID, n int64, 
 	if u, err = s.Store.Upload(ctx, tenant, id); err != nil {
 		return u, fmt.Errorf("read upload: %w", err)
 	}
+	if err := CheckChunk(n); err != nil {
+		return u, err
+	}
 	var jobs []store.NewJob
 	if n == u.NextChunk && !u.Sealed {
 		if jobs, err = s.admitChunk(ctx, tenant, u, lines); err != nil {
@@ -58,6 +61,15 @@ func (s *Service) Chunk(ctx context.Context, tenant string, id job.ID, n int64, 
 		return u, fmt.Errorf("read upload: %w", err)
 	}
 	return u, nil
+}
+
+// CheckChunk refuses the chunks of an upload that are more than it may have.
+func CheckChunk(n int64) error {
+	if n < job.MaxChunks {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", job.ErrTooMany,
+		job.Invalid("chunks", "chunk %d is one more than the %d that an upload may have; send more jobs in each, or another upload", n, job.MaxChunks))
 }
 
 // errManyLines is the error for a chunk with too many jobs for one transaction.

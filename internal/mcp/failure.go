@@ -25,6 +25,7 @@ var advice = []struct {
 	{job.ErrTooMany, "Wait a little and call again; close sessions that are not needed any more."},
 	{job.ErrInvalid, "Correct that argument and call again."},
 	{job.ErrGone, "It is not kept any more: run the program again."},
+	{job.ErrErased, "It was erased: call again with another idempotency key to run it anew."},
 	{job.ErrNotFound, "Check the id and the path. A session that has ended is gone with its variables: create another one."},
 	{job.ErrConflict, "Do what the message says, or create another session."},
 	{job.ErrLost, "Create another session or run the program again."},

@@ -129,6 +129,7 @@ func (f *fleet) schedule(ctx context.Context) {
 			err = f.queue.Publish(ctx, ds)
 		}
 		if n%10 == 0 {
+			_, _ = f.store.ReapLeases(ctx)
 			_, _ = f.store.Reap(ctx)
 		}
 		if err != nil && ctx.Err() == nil {

@@ -2,10 +2,12 @@ package client
 
 import (
 	"context"
+	"net/url"
 	"strconv"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/fleet"
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // Admin has the operators' calls. They require an operator's token.
@@ -89,6 +91,30 @@ func (a Admin) Pauses(ctx context.Context) ([]fleet.Pause, error) {
 	var out api.PauseList
 	_, err := a.c.json(ctx, get("/v1/admin/pauses", nil), &out)
 	return out.Pauses, err
+}
+
+// Asides returns the ends of jobs that the database refused, the oldest first.
+func (a Admin) Asides(ctx context.Context) (all []fleet.Aside, err error) {
+	for v := (url.Values{}); ; {
+		var page api.AsideList
+		if _, err := a.c.json(ctx, get("/v1/admin/set-aside", v), &page); err != nil {
+			return nil, err
+		}
+		if all = append(all, page.SetAside...); page.Next == "" {
+			return all, nil
+		}
+		v.Set("after", string(page.Next))
+	}
+}
+
+// RetryAside records what is set aside, and forgets it.
+func (a Admin) RetryAside(ctx context.Context, id job.ID, reason string) (fleet.Action, error) {
+	return send[fleet.Action](ctx, a, "/v1/admin/set-aside/"+string(id)+"/retry", api.OperatorRequest{Reason: reason})
+}
+
+// DropAside forgets what is set aside.
+func (a Admin) DropAside(ctx context.Context, id job.ID, reason string) (fleet.Action, error) {
+	return send[fleet.Action](ctx, a, "/v1/admin/set-aside/"+string(id)+"/drop", api.OperatorRequest{Reason: reason})
 }
 
 // Tenant returns a tenant's effective limits.

@@ -16,6 +16,7 @@
 //	job.ErrLost               another client or worker has it now
 //	job.ErrNotFound           does not exist
 //	job.ErrGone               no longer exists
+//	job.ErrErased             an idempotency key of an erased job or batch
 //	job.ErrTooLarge           too many bytes
 //	job.ErrTooMany            too many requests, or jobs
 //	job.ErrUnavailable        temporarily unavailable, or unreachable

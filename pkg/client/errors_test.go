@@ -139,7 +139,7 @@ func (c errorCase) check(t *testing.T) {
 var sentinels = map[string]error{
 	"api.ErrUnauthorized": api.ErrUnauthorized, "job.ErrRefused": job.ErrRefused, "job.ErrInvalid": job.ErrInvalid, "api.ErrMethod": api.ErrMethod,
 	"api.ErrMismatch": api.ErrMismatch, "api.ErrSlow": api.ErrSlow, "job.ErrKeyUsed": job.ErrKeyUsed, "job.ErrConflict": job.ErrConflict, "job.ErrStale": job.ErrStale,
-	"job.ErrLost": job.ErrLost, "job.ErrNotFound": job.ErrNotFound, "job.ErrGone": job.ErrGone, "job.ErrTooLarge": job.ErrTooLarge,
+	"job.ErrLost": job.ErrLost, "job.ErrNotFound": job.ErrNotFound, "job.ErrGone": job.ErrGone, "job.ErrErased": job.ErrErased, "job.ErrTooLarge": job.ErrTooLarge,
 	"job.ErrTooMany": job.ErrTooMany, "job.ErrUnavailable": job.ErrUnavailable, "context.DeadlineExceeded": context.DeadlineExceeded,
 }
 

@@ -11,6 +11,7 @@ var (
 	ErrInvalid  = errors.New("invalid")              // the request is wrong; a retry does not help
 	ErrNotFound = errors.New("not found")            // no such job, batch, artifact, …
 	ErrGone     = errors.New("gone")                 // it existed, but its data was deleted
+	ErrErased   = errors.New("erased")               // the job or batch of the idempotency key was erased
 	ErrConflict = errors.New("conflict")             // wrong state: it has ended, is not done, or exists already
 	ErrStale    = errors.New("stale")                // changed by another writer since it was read
 	ErrKeyUsed  = errors.New("idempotency key used") // for a request with a different body

@@ -34,6 +34,12 @@ type Operations interface {
 
 	// Leader says who has a role now; job.ErrNotFound if nobody has.
 	Leader(ctx context.Context, role string) (Leader, error)
+	// Restored returns the history of the database if revocations and erasures were last made
+	// again in another one: it was restored from a dump, or a standby was promoted. Otherwise, and
+	// if the server does not tell its history, it returns the empty string. Reapplied notes that
+	// they were made again.
+	Restored(ctx context.Context) (history string, err error)
+	Reapplied(ctx context.Context, history string) error
 	// Schema says how far the tables of this store have come.
 	Schema(ctx context.Context) (Schema, error)
 }

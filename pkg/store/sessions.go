@@ -30,6 +30,9 @@ type Sessions interface {
 	// was it.
 	// It is the word of a worker, and counts if that holds the session.
 	EndSession(ctx context.Context, id job.ID, worker string, o job.Outcome, message string) (bool, error)
+	// LostSessions returns those of some sessions that their workers hold in vain: they are over,
+	// another worker's, or were never recorded.
+	LostSessions(ctx context.Context, held []HeldSession) ([]HeldSession, error)
 	// ReapSessions ends the sessions of workers that were silent for so long.
 	ReapSessions(ctx context.Context, silence time.Duration) (int64, error)
 	// PutExecute records an execution of a session. Saying it twice is the same
@@ -41,4 +44,10 @@ type Sessions interface {
 	// Executions lists up to limit executions of a session that were recorded after one, in
 	// that order: what is recorded later always lies after every one that was seen before.
 	Executions(ctx context.Context, tenant string, session, after job.ID, limit int) ([]Executed, error)
+}
+
+// HeldSession is a session and the worker that holds it.
+type HeldSession struct {
+	Session job.ID
+	Worker  string
 }

@@ -34,6 +34,7 @@ type Store interface {
 	Operations
 	Steering
 	Eraser
+	Asides
 	Sessions
 	Callbacks
 	ResultCache
@@ -128,10 +129,14 @@ type Scheduler interface {
 	// keeps its place. job.ErrInvalid if the query names nothing.
 	Prioritize(ctx context.Context, tenant string, q PriorityQuery) (int64, error)
 
-	// Reap takes back expired leases, those of workers that were started anew, and stale
-	// dispatches, expires overdue jobs, gives up those that workers ended under, completes interrupted cancels, abandons batches whose leases are over, drops abandoned open batches and forgets
-	// old idempotency keys. Several callers at once share the work. After an error the
-	// rest was done all the same, and counts.
+	// ReapLeases takes back the leases that are over and those of workers that were started
+	// anew, and gives up jobs that workers ended under. Reap does the rest: it takes back stale
+	// dispatches, expires overdue jobs, completes interrupted cancels, abandons batches whose
+	// leases are over, drops abandoned open batches and forgets old idempotency keys.
+	//
+	// Both make steps of about a second each, and leave what is left to the next call. Several
+	// callers at once share the work. After an error the rest was done all the same, and counts.
+	ReapLeases(ctx context.Context) (ReapStats, error)
 	Reap(ctx context.Context) (ReapStats, error)
 
 	// Orphans returns those of the leases that are over and that no record

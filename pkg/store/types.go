@@ -249,6 +249,18 @@ type ReapStats struct {
 	Stopping []Canceling
 }
 
+// Add adds what another reap changed.
+func (s *ReapStats) Add(o ReapStats) {
+	s.LeasesExpired += o.LeasesExpired
+	s.JobsLost += o.JobsLost
+	s.JobsTakenBack += o.JobsTakenBack
+	s.JobsExpired += o.JobsExpired
+	s.JobsCanceled += o.JobsCanceled
+	s.BatchesDropped += o.BatchesDropped
+	s.BatchesAbandoned += o.BatchesAbandoned
+	s.Stopping = append(s.Stopping, o.Stopping...)
+}
+
 // Forgotten counts what a Forget removed.
 type Forgotten struct{ Days, Batches, Sessions int }
 

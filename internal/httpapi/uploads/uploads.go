@@ -130,6 +130,9 @@ func (h *Handlers) chunk(w http.ResponseWriter, r *http.Request) error {
 	if n > u.NextChunk {
 		return fmt.Errorf("%w: the next chunk of upload %s is %d, not %d", job.ErrConflict, id, u.NextChunk, n)
 	}
+	if err := intake.CheckChunk(n); err != nil {
+		return err
+	}
 	lines, err := web.ReadBytes(w, r, job.MaxChunk)
 	if err != nil {
 		return err

@@ -172,7 +172,7 @@ func TestServerKilled(t *testing.T) {
 	if _, err := s.db.Pool.Exec(ctx, `UPDATE jobs SET lease_until = now() - interval '1 second' WHERE state = 'running'`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Reap(ctx); err != nil {
+	if _, err := s.ReapLeases(ctx); err != nil {
 		t.Fatal(err)
 	}
 	d.gens, d.last = gens, last // drive checks that numbers only grow

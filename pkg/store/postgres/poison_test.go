@@ -29,7 +29,7 @@ func TestLongRunsAreNotSuspected(t *testing.T) {
 		if _, err := s.db.Pool.Exec(ctx, `UPDATE jobs SET started_at = now() - interval '5 minutes', lease_until = now() - interval '1 second'`); err != nil {
 			t.Fatal(err)
 		}
-		if st, err := s.Reap(ctx); err != nil || st.LeasesExpired != 1 || st.JobsLost != 0 {
+		if st, err := s.ReapLeases(ctx); err != nil || st.LeasesExpired != 1 || st.JobsLost != 0 {
 			t.Fatalf("%+v, %v", st, err)
 		}
 	}
@@ -61,7 +61,7 @@ func TestTwoAreNotBlamedForTheLast(t *testing.T) {
 		if _, err := s.db.Pool.Exec(ctx, `UPDATE jobs SET kills = 1, lease_until = now() - interval '1 second' WHERE state = 'running'`); err != nil {
 			t.Fatal(err)
 		}
-		if st, err := s.Reap(ctx); err != nil || st.LeasesExpired == 0 {
+		if st, err := s.ReapLeases(ctx); err != nil || st.LeasesExpired == 0 {
 			t.Fatalf("%+v, %v", st, err)
 		}
 		var blamed int64

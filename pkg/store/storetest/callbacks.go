@@ -24,7 +24,7 @@ func (f *fixture) told(of string) job.ID {
 
 func (f *fixture) take(n int) []store.CallbackTry {
 	f.Helper()
-	got, err := f.TakeCallbacks(f.Context(), n, time.Minute)
+	got, _, err := f.TakeCallbacks(f.Context(), store.CallbackQuery{N: n, Lease: time.Minute})
 	f.must(err)
 	return got
 }
@@ -97,6 +97,7 @@ func testCallbacks(t *testing.T, open Open) {
 	}
 	testCallbackOfOpenBatch(f)
 	testCallbackTurns(f)
+	testCallbackShare(f)
 	testCallbackLease(f)
 }
 
@@ -136,7 +137,7 @@ func testCallbackTurns(f *fixture) {
 	for range 8 {
 		wg.Go(func() {
 			for range 10 {
-				got, err := f.TakeCallbacks(f.Context(), 3, time.Minute)
+				got, _, err := f.TakeCallbacks(f.Context(), store.CallbackQuery{N: 3, Lease: time.Minute})
 				if err != nil {
 					f.Error(err)
 				}
@@ -159,11 +160,44 @@ func testCallbackTurns(f *fixture) {
 	}
 }
 
+// A tenant has its share of a call, and none if it is left out.
+func testCallbackShare(f *fixture) {
+	for range 6 {
+		f.told("many")
+	}
+	other := f.told("few")
+	f.finishAll(job.Succeeded)
+	if n, err := f.OpenCallbacks(f.Context(), "many"); err != nil || n != 6 {
+		f.Errorf("%d callbacks are open, %v", n, err)
+	}
+	taken := func(q store.CallbackQuery) map[string]int {
+		got, next, err := f.TakeCallbacks(f.Context(), q)
+		f.must(err)
+		if next != 0 {
+			f.Errorf("of two tenants, it goes on after %d", next)
+		}
+		of := map[string]int{}
+		for _, c := range got {
+			of[c.Tenant]++
+		}
+		return of
+	}
+	if got := taken(store.CallbackQuery{N: 10, Lease: time.Minute, Except: []string{"many"}}); got["many"] != 0 || got["few"] != 1 {
+		f.Errorf("without many: %v, want %s", got, other)
+	}
+	if got := taken(store.CallbackQuery{N: 10, Share: 4, Lease: time.Minute}); got["many"] != 4 {
+		f.Errorf("with a share of 4: %v", got)
+	}
+	if got := taken(store.CallbackQuery{N: 10, Lease: time.Minute}); got["many"] != 2 {
+		f.Errorf("the rest: %v", got)
+	}
+}
+
 // A sender that died is replaced when its lease is over.
 func testCallbackLease(f *fixture) {
 	id := f.told(tenant)
 	f.finishAll(job.Succeeded)
-	got, err := f.TakeCallbacks(f.Context(), 1, time.Millisecond)
+	got, _, err := f.TakeCallbacks(f.Context(), store.CallbackQuery{N: 1, Lease: time.Millisecond})
 	f.must(err)
 	if len(got) != 1 || got[0].Batch != id {
 		f.Fatalf("taken: %+v", got)

@@ -28,15 +28,24 @@ func (f *fixture) putKey(k store.LiveKey) store.Key {
 // live returns the live keys of a tenant by name.
 func (f *fixture) live(of string) map[string]store.LiveKey {
 	f.Helper()
-	all, err := f.LiveKeys(f.Context())
-	f.must(err)
+	news := f.keyNews(store.KeyMark{})
+	if !news.All {
+		f.Error("not all keys are read that are live")
+	}
 	out := map[string]store.LiveKey{}
-	for _, k := range all {
+	for _, k := range news.Keys {
 		if k.Tenant == of {
 			out[k.Name] = k
 		}
 	}
 	return out
+}
+
+func (f *fixture) keyNews(since store.KeyMark) store.KeyNews {
+	f.Helper()
+	news, err := f.KeyNews(f.Context(), since)
+	f.must(err)
+	return news
 }
 
 func testKeys(t *testing.T, open Open) {
@@ -47,16 +56,14 @@ func testKeys(t *testing.T, open Open) {
 		k := newKey("made", "ci")
 		soon := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 		k.Label, k.Policy, k.ExpiresAt = "run=7", "strict", &soon
-		before, err := f.KeyChanges(ctx)
-		f.must(err)
+		before := f.keyNews(store.KeyMark{}).At
 		made := f.putKey(k)
 		if made.ID != k.ID || made.Name != "ci" || made.Tenant != "made" || made.Role != "submitter" || made.Label != "run=7" || made.Policy != "strict" ||
 			made.CreatedBy != "ops" || made.CreatedAt.IsZero() || made.ExpiresAt == nil || !made.ExpiresAt.Equal(soon) || made.RevokedAt != nil || len(made.Mark) != 8 {
 			t.Errorf("made: %+v", made)
 		}
-		after, err := f.KeyChanges(ctx)
-		if f.must(err); after == before {
-			t.Error("a key was made, and nothing changed")
+		if news := f.keyNews(before); news.All || len(news.Keys) != 1 || news.Keys[0].Hash != k.Hash || news.At == before || len(f.keyNews(news.At).Keys) != 0 {
+			t.Errorf("a key was made, and the news are %+v", news)
 		}
 		got, err := f.Key(ctx, "made", k.ID)
 		if f.must(err); got.ID != made.ID || !got.CreatedAt.Equal(made.CreatedAt) {
@@ -137,8 +144,7 @@ func testKeyEnds(f *fixture) {
 	for _, k := range []store.LiveKey{gone, stays, over} {
 		f.putKey(k)
 	}
-	before, err := f.KeyChanges(ctx)
-	f.must(err)
+	before := f.keyNews(store.KeyMark{}).At
 	var first time.Time
 	for i, want := range []store.ActionOutcome{store.ActionDone, store.ActionUnchanged} {
 		a := act("revoke key", string(gone.ID))
@@ -151,8 +157,11 @@ func testKeyEnds(f *fixture) {
 		}
 		first = *k.RevokedAt
 	}
-	if after, err := f.KeyChanges(ctx); err != nil || after == before {
-		f.Errorf("a key was revoked, and nothing changed: %v", err)
+	if news := f.keyNews(before); news.All || len(news.Keys) != 1 || news.Keys[0].ID != gone.ID || news.Keys[0].RevokedAt == nil {
+		f.Errorf("a key was revoked, and the news are %+v", news)
+	}
+	if news := f.keyNews(store.KeyMark{Changes: before.Changes, History: "of another database"}); !news.All {
+		f.Errorf("of another history, the news are not all: %+v", news)
 	}
 	if known := f.live("ends"); len(known) != 1 || known["stays"].ID != stays.ID {
 		f.Errorf("live: %+v", known)

@@ -143,6 +143,9 @@ func testRaces(t *testing.T, open Open) {
 			if _, err := f.Cancel(t.Context(), jobs[i].ID); err != nil {
 				t.Error(err)
 			}
+			if _, err := f.ReapLeases(t.Context()); err != nil {
+				t.Error(err)
+			}
 			if _, err := f.Reap(t.Context()); err != nil {
 				t.Error(err)
 			}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -64,6 +65,25 @@ func testSessions(t *testing.T, open Open) {
 		if len(list) != 2 || list[1].ID != first.ID {
 			t.Errorf("live: %+v", list)
 		}
+	})
+
+	t.Run("held in vain", func(t *testing.T) {
+		ended, held := session(), session()
+		if done, err := f.EndSession(ctx, ended.ID, worker, job.Lost, "gone"); err != nil || !done {
+			t.Fatalf("not ended: %v", err)
+		}
+		never, soon := job.FirstIDAt(time.Now().Add(-time.Hour)), job.NewID() // the record of the second may be on its way
+		lost, err := f.LostSessions(ctx, []store.HeldSession{{Session: ended.ID, Worker: worker}, {Session: held.ID, Worker: worker},
+			{Session: first.ID, Worker: "another"}, {Session: never, Worker: worker}, {Session: soon, Worker: worker}})
+		f.must(err)
+		got := map[job.ID]string{}
+		for _, l := range lost {
+			got[l.Session] = l.Worker
+		}
+		if want := map[job.ID]string{ended.ID: worker, first.ID: "another", never: worker}; !maps.Equal(got, want) {
+			t.Errorf("held in vain are %v, want %v", got, want)
+		}
+		f.must(func() error { _, err := f.EndSession(ctx, held.ID, worker, job.Lost, ""); return err }())
 	})
 
 	t.Run("no more than may be live", func(t *testing.T) {

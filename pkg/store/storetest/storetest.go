@@ -81,6 +81,7 @@ func Run(t *testing.T, open Open) {
 		{"verify", testVerify},
 		{"sessions", testSessions},
 		{"claims of keys", testKeyClaims},
+		{"requests under a key", testKeyed},
 		{"callbacks", testCallbacks},
 		{"repeats", testRepeats},
 		{"environments", testEnvironments},
@@ -317,7 +318,10 @@ func (f *fixture) results(batch job.ID, page int) []job.Result {
 
 func (f *fixture) reap() store.ReapStats {
 	f.Helper()
-	st, err := f.Reap(f.Context())
+	st, err := f.ReapLeases(f.Context())
+	f.must(err)
+	rest, err := f.Reap(f.Context())
+	st.Add(rest)
 	f.must(err)
 	return st
 }

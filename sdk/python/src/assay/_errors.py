@@ -95,6 +95,10 @@ class GoneError(NotFoundError):
     """It was there and is not kept any more."""
 
 
+class ErasedError(GoneError):
+    """The idempotency key was used before, for a job or batch that was erased since."""
+
+
 class ConflictError(APIError):
     """Not in this state: a batch that is not done cannot be retried."""
 
@@ -172,6 +176,7 @@ KINDS: dict[str, type[APIError]] = {
     "method": MethodError,
     "not-found": NotFoundError,
     "gone": GoneError,
+    "erased": ErasedError,
     "lost": LostError,
     "unavailable": UnavailableError,
     "timeout": UnavailableError,

@@ -57,20 +57,23 @@ func (s *Transitions) KeepBatches(ctx context.Context, tenant string, batches []
 	return kept, err
 }
 
-// lapse ends the leases of batches that are done, and abandons the batches whose
-// leases are over: they are flagged, as by a cancel, and returned.
-var lapse = fmt.Sprintf(`
+// closeLeases ends the leases of batches that are done.
+var closeLeases = `
 WITH done AS (
 	SELECT l.batch_id FROM batch_leases l JOIN batch_counts c ON c.batch_id = l.batch_id
-	WHERE l.over_at IS NULL AND c.ended_at IS NOT NULL LIMIT %[1]d FOR NO KEY UPDATE OF l SKIP LOCKED),
-closed AS (UPDATE batch_leases l SET over_at = now() FROM done d WHERE l.batch_id = d.batch_id),
-overdue AS (
+	WHERE l.over_at IS NULL AND c.ended_at IS NOT NULL ORDER BY l.batch_id` + limited(1) + ` FOR NO KEY UPDATE OF l SKIP LOCKED)
+UPDATE batch_leases l SET over_at = now() FROM done d WHERE l.batch_id = d.batch_id RETURNING l.batch_id`
+
+// lapse abandons the batches whose leases are over: they are flagged, as by a cancel, and
+// returned.
+var lapse = `
+WITH overdue AS (
 	SELECT l.batch_id FROM batch_leases l JOIN batch_counts c ON c.batch_id = l.batch_id
-	WHERE l.over_at IS NULL AND l.until < now() AND c.ended_at IS NULL LIMIT %[1]d FOR NO KEY UPDATE OF l SKIP LOCKED),
+	WHERE l.over_at IS NULL AND l.until < now() AND c.ended_at IS NULL ORDER BY l.batch_id` + limited(1) + ` FOR NO KEY UPDATE OF l SKIP LOCKED),
 marked AS (
 	UPDATE batch_leases l SET over_at = now(), lapsed = true FROM overdue o
 	WHERE l.batch_id = o.batch_id AND l.over_at IS NULL AND l.until < now() RETURNING l.batch_id)
-UPDATE batches b SET cancel_requested = true FROM marked m WHERE b.id = m.batch_id RETURNING b.id`, reapChunk)
+UPDATE batches b SET cancel_requested = true FROM marked m WHERE b.id = m.batch_id RETURNING b.id`
 
 // renew gives every client a whole lease more. While nobody looked, clients could
 // not be heard either: a dispatcher or a database that was away must not look like
@@ -92,7 +95,7 @@ type watch struct {
 
 // reapAbandoned flags the batches that nobody waits for any more. reapCanceled,
 // which comes next, ends their jobs.
-func (s *Transitions) reapAbandoned(ctx context.Context, st *store.ReapStats) error {
+func (s *Transitions) reapAbandoned(ctx context.Context, st *store.ReapStats, until time.Time) error {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
 	if time.Since(s.watch.last) > unwatched {
@@ -105,10 +108,19 @@ func (s *Transitions) reapAbandoned(ctx context.Context, st *store.ReapStats) er
 		}
 	}
 	s.watch.last = time.Now()
-	ids, err := s.db.BatchesWhere(ctx, lapse)
-	if err != nil {
+	if err := s.reapBatches(ctx, closeLeases, until, nil); err != nil {
 		return err
 	}
-	st.BatchesAbandoned += int64(len(ids))
-	return nil
+	return s.reapBatches(ctx, lapse, until, &st.BatchesAbandoned)
+}
+
+// reapBatches runs a statement that returns the batches that it changes, and counts them.
+func (s *Transitions) reapBatches(ctx context.Context, sql string, until time.Time, n *int64) error {
+	return pg.Chunks(reapChunk, until, func(c pg.Chunk) (int, error) {
+		ids, err := s.db.BatchesWhere(ctx, sql, c.Limit, c.Offset)
+		if n != nil {
+			*n += int64(len(ids))
+		}
+		return len(ids), err
+	}, func(_ pg.Chunk, cause error) (bool, error) { return s.db.Refused(ctx, "reap batches", cause) })
 }

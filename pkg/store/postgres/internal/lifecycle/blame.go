@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -48,60 +49,56 @@ WITH cleared AS MATERIALIZED (
 	WHERE b.job_id >= '`+string(pg.NilID)+`' AND (b.blamed_at < now() - interval '%d seconds'
 		OR w.seen_at > b.blamed_at AND coalesce(w.started_at = b.worker_since, true)
 		OR w.rival_at > b.blamed_at AND w.rival_since = b.worker_since)
-	ORDER BY b.job_id, b.lease LIMIT %d FOR UPDATE OF b SKIP LOCKED),
+	ORDER BY b.job_id, b.lease`+limited(2)+` FOR UPDATE OF b SKIP LOCKED),
 gone AS (DELETE FROM blames b USING cleared c WHERE b.job_id = c.job_id AND b.lease = c.lease RETURNING b.job_id),
 eased AS (
 	UPDATE live_jobs j SET kills = greatest(j.kills - g.n, 0), not_before = CASE WHEN j.kills < $1 THEN j.not_before END
 	FROM (SELECT job_id, count(*)::integer AS n FROM gone GROUP BY job_id ORDER BY job_id) g
 	WHERE j.id = g.job_id AND j.state || '' IN ('queued', 'dispatched', 'running'))
-SELECT count(*) FROM gone`, int(blameFor.Seconds()), reapChunk)
+SELECT count(*) FROM gone`, int(blameFor.Seconds()))
 
-func (s *Transitions) acquit(ctx context.Context, _ *store.ReapStats) error {
-	for {
-		var n int
-		err := s.db.Urgent(ctx, "take back blames", func(ctx context.Context) error {
-			return s.db.Pool.QueryRow(ctx, acquit, s.cfg.PoisonAfter).Scan(&n)
+func (s *Transitions) acquit(ctx context.Context, _ *store.ReapStats, until time.Time) error {
+	const op = "take back blames"
+	return pg.Chunks(reapChunk, until, func(c pg.Chunk) (n int, err error) {
+		err = s.db.Urgent(ctx, op, func(ctx context.Context) error {
+			return s.db.Pool.QueryRow(ctx, acquit, s.cfg.PoisonAfter, c.Limit, c.Offset).Scan(&n)
 		})
-		if err != nil || n < reapChunk {
-			return err
-		}
-	}
+		return n, err
+	}, func(_ pg.Chunk, cause error) (bool, error) { return s.db.Refused(ctx, op, cause) })
 }
 
-// condemn ends the jobs that enough workers ended under ($1), each of them for sure or
+// guilty finds the jobs that enough workers ended under ($1), each of them for sure or
 // silent for so long ($2, ms) while its pool is not.
-var condemn = fmt.Sprintf(`
+var guilty = fmt.Sprintf(`
 WITH`+poolsHeard+`,
 guilty AS MATERIALIZED (
 	SELECT b.job_id, count(*) AS n FROM (SELECT * FROM blames ORDER BY job_id, lease) b LEFT JOIN workers w ON w.id = b.worker
-	WHERE EXISTS (SELECT FROM live_jobs j WHERE j.id = b.job_id AND j.state || '' IN ('queued', 'dispatched'))
+	WHERE EXISTS (SELECT FROM live_jobs j WHERE j.id = b.job_id AND j.state || '' IN ('queued', 'dispatched'))`+
+	strings.Replace(notHeld, "id", "b.job_id", 1)+`
 	GROUP BY b.job_id
 	HAVING count(*) >= $1 AND bool_and(coalesce(w.started_at <> b.worker_since, w.id IS NULL)
 		OR b.blamed_at < now() - $2 * interval '1 millisecond' AND %s)
-	LIMIT %d),
+	ORDER BY b.job_id`+limited(3)+`),
 i AS MATERIALIZED (
-	SELECT j.id, g.n FROM guilty g JOIN live_jobs j ON j.id = g.job_id ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED),
+	SELECT j.id, g.n FROM guilty g JOIN live_jobs j ON j.id = g.job_id ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED)`, wentAlone(`b.worker_since`))
+
+const whyPoison = `given up: poison, its start was the end of `
+
+// condemn ends the guilty.
+var condemn = guilty + `,
 moved AS (
 	UPDATE live_jobs j SET state = 'finished', outcome = 'lost', ended_at = now() FROM i
 	WHERE j.id = i.id AND j.state || '' IN ('queued', 'dispatched')
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, 0::bigint AS lease, '' AS reason, j.worker, j.identity, j.earlier,
-		%s AS body, NULL::text AS attempt_outcome, '' AS message, j.started_at)`, wentAlone(`b.worker_since`), reapChunk,
-	bodyWith(`'given up: poison, its start was the end of ' || i.n || ' workers, the last of them ' || coalesce(j.worker, 'unknown')`)) + recordTail
+		` + bodyWith(`'`+whyPoison+`' || i.n || ' workers, the last of them ' || coalesce(j.worker, 'unknown')`) + ` AS body,
+		NULL::text AS attempt_outcome, '' AS message, j.started_at)` + recordTail
 
-func (s *Transitions) condemn(ctx context.Context, st *store.ReapStats) error {
-	for {
-		var rows []ended
-		err := s.db.Urgent(ctx, "give up poison", func(ctx context.Context) (err error) {
-			rows, err = s.record(ctx, condemn, s.cfg.PoisonAfter, s.cfg.PoisonWait.Milliseconds())
-			return err
-		})
-		for _, e := range rows {
-			if e.state == job.Finished {
-				st.JobsLost++
-			}
+func (s *Transitions) condemn(ctx context.Context, st *store.ReapStats, until time.Time) error {
+	args := []any{s.cfg.PoisonAfter, s.cfg.PoisonWait.Milliseconds()}
+	d := dueEnd{op: "give up poison", sql: condemn, args: args, due: guilty + ` SELECT id FROM i`, dueArgs: args, outcome: job.Lost, message: whyPoison + "its workers"}
+	return s.endDue(ctx, d, reapChunk, until, func(e ended) {
+		if e.state == job.Finished {
+			st.JobsLost++
 		}
-		if err != nil || len(rows) < reapChunk {
-			return err
-		}
-	}
+	})
 }

@@ -7,11 +7,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
+
+const whyCanceled = `canceled before it ran`
 
 // cancel ends what no worker has and flags what one has. Where the rows come from
 // is put in front; the guard is judged again on the newest version of a row that a
@@ -26,7 +29,7 @@ WITH moved AS (
 	FROM (` + from + `) i
 	WHERE j.id = i.id AND j.state IN ('queued', 'dispatched', 'running')
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, CASE j.state WHEN 'running' THEN j.lease ELSE 0 END AS lease,
-		'' AS reason, j.worker, j.identity, j.earlier, ` + bodyWith(`'canceled before it ran'::text`) + ` AS body,
+		'' AS reason, j.worker, j.identity, j.earlier, ` + bodyWith(`'`+whyCanceled+`'::text`) + ` AS body,
 		NULL::text AS attempt_outcome, '' AS message, j.started_at)` + recordTail
 }
 
@@ -65,24 +68,31 @@ func canceling(e ended) store.Canceling {
 // cancelChunk bounds how long one statement of a large cancel holds the counters.
 const cancelChunk = 2000
 
-// The rows of a batch, a chunk at a time, through the index of each state; then
+// The rows of a batch ($1), a chunk at a time, through the index of each state; then
 // in the order of ids, like everybody. Once the batch is flagged none is scheduled
-// any more, so the chunks come to an end.
+// any more, so the chunks come to an end. $2 are the pools, of which those of the state queued
+// have rows.
 var (
-	cancelQueued = cancel(fmt.Sprintf(`
+	queuedOf = `
 		SELECT q.id FROM batches b, unnest($2::text[]) AS p (pool), LATERAL (
-			SELECT id FROM live_jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id
-			ORDER BY tenant_id, batch_id, priority LIMIT %d) q
-		WHERE b.id = $1 ORDER BY q.id`, cancelChunk))
-	cancelDispatched = cancel(fmt.Sprintf(cancelLive, job.Dispatched, cancelChunk))
-	cancelRunning    = cancel(fmt.Sprintf(cancelLive, job.Running, 1<<30))
+			SELECT id FROM live_jobs WHERE state = 'queued' AND pool = p.pool AND tenant_id = b.tenant_id AND batch_id = b.id` + notHeld + `
+			ORDER BY tenant_id, batch_id, priority LIMIT $3::bigint + $4::bigint) q
+		WHERE b.id = $1 ORDER BY q.id` + limited(3)
+	dispatchedOf = `
+		SELECT q.id FROM batches b, LATERAL (
+			SELECT id FROM live_jobs WHERE state = 'dispatched' AND tenant_id = b.tenant_id AND batch_id = b.id` + notHeld + `
+			ORDER BY tenant_id, batch_id LIMIT $3::bigint + $4::bigint) q
+		WHERE b.id = $1 AND $2::text[] IS NOT NULL ORDER BY q.id` + limited(3)
+
+	cancelQueued     = cancel(queuedOf)
+	cancelDispatched = cancel(dispatchedOf)
 )
 
-const cancelLive = `
-		SELECT q.id FROM batches b, LATERAL (
-			SELECT id FROM live_jobs WHERE state = '%s' AND tenant_id = b.tenant_id AND batch_id = b.id
-			ORDER BY tenant_id, batch_id LIMIT %d) q
-		WHERE b.id = $1 ORDER BY q.id`
+// runningOf finds what runs of a batch.
+const runningOf = `
+	SELECT q.id FROM batches b, LATERAL (
+		SELECT id FROM live_jobs WHERE state = 'running' AND tenant_id = b.tenant_id AND batch_id = b.id ORDER BY tenant_id, batch_id) q
+	WHERE b.id = $1 ORDER BY q.id`
 
 // CancelBatch implements store.Scheduler.
 func (s *Transitions) CancelBatch(ctx context.Context, batch job.ID) (running []store.Canceling, err error) {
@@ -106,40 +116,59 @@ func (s *Transitions) CancelBatch(ctx context.Context, batch job.ID) (running []
 // order, so that no job slips past it. With an error it returns what it met before.
 func (s *Transitions) cancelRows(ctx context.Context, batch job.ID, until time.Time) (running []store.Canceling, n int64, err error) {
 	told := map[store.LeaseRef]bool{}
-	for _, sql := range []string{cancelRunning, cancelQueued, cancelDispatched, cancelRunning} {
-		for more := true; more; {
-			rows, err := s.cancelSome(ctx, batch, sql)
-			if err != nil {
-				return running, n, err
-			}
-			for _, e := range rows {
-				c := canceling(e)
-				if e.state != job.Running {
-					n++
-				} else if !told[c.LeaseRef] {
-					told[c.LeaseRef] = true
-					running = append(running, c)
-				}
-			}
-			more = sql != cancelRunning && len(rows) > 0 && time.Now().Before(until)
+	each := func(e ended) {
+		c := canceling(e)
+		if e.state != job.Running {
+			n++
+		} else if !told[c.LeaseRef] {
+			told[c.LeaseRef] = true
+			running = append(running, c)
 		}
 	}
-	return running, n, nil
+	if err := s.cancelRunning(ctx, batch, each); err != nil {
+		return running, n, err
+	}
+	pools, err := s.read.Pools(ctx)
+	if err != nil {
+		return running, n, err
+	}
+	for _, d := range []dueEnd{{sql: cancelQueued, due: queuedOf}, {sql: cancelDispatched, due: dispatchedOf}} {
+		d.op, d.outcome, d.message = "cancel batch", job.OutcomeCanceled, whyCanceled
+		d.args = []any{pg.UUID(batch), pools}
+		d.dueArgs = d.args
+		if err := s.endDue(ctx, d, cancelChunk, until, each); err != nil {
+			return running, n, err
+		}
+	}
+	return running, n, s.cancelRunning(ctx, batch, each)
 }
 
-// cancelSome is one chunk of it.
-func (s *Transitions) cancelSome(ctx context.Context, batch job.ID, sql string) (rows []ended, err error) {
-	err = s.db.Do(ctx, "cancel batch", func(ctx context.Context) error {
-		args := []any{pg.UUID(batch)}
-		if sql == cancelQueued {
-			pools, err := s.read.Pools(ctx)
-			if err != nil {
-				return err
-			}
-			args = append(args, pools)
+// cancelRunning flags what runs of a batch. A row that PostgreSQL refuses is passed over: its
+// worker goes on with it to its end.
+func (s *Transitions) cancelRunning(ctx context.Context, batch job.ID, each func(ended)) error {
+	const op = "cancel batch"
+	var ids []pgtype.UUID
+	err := s.db.Do(ctx, op, func(ctx context.Context) error {
+		rows, err := s.db.Pool.Query(ctx, runningOf, pg.UUID(batch))
+		if err != nil {
+			return err
 		}
-		rows, err = s.record(ctx, sql, args...)
+		ids, err = pgx.CollectRows(rows, pgx.RowTo[pgtype.UUID])
 		return err
 	})
-	return rows, err
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	return pg.Apart(ids, func(part []pgtype.UUID) error {
+		return s.db.Do(ctx, op, func(ctx context.Context) error {
+			rows, err := s.record(ctx, cancelMany, part)
+			for _, e := range rows {
+				each(e)
+			}
+			return err
+		})
+	}, func(_ pgtype.UUID, cause error) error {
+		_, err := s.db.Refused(ctx, op, cause)
+		return err
+	})
 }

@@ -77,13 +77,31 @@ const (
 var specInRoom = fmt.Sprintf(`CASE WHEN sum(octet_length(s.spec)) OVER (ORDER BY j.id ROWS UNBOUNDED PRECEDING) - octet_length(s.spec) < %d THEN s.spec END`,
 	store.ClaimBytes)
 
-// Claim implements store.Recorder.
+// Claim implements store.Recorder. A job that PostgreSQL refuses to let run is ended.
 func (s *Transitions) Claim(ctx context.Context, ttl time.Duration, claims []store.Claim) ([]store.Claimed, error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
 	won, later := make(map[store.Claim]store.Claimed, len(claims)), map[store.Ref]bool{}
-	err := s.db.Urgent(ctx, "claim", func(ctx context.Context) error {
+	err := pg.Apart(claims, func(part []store.Claim) error { return s.claimAll(ctx, ttl, part, won, later) }, func(c store.Claim, cause error) error {
+		_, err := s.setAside(ctx, refusal{step: "claim", job: c.Job, outcome: job.Lost, message: "given up: the database refuses to give it to a worker", cause: cause})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.Claimed, len(claims))
+	for i, c := range claims {
+		out[i] = won[c]
+		out[i].Ref = c.Ref
+		out[i].Later = out[i].Lease == 0 && later[c.Ref]
+	}
+	return out, nil
+}
+
+// claimAll claims all of what may be claimed, or nothing.
+func (s *Transitions) claimAll(ctx context.Context, ttl time.Duration, claims []store.Claim, won map[store.Claim]store.Claimed, later map[store.Ref]bool) error {
+	return s.db.Urgent(ctx, "claim", func(ctx context.Context) error {
 		if len(claims) == 1 {
 			if err := s.claimRow(ctx, won, claimOne, ttl, claims[0]); err != nil || len(won) == 1 {
 				return err
@@ -104,16 +122,6 @@ func (s *Transitions) Claim(ctx context.Context, ttl time.Duration, claims []sto
 		}
 		return s.claimSuspects(ctx, won, later, ttl, refused)
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]store.Claimed, len(claims))
-	for i, c := range claims {
-		out[i] = won[c]
-		out[i].Ref = c.Ref
-		out[i].Later = out[i].Lease == 0 && later[c.Ref]
-	}
-	return out, nil
 }
 
 // claimSuspects claims what it may of those suspects among the refused claims, and
@@ -189,9 +197,30 @@ func (s *Transitions) Heartbeat(ctx context.Context, ttl time.Duration, leases [
 	if len(leases) == 0 {
 		return nil, nil, nil
 	}
-	ids, numbers, workers, first := heldArrays(leases)
 	current := make(map[store.Held]bool, len(leases)) // → cancel requested
-	err = s.db.Urgent(ctx, "heartbeat", func(ctx context.Context) error {
+	err = pg.Apart(leases, func(part []store.Held) error { return s.prolong(ctx, ttl, part, current) },
+		func(_ store.Held, cause error) error { // it counts as lost
+			_, err := s.db.Refused(ctx, "heartbeat", cause)
+			return err
+		})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, l := range leases {
+		switch cancel, ok := current[l]; {
+		case !ok:
+			lost = append(lost, l)
+		case cancel:
+			canceled = append(canceled, l)
+		}
+	}
+	return lost, canceled, nil
+}
+
+// prolong prolongs leases, all that are current or none, and notes them.
+func (s *Transitions) prolong(ctx context.Context, ttl time.Duration, leases []store.Held, current map[store.Held]bool) error {
+	ids, numbers, workers, first := heldArrays(leases)
+	return s.db.Urgent(ctx, "heartbeat", func(ctx context.Context) error {
 		rows, err := s.db.Pool.Query(ctx, heartbeat, ttl.Milliseconds(), first, ids, numbers, workers)
 		if err != nil {
 			return err
@@ -206,18 +235,6 @@ func (s *Transitions) Heartbeat(ctx context.Context, ttl time.Duration, leases [
 		})
 		return err
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, l := range leases {
-		switch cancel, ok := current[l]; {
-		case !ok:
-			lost = append(lost, l)
-		case cancel:
-			canceled = append(canceled, l)
-		}
-	}
-	return lost, canceled, nil
 }
 
 func heldArrays(leases []store.Held) (ids []pgtype.UUID, numbers []int64, workers []string, first pgtype.UUID) {

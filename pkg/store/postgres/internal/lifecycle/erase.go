@@ -35,6 +35,7 @@ WITH gone AS (
 specified AS (DELETE FROM specs s WHERE s.id = ANY (ARRAY(SELECT id FROM gone)) AND ` + day.In("s.id") + `),
 tried AS (DELETE FROM attempts a WHERE a.job_id = ANY (ARRAY(SELECT id FROM gone)) AND ` + day.In("a.job_id") + `),
 blamed AS (DELETE FROM blames b USING gone g WHERE b.job_id = g.id),
+aside AS (DELETE FROM set_aside a USING gone g WHERE a.job_id = g.id),
 recorded AS (DELETE FROM results r WHERE r.id = ANY (ARRAY(SELECT id FROM gone)) AND ` + day.In("r.id") + ` RETURNING r.seq),
 tally AS (SELECT count(*) AS n, ` + format.PerOutcome(`count(*) FILTER (WHERE outcome = '%[1]s') AS %[1]s`) + ` FROM gone),
 counted AS (

@@ -56,24 +56,44 @@ WITH moved AS (
 // made of these leases of one day. The day may not be live any more.
 func finished(day pg.Days) string {
 	return `
-SELECT i.id, i.lease, i.worker, r.id IS NOT NULL
+SELECT i.id, i.lease, i.worker, r.id IS NOT NULL OR s.id IS NOT NULL
 FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS i (id, lease, worker)
 LEFT JOIN LATERAL (SELECT r.id FROM results r WHERE r.id = i.id AND r.lease = i.lease AND r.worker = i.worker AND r.reason = '' AND ` + day.In("r.id") + ` OFFSET 0) r ON true
-WHERE r.id IS NOT NULL
+LEFT JOIN set_aside s ON s.job_id = i.id AND s.lease = i.lease AND s.worker = i.worker
+WHERE r.id IS NOT NULL OR s.id IS NOT NULL
 	OR EXISTS (SELECT FROM attempts a WHERE a.job_id = i.id AND a.lease = i.lease AND a.worker = i.worker AND a.outcome IS NOT NULL AND ` + day.In("a.job_id") + ` OFFSET 0)`
 }
 
-// Finish implements store.Recorder.
+// Finish implements store.Recorder. A result that PostgreSQL refuses is set aside and counts as
+// recorded: its lease is over, and what it stored is kept.
 func (s *Transitions) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishStatus, error) {
 	if len(fs) == 0 {
 		return nil, nil
 	}
+	status := make(map[store.Held]store.FinishStatus, len(fs))
+	err := pg.Apart(fs, func(part []store.Finish) error { return s.finishAll(ctx, part, status) },
+		func(f store.Finish, cause error) error { return s.finishAside(ctx, f, cause, status) })
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.FinishStatus, len(fs))
+	for i, f := range fs {
+		if out[i] = status[heldBy(f)]; out[i] == "" {
+			out[i] = store.Fenced
+		}
+	}
+	return out, nil
+}
+
+func heldBy(f store.Finish) store.Held { return store.Held{LeaseRef: f.LeaseRef, Worker: f.Worker} }
+
+// finishAll records results, all or none, and notes what became of them.
+func (s *Transitions) finishAll(ctx context.Context, fs []store.Finish, status map[store.Held]store.FinishStatus) error {
 	in, err := finishArrays(fs)
 	if err != nil {
-		return nil, pg.Translate("finish", err)
+		return pg.Translate("finish", err)
 	}
-	status := make(map[store.Held]store.FinishStatus, len(fs))
-	err = s.db.Urgent(ctx, "finish", func(ctx context.Context) error {
+	return s.db.Urgent(ctx, "finish", func(ctx context.Context) error {
 		moved, err := s.recordFor(ctx, fs, in)
 		if err != nil {
 			return err
@@ -81,21 +101,29 @@ func (s *Transitions) Finish(ctx context.Context, fs []store.Finish) ([]store.Fi
 		for _, e := range moved {
 			status[store.Held{LeaseRef: store.LeaseRef{Job: e.id, Lease: e.lease}, Worker: e.worker}] = statusOf(e.state != job.Queued)
 		}
-		if len(status) == len(fs) {
+		if len(moved) == len(fs) {
 			return nil
 		}
 		return s.readBack(ctx, fs, status)
 	})
+}
+
+// finishAside sets a result aside that PostgreSQL refuses. If its lease is not current, it is
+// read back what an earlier call made of it.
+func (s *Transitions) finishAside(ctx context.Context, f store.Finish, cause error, status map[store.Held]store.FinishStatus) error {
+	in, err := finishArrays([]store.Finish{f})
 	if err != nil {
-		return nil, err
+		return pg.Translate("finish", err)
 	}
-	out := make([]store.FinishStatus, len(fs))
-	for i, f := range fs {
-		if out[i] = status[store.Held{LeaseRef: f.LeaseRef, Worker: f.Worker}]; out[i] == "" {
-			out[i] = store.Fenced
-		}
+	found, err := s.setAside(ctx, refusal{step: "finish", job: f.Job, lease: f.Lease, worker: f.Worker, outcome: f.Outcome, body: &in.bodies[0], cause: cause})
+	if err != nil {
+		return err
 	}
-	return out, nil
+	if found {
+		status[heldBy(f)] = store.Recorded
+		return nil
+	}
+	return s.db.Urgent(ctx, "finish", func(ctx context.Context) error { return s.readBack(ctx, []store.Finish{f}, status) })
 }
 
 // recordOne records by finishOne. Nothing moved: it is a case for finish.

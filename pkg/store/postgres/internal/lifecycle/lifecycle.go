@@ -15,7 +15,7 @@ type Config struct {
 	PoisonWait, RetryDelay, TakeBackAfter, AgeEvery time.Duration
 	QueueLife                                       time.Duration
 
-	CancelTime time.Duration // how long a call cancels what waits before it leaves the rest to the next, default 1s
+	CancelTime time.Duration // how long a cancel and each step of a sweep take before they leave the rest to the next, default 1s
 }
 
 // Transitions are the moves of jobs from state to state. All methods are safe for

@@ -16,6 +16,9 @@ import (
 // touches them, which it cannot see from a join. (An upper bound would make a scan
 // of the range look cheaper to the planner than lookups: see TestPlans.)
 func byID(n int, id func(int) job.ID) (order []int, first pgtype.UUID) {
+	if n == 0 {
+		return nil, pg.UUID(pg.NilID)
+	}
 	order = make([]int, n)
 	for i := range order {
 		order[i] = i

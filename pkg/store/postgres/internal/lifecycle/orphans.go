@@ -18,6 +18,7 @@ func orphans(day pg.Days) string {
 SELECT i.id, i.lease FROM unnest($1::uuid[], $2::bigint[]) AS i (id, lease)
 WHERE NOT EXISTS (SELECT FROM live_jobs j WHERE j.id = i.id AND ` + day.In("j.id") + ` AND j.lease = i.lease AND j.state || '' = 'running' OFFSET 0)
 	AND NOT EXISTS (SELECT FROM results r WHERE r.id = i.id AND ` + day.In("r.id") + ` AND r.lease = i.lease AND r.reason = '' OFFSET 0)
+	AND NOT EXISTS (SELECT FROM set_aside a WHERE a.job_id = i.id AND a.lease = i.lease)
 	AND NOT EXISTS (SELECT FROM sessions s WHERE s.id = i.id)`
 }
 

@@ -2,7 +2,7 @@ package lifecycle
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -10,43 +10,47 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// outlive ends the jobs of a state that have waited in the queue for longer than $2 ms. Ids less than $1 are of jobs
-// that may have: the server does not look into the partitions of later days. Jobs of open batches go
-// with their batches (submit.reapOpenBatches).
-func outlive(state job.State, order string) string {
-	return fmt.Sprintf(`
-WITH moved AS (
-	UPDATE live_jobs j SET state = 'finished', outcome = 'expired', ended_at = now()
-	FROM (SELECT id FROM live_jobs WHERE state = '%[1]s' AND id < $1 AND created_at < now() - $2::bigint * interval '1 millisecond'
-			AND batch_id <> ALL (ARRAY(SELECT id FROM batches WHERE sealed_at IS NULL))
-		ORDER BY %[2]s LIMIT %[3]d FOR NO KEY UPDATE SKIP LOCKED) i
-	WHERE j.id = i.id AND j.state || '' = '%[1]s'
-	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, 0::bigint AS lease, '' AS reason, j.worker, j.identity, j.earlier,
-		%[4]s AS body, NULL::text AS attempt_outcome, '' AS message, j.started_at)`,
-		state, order, reapChunk, bodyWith(`'waited in the queue for longer than ' || $3::text || ', the longest that this fleet allows'`)) + recordTail
+// outlivedJobs finds the jobs of a state that have waited in the queue for longer than $2 ms; LIMIT and OFFSET are its
+// arguments from n on. Ids less than $1 are of jobs that may have: the server does not look into the partitions of later
+// days. Jobs of open batches go with their batches (submit.reapOpenBatches).
+func outlivedJobs(state job.State, order string, n int) string {
+	return `SELECT id FROM live_jobs WHERE state = '` + string(state) + `' AND id < $1 AND created_at < now() - $2::bigint * interval '1 millisecond'
+			AND batch_id <> ALL (ARRAY(SELECT id FROM batches WHERE sealed_at IS NULL))` + notHeld + `
+		ORDER BY ` + order + limited(n) + ` FOR NO KEY UPDATE SKIP LOCKED`
 }
 
-var outlived = []string{
-	outlive(job.Queued, "pool, tenant_id, batch_id, priority, lane, id"),
-	outlive(job.Dispatched, "tenant_id, batch_id"),
+const whyOutlived = `waited in the queue for longer than `
+
+// outlive ends these jobs.
+func outlive(state job.State, order string) string {
+	return `
+WITH moved AS (
+	UPDATE live_jobs j SET state = 'finished', outcome = 'expired', ended_at = now()
+	FROM (` + outlivedJobs(state, order, 4) + `) i
+	WHERE j.id = i.id AND j.state || '' = '` + string(state) + `'
+	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, 0::bigint AS lease, '' AS reason, j.worker, j.identity, j.earlier,
+		` + bodyWith(`'`+whyOutlived+`' || $3::text || ', the longest that this fleet allows'`) + ` AS body, NULL::text AS attempt_outcome, '' AS message, j.started_at)` + recordTail
 }
+
+const (
+	queuedOrder     = "pool, tenant_id, batch_id, priority, lane, id"
+	dispatchedOrder = "tenant_id, batch_id"
+)
+
+var outlived = []string{outlive(job.Queued, queuedOrder), outlive(job.Dispatched, dispatchedOrder)}
 
 // reapOutlived ends jobs that no worker took in all the time that a job may wait. One that waits for ever keeps its
 // day among the days that each statement of the queue looks at, and its partition from being dropped.
-func (s *Transitions) reapOutlived(ctx context.Context, st *store.ReapStats) error {
+func (s *Transitions) reapOutlived(ctx context.Context, st *store.ReapStats, until time.Time) error {
 	if s.cfg.QueueLife <= 0 {
 		return nil
 	}
-	for _, sql := range outlived {
-		var rows []ended
-		err := s.db.Urgent(ctx, "reap outlived", func(ctx context.Context) (err error) {
-			rows, err = s.record(ctx, sql, pg.UUID(job.FirstIDAt(time.Now().Add(-s.cfg.QueueLife))), s.cfg.QueueLife.Milliseconds(), s.cfg.QueueLife.String())
-			return err
-		})
-		st.JobsExpired += int64(len(rows))
-		if err != nil {
-			return err
-		}
+	life := s.cfg.QueueLife
+	args := []any{pg.UUID(job.FirstIDAt(time.Now().Add(-life))), life.Milliseconds(), life.String()}
+	var errs []error
+	for i, due := range []string{outlivedJobs(job.Queued, queuedOrder, 3), outlivedJobs(job.Dispatched, dispatchedOrder, 3)} {
+		d := dueEnd{op: "reap outlived", sql: outlived[i], args: args, due: due, dueArgs: args[:2], outcome: job.Expired, message: whyOutlived + life.String()}
+		errs = append(errs, s.endDue(ctx, d, reapChunk, until, func(ended) { st.JobsExpired++ }))
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -3,10 +3,11 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
 // reapChunk bounds one statement of the reaper. SKIP LOCKED lets several reapers
@@ -14,76 +15,88 @@ import (
 // which they lock rows irrelevant.
 const reapChunk = 500
 
-// expire ends jobs that waited for longer than they wanted to. Those of uploads that
+// overdue finds jobs that waited for longer than they wanted to. Those of uploads that
 // go on are left out before they are counted: however many there are, they do not stand
 // before others. The list of uploads is read once, and is short.
-var expire = fmt.Sprintf(`
+var overdue = `SELECT id FROM live_jobs WHERE expires_at <= now() AND expires_at IS NOT NULL AND state IN ('queued', 'dispatched')
+			AND batch_id <> ALL (ARRAY(SELECT id FROM batches WHERE sealed_at IS NULL))` + notHeld + `
+		ORDER BY expires_at` + limited(1) + ` FOR NO KEY UPDATE SKIP LOCKED`
+
+const whyExpired = `waited longer than expires_in`
+
+// expire ends the jobs that are overdue.
+var expire = `
 WITH moved AS (
 	UPDATE live_jobs j SET state = 'finished', outcome = 'expired', ended_at = now()
-	FROM (SELECT id FROM live_jobs WHERE expires_at <= now() AND expires_at IS NOT NULL AND state IN ('queued', 'dispatched')
-			AND batch_id <> ALL (ARRAY(SELECT id FROM batches WHERE sealed_at IS NULL))
-		ORDER BY expires_at LIMIT %d FOR NO KEY UPDATE SKIP LOCKED) i
+	FROM (` + overdue + `) i
 	WHERE j.id = i.id AND j.state IN ('queued', 'dispatched')
 		AND NOT EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.sealed_at IS NULL)
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, 0::bigint AS lease, '' AS reason, j.worker, j.identity, j.earlier,
-		%s AS body, NULL::text AS attempt_outcome, '' AS message, j.started_at)`,
-	reapChunk, bodyWith(`'waited longer than expires_in'::text`)) + recordTail
+		` + bodyWith(`'`+whyExpired+`'::text`) + ` AS body, NULL::text AS attempt_outcome, '' AS message, j.started_at)` + recordTail
 
 // unclaimedForLong puts jobs back that were offered to the workers for so long
 // that the choice should be made anew. The generation stays; the next schedule
 // counts it up, and the old message claims nothing.
-const unclaimedForLong = `
+var unclaimedForLong = `
 UPDATE live_jobs j SET state = 'queued'
-FROM (SELECT id FROM live_jobs WHERE state = 'dispatched' AND dispatched_at < now() - $1 * interval '1 millisecond'
-	ORDER BY tenant_id, batch_id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) i
+FROM (SELECT id FROM live_jobs WHERE state = 'dispatched' AND dispatched_at < now() - $1 * interval '1 millisecond'` + notHeld + `
+	ORDER BY tenant_id, batch_id` + limited(2) + ` FOR NO KEY UPDATE SKIP LOCKED) i
 WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 
-// Sweep is this package's part of store.Scheduler's Reap. A step that fails keeps none of
-// the others from being made: what is in one's way need not be in another's.
-func (s *Transitions) Sweep(ctx context.Context, st *store.ReapStats) error {
+// sweepStep is one step of a sweep. It ends about when its time is up, with an error or
+// without, and what is left is done by the next sweep.
+type sweepStep func(ctx context.Context, st *store.ReapStats, until time.Time) error
+
+// sweep makes steps one after the other. A step that fails keeps none of the others from being
+// made: what is in one's way need not be in another's.
+func (s *Transitions) sweep(ctx context.Context, st *store.ReapStats, steps ...sweepStep) error {
 	var errs []error
-	for _, step := range []func(context.Context, *store.ReapStats) error{
-		s.acquit, s.reapLeases, s.condemn, s.reapExpired, s.reapOutlived, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled,
-	} {
-		errs = append(errs, step(ctx, st))
+	for _, step := range steps {
+		errs = append(errs, step(ctx, st, time.Now().Add(s.cfg.CancelTime)))
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Transitions) reapExpired(ctx context.Context, st *store.ReapStats) error {
-	for {
-		var rows []ended
-		err := s.db.Urgent(ctx, "reap expired", func(ctx context.Context) (err error) {
-			rows, err = s.record(ctx, expire)
-			return err
-		})
-		st.JobsExpired += int64(len(rows))
-		if err != nil || len(rows) < reapChunk {
-			return err
-		}
-	}
+// Sweep is this package's part of store.Scheduler's Reap.
+func (s *Transitions) Sweep(ctx context.Context, st *store.ReapStats) error {
+	return s.sweep(ctx, st, s.reapExpired, s.reapOutlived, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled)
 }
 
-func (s *Transitions) reapUnclaimed(ctx context.Context, st *store.ReapStats) error {
-	return s.db.Urgent(ctx, "reap unclaimed", func(ctx context.Context) error {
-		tag, err := s.db.Pool.Exec(ctx, unclaimedForLong, s.cfg.TakeBackAfter.Milliseconds(), reapChunk)
-		st.JobsTakenBack += tag.RowsAffected()
-		return err
-	})
+// ReapLeases implements store.Scheduler.
+func (s *Transitions) ReapLeases(ctx context.Context) (st store.ReapStats, err error) {
+	err = s.sweep(ctx, &st, s.acquit, s.reapLeases, s.condemn)
+	return st, err
+}
+
+func (s *Transitions) reapExpired(ctx context.Context, st *store.ReapStats, until time.Time) error {
+	d := dueEnd{op: "reap expired", sql: expire, due: overdue, outcome: job.Expired, message: whyExpired}
+	return s.endDue(ctx, d, reapChunk, until, func(ended) { st.JobsExpired++ })
+}
+
+func (s *Transitions) reapUnclaimed(ctx context.Context, st *store.ReapStats, until time.Time) error {
+	const op = "reap unclaimed"
+	return pg.Chunks(reapChunk, until, func(c pg.Chunk) (n int, err error) {
+		err = s.db.Urgent(ctx, op, func(ctx context.Context) error {
+			tag, err := s.db.Pool.Exec(ctx, unclaimedForLong, s.cfg.TakeBackAfter.Milliseconds(), c.Limit, c.Offset)
+			n = int(tag.RowsAffected())
+			return err
+		})
+		st.JobsTakenBack += int64(n)
+		return n, err
+	}, func(_ pg.Chunk, cause error) (bool, error) { return s.db.Refused(ctx, op, cause) })
 }
 
 // reapCanceled goes on with cancels of batches: those that are abandoned, and
 // those whose caller died or left on the way. It takes a second in all, so that
 // the rest of the reaping does not wait for a batch of a million; what runs is
 // told in each round.
-func (s *Transitions) reapCanceled(ctx context.Context, st *store.ReapStats) error {
+func (s *Transitions) reapCanceled(ctx context.Context, st *store.ReapStats, until time.Time) error {
 	batches, err := s.db.BatchesWhere(ctx, `
 		SELECT b.id FROM batch_counts c JOIN batches b ON b.id = c.batch_id
 		WHERE c.ended_at IS NULL AND b.cancel_requested`)
 	if err != nil {
 		return err
 	}
-	until := time.Now().Add(s.cfg.CancelTime)
 	var errs []error
 	for _, b := range batches {
 		running, n, err := s.cancelRows(ctx, b, until)

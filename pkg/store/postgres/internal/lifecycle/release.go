@@ -71,11 +71,19 @@ func (s *Transitions) RevokeAssignment(ctx context.Context, l store.LeaseRef) (d
 	return done, err
 }
 
-// Release implements store.Recorder.
+// Release implements store.Recorder. An attempt that PostgreSQL refuses to take back ends its job.
 func (s *Transitions) Release(ctx context.Context, rs []store.Release) error {
 	if len(rs) == 0 {
 		return nil
 	}
+	return pg.Apart(rs, func(part []store.Release) error { return s.releaseAll(ctx, part) }, func(r store.Release, cause error) error {
+		_, err := s.setAside(ctx, refusal{step: "release", job: r.Job, lease: r.Lease, worker: r.Worker, outcome: job.Lost,
+			message: refusedEnd + ": " + r.Message, cause: cause})
+		return err
+	})
+}
+
+func (s *Transitions) releaseAll(ctx context.Context, rs []store.Release) error {
 	var reasons, messages []string
 	var leases []store.Held
 	order, _ := byID(len(rs), func(i int) job.ID { return rs[i].Job })

@@ -32,6 +32,8 @@ type DB struct {
 	calls   *calls
 	// calendar is the list of partitions, as it was a moment ago.
 	calendar calendar
+	// refusals is when a refused row was last logged, by call.
+	refusals sync.Map // string → time.Time
 	unmeter  func()
 }
 

@@ -38,7 +38,7 @@ func Translate(op string, err error) error {
 }
 
 func meaning(err error) error {
-	for _, known := range []error{job.ErrInvalid, job.ErrNotFound, job.ErrGone, job.ErrConflict, job.ErrKeyUsed, job.ErrUnavailable, context.Canceled} {
+	for _, known := range []error{job.ErrInvalid, job.ErrNotFound, job.ErrGone, job.ErrErased, job.ErrConflict, job.ErrKeyUsed, job.ErrUnavailable, context.Canceled} {
 		if errors.Is(err, known) {
 			return err
 		}

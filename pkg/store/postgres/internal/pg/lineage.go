@@ -25,7 +25,7 @@ const (
 SELECT c.system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || 'leases'::regclass::oid, (SELECT name FROM lineage)
 FROM pg_control_system() c`
 
-	beginLineage = `INSERT INTO lineage (name) VALUES ($1) ON CONFLICT DO NOTHING`
+	beginLineage = `INSERT INTO lineage (name, reapplied) VALUES ($1, $1) ON CONFLICT DO NOTHING`
 
 	// Who comes second waits for the row, and then has nothing to change.
 	changeLineage = `

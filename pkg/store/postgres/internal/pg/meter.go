@@ -19,7 +19,7 @@ const scope = "github.com/assay-run/assay/pkg/store/postgres"
 // calls are the questions to PostgreSQL, by what they are for: names are constants of this
 // package. A time for each name and no histogram, for there are a hundred of them.
 type calls struct {
-	n       metric.Int64Counter
+	n, rows metric.Int64Counter
 	seconds metric.Float64Counter
 	labels  sync.Map // callLabels → metric.MeasurementOption
 }
@@ -34,7 +34,8 @@ func newCalls() *calls {
 	// Instruments of these names cannot be wrong.
 	n, _ := m.Int64Counter("assay_database_calls", metric.WithDescription("Calls to PostgreSQL, by what they are for and whether it could not be done."))
 	seconds, _ := m.Float64Counter("assay_database_call_seconds", metric.WithDescription("Time of these calls, with what was tried again."))
-	return &calls{n: n, seconds: seconds}
+	rows, _ := m.Int64Counter("assay_database_rows_refused", metric.WithDescription("Rows that PostgreSQL refused and that were set aside or passed over, by call."))
+	return &calls{n: n, rows: rows, seconds: seconds}
 }
 
 // ended counts a call that began at a time.

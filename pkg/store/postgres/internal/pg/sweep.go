@@ -14,20 +14,20 @@ import (
 // follows from them.
 const drainMany = 5000
 
-// Drain has a statement delete what is older than age ($1) until it finds no more, $2 rows
-// at a time.
+// drainTime is how long one Drain takes: the rest is for the next.
+const drainTime = time.Second
+
+// Drain has a statement delete what is older than age ($1) until it finds no more or a second is
+// over, LIMIT $2 OFFSET $3. It passes over rows that PostgreSQL refuses to delete.
 func (db *DB) Drain(ctx context.Context, op, sql string, age time.Duration) error {
-	for {
-		var n int64
-		err := db.Do(ctx, op, func(ctx context.Context) error {
-			tag, err := db.Pool.Exec(ctx, sql, age.Milliseconds(), drainMany)
-			n = tag.RowsAffected()
+	return Chunks(drainMany, time.Now().Add(drainTime), func(c Chunk) (n int, err error) {
+		err = db.Do(ctx, op, func(ctx context.Context) error {
+			tag, err := db.Pool.Exec(ctx, sql, age.Milliseconds(), c.Limit, c.Offset)
+			n = int(tag.RowsAffected())
 			return err
 		})
-		if err != nil || n < drainMany {
-			return err
-		}
-	}
+		return n, err
+	}, func(_ Chunk, cause error) (bool, error) { return db.Refused(ctx, op, cause) })
 }
 
 // BatchesWhere returns the batches of which a sweep finds that something is to be done.

@@ -36,10 +36,28 @@ func changeKeys(ctx context.Context, tx pgx.Tx) error {
 }
 
 const putKey = `
-WITH live AS (
-	SELECT count(*) AS n FROM keys WHERE tenant_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))
 INSERT INTO keys (id, tenant_id, name, hash, role, label, policy, created_by, expires_at)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 FROM live WHERE n < $10`
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+
+// countKeys counts the live keys of a tenant, and those that it has made since the id $2.
+const countKeys = `
+SELECT (SELECT count(*) FROM keys WHERE tenant_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())),
+	(SELECT count(*) FROM keys WHERE tenant_id = $1 AND id >= $2)`
+
+// roomForKey is job.ErrTooMany if a tenant may not have one key more.
+func roomForKey(ctx context.Context, tx pgx.Tx, tenant int32, name string) error {
+	var live, made int64
+	err := tx.QueryRow(ctx, countKeys, tenant, pg.UUID(job.FirstIDAt(time.Now().Add(-time.Hour)))).Scan(&live, &made)
+	switch {
+	case err != nil:
+		return err
+	case live >= store.MaxLiveKeys:
+		return fmt.Errorf("%w: tenant %s has %d live keys, and there are no more; revoke some", job.ErrTooMany, name, store.MaxLiveKeys)
+	case made >= store.MaxNewKeys:
+		return fmt.Errorf("%w: tenant %s has made %d keys in an hour, and %d are the most (new keys); wait", job.ErrTooMany, name, made, store.MaxNewKeys)
+	}
+	return nil
+}
 
 // PutKey implements store.Keys.
 func (s *Registry) PutKey(ctx context.Context, a *store.Action, k store.LiveKey) (made store.Key, err error) {
@@ -54,11 +72,10 @@ func (s *Registry) PutKey(ctx context.Context, a *store.Action, k store.LiveKey)
 		if err := changeKeys(ctx, tx); err != nil {
 			return false, err
 		}
-		tag, err := tx.Exec(ctx, putKey, pg.UUID(k.ID), t, pg.CleanText(k.Name), k.Hash[:], k.Role, k.Label, k.Policy, pg.CleanText(k.CreatedBy),
-			k.ExpiresAt, store.MaxLiveKeys)
-		if err == nil && tag.RowsAffected() == 0 {
-			err = fmt.Errorf("%w: tenant %s has %d live keys, and there are no more; revoke some", job.ErrTooMany, k.Tenant, store.MaxLiveKeys)
+		if err := roomForKey(ctx, tx, t, k.Tenant); err != nil {
+			return false, err
 		}
+		_, err := tx.Exec(ctx, putKey, pg.UUID(k.ID), t, pg.CleanText(k.Name), k.Hash[:], k.Role, k.Label, k.Policy, pg.CleanText(k.CreatedBy), k.ExpiresAt)
 		if err == nil {
 			made, err = readKey(ctx, tx, k.ID)
 		}
@@ -129,23 +146,29 @@ func (s *Registry) RevokeKey(ctx context.Context, a *store.Action, id job.ID) (k
 	return k, err
 }
 
-// KeyChanges implements store.Keys. Somebody who was revoked is let in until it is answered.
-func (s *Registry) KeyChanges(ctx context.Context) (n int64, err error) {
-	err = s.db.Urgent(ctx, "key changes", func(ctx context.Context) error {
-		return s.db.Pool.QueryRow(ctx, `SELECT n FROM key_changes WHERE one`).Scan(&n)
-	})
-	return n, err
-}
+// keyMark is how far the changes of keys are. Their numbers become visible in their order: see
+// changeKeys, and the trigger keys_numbered.
+const keyMark = `SELECT n, coalesce((SELECT name FROM lineage WHERE one), '') FROM key_changes WHERE one`
 
-// LiveKeys implements store.Keys.
-func (s *Registry) LiveKeys(ctx context.Context) (ks []store.LiveKey, err error) {
-	err = s.db.Urgent(ctx, "live keys", func(ctx context.Context) error {
-		rows, err := s.db.Pool.Query(ctx, `SELECT `+keyColumns+`, k.hash FROM keys k JOIN tenants t ON t.id = k.tenant_id
-			WHERE k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`)
+// KeyNews implements store.Keys. Somebody who was revoked is let in until it is answered.
+func (s *Registry) KeyNews(ctx context.Context, since store.KeyMark) (news store.KeyNews, err error) {
+	err = s.db.Urgent(ctx, "key changes", func(ctx context.Context) error {
+		return s.db.Pool.QueryRow(ctx, keyMark).Scan(&news.At.Changes, &news.At.History)
+	})
+	if err != nil || news.At == since {
+		return news, err
+	}
+	news.All = since == (store.KeyMark{}) || since.History != news.At.History || since.Changes > news.At.Changes
+	where, args := `k.changed > $1`, []any{since.Changes}
+	if news.All {
+		where, args = `k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`, nil
+	}
+	err = s.db.Urgent(ctx, "changed keys", func(ctx context.Context) error {
+		rows, err := s.db.Pool.Query(ctx, `SELECT `+keyColumns+`, k.hash FROM keys k JOIN tenants t ON t.id = k.tenant_id WHERE `+where, args...)
 		if err != nil {
 			return err
 		}
-		ks, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k store.LiveKey, err error) {
+		news.Keys, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k store.LiveKey, err error) {
 			var hash []byte
 			k.Key, err = scanKey(row, &hash)
 			copy(k.Hash[:], hash)
@@ -153,7 +176,7 @@ func (s *Registry) LiveKeys(ctx context.Context) (ks []store.LiveKey, err error)
 		})
 		return err
 	})
-	return ks, err
+	return news, err
 }
 
 // KeysUsed implements store.Keys.

@@ -81,3 +81,23 @@ func (s *Registry) Load(ctx context.Context, worker string) (l store.Load, err e
 	})
 	return l, err
 }
+
+// Restored implements store.Operations.
+func (s *Registry) Restored(ctx context.Context) (history string, err error) {
+	err = s.db.Do(ctx, "read the lineage", func(ctx context.Context) error {
+		err := s.db.Pool.QueryRow(ctx, `SELECT name FROM lineage WHERE one AND reapplied IS DISTINCT FROM name`).Scan(&history)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = nil
+		}
+		return err
+	})
+	return history, err
+}
+
+// Reapplied implements store.Operations.
+func (s *Registry) Reapplied(ctx context.Context, history string) error {
+	return s.db.Do(ctx, "note the lineage", func(ctx context.Context) error {
+		_, err := s.db.Pool.Exec(ctx, `UPDATE lineage SET reapplied = name WHERE one AND name = $1`, history)
+		return err
+	})
+}

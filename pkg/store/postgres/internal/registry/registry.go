@@ -30,6 +30,6 @@ func (s *Registry) forgetWorkers(ctx context.Context) error {
 	return s.db.Drain(ctx, "forget workers", `
 		DELETE FROM workers w USING (
 			SELECT id FROM workers WHERE seen_at < now() - $1 * interval '1 millisecond' AND cordoned_at IS NULL
-			ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED) old
+			ORDER BY id LIMIT $2 OFFSET $3 FOR UPDATE SKIP LOCKED) old
 		WHERE w.id = old.id`, workerGone)
 }

@@ -105,7 +105,7 @@ func (s *Registry) ForgetSession(ctx context.Context, id job.ID) error {
 }
 
 const sessionColumns = `s.id::text, s.worker, coalesce(s.parent::text, ''), s.spec, s.state, coalesce(s.outcome, ''), coalesce(s.message, ''),
-	s.created_at, s.ended_at, coalesce(s.enforcement, 'null'), (SELECT count(*) FROM executes e WHERE e.session_id = s.id)`
+	s.created_at, s.ended_at, coalesce(s.enforcement, 'null'), s.executed`
 
 func scanSession(row pgx.CollectableRow) (v job.Session, err error) {
 	var spec, enforcement string
@@ -170,18 +170,58 @@ func (s *Registry) EndSession(ctx context.Context, id job.ID, worker string, o j
 	return ended, err
 }
 
+// reapSessions begins at the sessions of the worker that comes first by its name.
+const reapSessions = `
+UPDATE sessions s SET state = 'ended', outcome = 'lost', message = 'its worker is gone', ended_at = now()
+FROM (SELECT s.id FROM sessions s
+	WHERE s.state = 'live' AND s.created_at < now() - $1 * interval '1 millisecond' AND NOT EXISTS (
+		SELECT FROM workers w WHERE w.id = s.worker AND w.seen_at > now() - $1 * interval '1 millisecond')
+	ORDER BY s.worker LIMIT $2 OFFSET $3) i
+WHERE s.id = i.id AND s.state = 'live'`
+
 // ReapSessions implements store.Sessions.
 func (s *Registry) ReapSessions(ctx context.Context, silence time.Duration) (n int64, err error) {
-	err = s.db.Do(ctx, "reap sessions", func(ctx context.Context) error {
-		tag, err := s.db.Pool.Exec(ctx, `
-			UPDATE sessions s SET state = 'ended', outcome = 'lost', message = 'its worker is gone', ended_at = now()
-			WHERE s.state = 'live' AND s.created_at < now() - $1 * interval '1 millisecond' AND NOT EXISTS (
-				SELECT FROM workers w WHERE w.id = s.worker AND w.seen_at > now() - $1 * interval '1 millisecond')`,
-			silence.Milliseconds())
-		n = tag.RowsAffected()
+	const op = "reap sessions"
+	err = pg.Chunks(1000, time.Now().Add(time.Second), func(c pg.Chunk) (some int, err error) {
+		err = s.db.Do(ctx, op, func(ctx context.Context) error {
+			tag, err := s.db.Pool.Exec(ctx, reapSessions, silence.Milliseconds(), c.Limit, c.Offset)
+			some = int(tag.RowsAffected())
+			return err
+		})
+		n += int64(some)
+		return some, err
+	}, func(_ pg.Chunk, cause error) (bool, error) { return s.db.Refused(ctx, op, cause) })
+	return n, err
+}
+
+// unrecorded is how old a session is, by the clock of the dispatcher that named it, that has no
+// record and will not have one any more.
+const unrecorded = 15 * time.Minute
+
+const lostSessions = `
+SELECT i.id::text, i.worker FROM unnest($1::uuid[], $2::text[]) AS i (id, worker) LEFT JOIN sessions s ON s.id = i.id
+WHERE s.state <> 'live' OR s.worker <> i.worker OR s.id IS NULL AND i.id < $3`
+
+// LostSessions implements store.Sessions.
+func (s *Registry) LostSessions(ctx context.Context, held []store.HeldSession) (lost []store.HeldSession, err error) {
+	if len(held) == 0 {
+		return nil, nil
+	}
+	ids, workers := make([]job.ID, len(held)), make([]string, len(held))
+	for i, h := range held {
+		ids[i], workers[i] = h.Session, h.Worker
+	}
+	err = s.db.Urgent(ctx, "lost sessions", func(ctx context.Context) error {
+		rows, err := s.db.Pool.Query(ctx, lostSessions, pg.UUIDs(ids), workers, pg.UUID(job.FirstIDAt(time.Now().Add(-unrecorded))))
+		if err != nil {
+			return err
+		}
+		lost, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (h store.HeldSession, err error) {
+			return h, row.Scan(&h.Session, &h.Worker)
+		})
 		return err
 	})
-	return n, err
+	return lost, err
 }
 
 // PutExecute implements store.Sessions. Its commit does not wait for the disk: see
@@ -191,7 +231,8 @@ func (s *Registry) PutExecute(ctx context.Context, e store.Executed) error {
 		_, err := s.db.Pool.Exec(ctx, `
 			WITH numbered AS (
 				UPDATE sessions SET executed = executed + 1
-				WHERE id = $1::uuid AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING id, executed)
+				WHERE id = $1::uuid AND set_config('synchronous_commit', 'off', true) = 'off'
+					AND NOT EXISTS (SELECT FROM executes e WHERE e.session_id = $1::uuid AND e.id = $2::uuid) RETURNING id, executed)
 			INSERT INTO executes (session_id, id, code, result, seq)
 			SELECT id, $2::uuid, $3, $4, executed FROM numbered ON CONFLICT (session_id, id) DO NOTHING`,
 			string(e.Session), string(e.ID), pg.CleanText(e.Code), string(e.Result))

@@ -27,12 +27,12 @@ const (
 // Forget implements store.Scheduler.
 func (s *Tables) Forget(ctx context.Context, age time.Duration) (f store.Forgotten, err error) {
 	var errs []error
-	var executes, undated int
+	var executes, chunks, asides, undated int
 	for _, step := range []struct {
 		sql   string
 		chunk int
 		n     *int
-	}{{forgetBatches, forgetChunk, &f.Batches}, {forgetExecutes, forgetMany, &executes}, {forgetSessions, forgetChunk, &f.Sessions},
+	}{{forgetChunks, forgetMany, &chunks}, {forgetAsides, forgetMany, &asides}, {forgetBatches, forgetChunk, &f.Batches}, {forgetExecutes, forgetMany, &executes}, {forgetSessions, forgetChunk, &f.Sessions},
 		{forgetUndated, forgetChunk, &undated}} {
 		var err error
 		*step.n, err = s.forgetRows(ctx, step.sql, step.chunk, age)
@@ -49,6 +49,26 @@ const forgotten = `
 		INSERT INTO history AS h (since) SELECT now() - $1 * interval '1 millisecond' WHERE EXISTS (SELECT FROM gone)
 		ON CONFLICT (one) DO UPDATE SET since = greatest(h.since, EXCLUDED.since))`
 
+// forgetChunks makes uploads small before their batches are deleted with what is left of them.
+const forgetChunks = `
+WITH gone AS (
+	DELETE FROM upload_chunks x USING (
+		SELECT u.batch_id, u.n FROM (
+			SELECT b.id FROM batches b JOIN batch_counts c ON c.batch_id = b.id
+			WHERE b.id < $3 AND c.ended_at < now() - $1 * interval '1 millisecond' AND b.next_chunk IS NOT NULL ORDER BY b.id) b, upload_chunks u
+		WHERE u.batch_id = b.id ORDER BY u.batch_id, u.n LIMIT $2 OFFSET $4) i
+	WHERE x.batch_id = i.batch_id AND x.n = i.n RETURNING x.n)
+SELECT count(*) FROM gone`
+
+// forgetAsides deletes what was set aside of jobs that are over, and that no operator recorded for
+// so long.
+const forgetAsides = `
+WITH gone AS (
+	DELETE FROM set_aside WHERE id IN (
+		SELECT id FROM set_aside WHERE id < $3 AND at < now() - $1 * interval '1 millisecond' AND ended <> 'held' ORDER BY id LIMIT $2 OFFSET $4)
+	RETURNING id)
+SELECT count(*) FROM gone`
+
 // forgetBatches deletes batches that have been over for long enough, and those whose
 // callbacks nobody tries any more. What they had jobs of is not over for less: their ids
 // are older.
@@ -57,7 +77,7 @@ WITH due AS MATERIALIZED (
 	SELECT b.id FROM batches b JOIN batch_counts c ON c.batch_id = b.id LEFT JOIN callbacks k ON k.batch_id = b.id
 	WHERE b.id < $3 AND c.ended_at < now() - $1 * interval '1 millisecond'
 		AND (k.batch_id IS NULL OR k.delivered_at IS NOT NULL OR k.given_up_at IS NOT NULL)
-	ORDER BY b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED),
+	ORDER BY b.id LIMIT $2 OFFSET $4 FOR UPDATE OF b SKIP LOCKED),
 gone AS (DELETE FROM batches b USING due d WHERE b.id = d.id RETURNING b.id),
 counts AS (DELETE FROM batch_counts c USING due d WHERE c.batch_id = d.id),` + forgotten + `
 SELECT count(*) FROM gone`
@@ -68,7 +88,7 @@ WITH gone AS (
 	DELETE FROM executes x USING (
 		SELECT e.session_id, e.id FROM (
 			SELECT id FROM sessions WHERE id < $3 AND ended_at < now() - $1 * interval '1 millisecond' ORDER BY id) s, executes e
-		WHERE e.session_id = s.id LIMIT $2) i
+		WHERE e.session_id = s.id ORDER BY e.session_id, e.seq, e.id LIMIT $2 OFFSET $4) i
 	WHERE x.session_id = i.session_id AND x.id = i.id RETURNING x.id)
 SELECT count(*) FROM gone`
 
@@ -76,7 +96,7 @@ const forgetSessions = `
 WITH gone AS (
 	DELETE FROM sessions WHERE id IN (
 		SELECT id FROM sessions WHERE id < $3 AND ended_at < now() - $1 * interval '1 millisecond'
-		ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)
+		ORDER BY id LIMIT $2 OFFSET $4 FOR UPDATE SKIP LOCKED)
 	RETURNING id),` + forgotten + `
 SELECT count(*) FROM gone`
 
@@ -87,25 +107,24 @@ WITH gone AS (
 	DELETE FROM jobs_default WHERE id IN (
 		SELECT j.id FROM jobs_default j WHERE j.state IN ('finished', 'canceled') AND j.ended_at < now() - $1 * interval '1 millisecond'
 			AND $3::uuid IS NOT NULL AND NOT EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id)
-		ORDER BY j.id LIMIT $2 FOR UPDATE SKIP LOCKED)
+		ORDER BY j.id LIMIT $2 OFFSET $4 FOR UPDATE SKIP LOCKED)
 	RETURNING id),
 specified AS (DELETE FROM specs_default s USING gone g WHERE s.id = g.id),
 tried AS (DELETE FROM attempts_default a USING gone g WHERE a.job_id = g.id),
 recorded AS (DELETE FROM results_default r USING gone g WHERE r.id = g.id),` + forgotten + `
 SELECT count(*) FROM gone`
 
-// forgetRows has one of the statements above delete all that it finds, a few at a time.
+// forgetRows has one of the statements above delete all that it finds, a few at a time. It passes
+// over rows that PostgreSQL refuses to delete.
 func (s *Tables) forgetRows(ctx context.Context, sql string, chunk int, age time.Duration) (n int, err error) {
-	for {
-		var some int
-		err := s.db.Do(ctx, "forget", func(ctx context.Context) error {
-			return s.db.Pool.QueryRow(ctx, sql, age.Milliseconds(), chunk, pg.UUID(job.FirstIDAt(time.Now().Add(24*time.Hour-age)))).Scan(&some)
+	err = pg.Chunks(chunk, time.Time{}, func(c pg.Chunk) (some int, err error) {
+		err = s.db.Do(ctx, "forget", func(ctx context.Context) error {
+			return s.db.Pool.QueryRow(ctx, sql, age.Milliseconds(), c.Limit, pg.UUID(job.FirstIDAt(time.Now().Add(24*time.Hour-age))), c.Offset).Scan(&some)
 		})
 		n += some
-		if err != nil || some < chunk {
-			return n, err
-		}
-	}
+		return some, err
+	}, func(_ pg.Chunk, cause error) (bool, error) { return s.db.Refused(ctx, "forget", cause) })
+	return n, err
 }
 
 // oldDays are the days that are over and may be forgotten, and of which something is left,

@@ -59,8 +59,8 @@ func (s *Submitter) open(ctx context.Context, b store.NewBatch, first *int64, de
 var appendJobs = `
 WITH batch AS (
 	UPDATE batches SET appended = appended + $2, appended_at = now(),
-		first_job = least(first_job, $15), last_job = greatest(last_job, $16), spanned = spanned + $2
-	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id),` + insertJobs("batch", "batch.tenant_id", 3) + `
+		first_job = least(first_job, $15), last_job = greatest(last_job, $16), spanned = spanned + $2, expiring = expiring OR $17
+	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id),` + insertJobs("batch", "batch.tenant_id", 3, true) + `
 SELECT EXISTS (SELECT FROM batch)`
 
 // AppendJobs implements store.Submitter.
@@ -69,7 +69,7 @@ func (s *Submitter) AppendJobs(ctx context.Context, batch job.ID, jobs []store.N
 	if err != nil {
 		return pg.Translate("append jobs", err)
 	}
-	args := slices.Concat([]any{pg.UUID(batch), int64(len(jobs))}, cols.args(), cols.span())
+	args := slices.Concat([]any{pg.UUID(batch), int64(len(jobs))}, cols.args(), cols.span(), []any{cols.expiring()})
 	return s.db.Do(ctx, "append jobs", func(ctx context.Context) error {
 		var open bool
 		if err := s.db.Pool.QueryRow(ctx, appendJobs, args...).Scan(&open); err != nil {
@@ -90,19 +90,28 @@ const sealLock = `(SELECT pg_advisory_xact_lock(hashtextextended('assay seals', 
 const sealBatch = `
 WITH sealed AS (
 	UPDATE batches SET sealed_at = clock_timestamp() FROM ` + sealLock + ` turn
-	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL AND appended = $2 RETURNING id, appended),
+	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL AND appended = $2 RETURNING id, appended, expiring),
 counts AS (
 	INSERT INTO batch_counts (batch_id, total, ended_at)
 	SELECT id, appended, CASE WHEN appended = 0 THEN now() END FROM sealed),
 client_leased AS (
 	UPDATE batch_leases l SET until = now() + l.ttl * interval '1 millisecond' FROM sealed s WHERE l.batch_id = s.id)
-SELECT EXISTS (SELECT FROM sealed)`
+SELECT EXISTS (SELECT FROM sealed), EXISTS (SELECT FROM sealed WHERE expiring)`
 
 // SealBatch implements store.Submitter.
 func (s *Submitter) SealBatch(ctx context.Context, batch job.ID, total int64) error {
+	var expiring bool
+	err := s.seal(ctx, batch, total, &expiring)
+	if err == nil && expiring {
+		_ = s.redate(ctx, batch, time.Now().Add(s.cfg.DropTime)) // else Reap does
+	}
+	return err
+}
+
+func (s *Submitter) seal(ctx context.Context, batch job.ID, total int64, expiring *bool) error {
 	return s.db.Do(ctx, "seal batch", func(ctx context.Context) error {
 		var sealed bool
-		if err := s.db.Pool.QueryRow(ctx, sealBatch, pg.UUID(batch), total).Scan(&sealed); err != nil || sealed {
+		if err := s.db.Pool.QueryRow(ctx, sealBatch, pg.UUID(batch), total).Scan(&sealed, expiring); err != nil || sealed {
 			return err
 		}
 		var appended int64
@@ -195,11 +204,11 @@ func (s *Submitter) forgetKeys(ctx context.Context) error {
 	return s.db.Drain(ctx, "forget keys", `
 		DELETE FROM idempotency_keys k USING (
 			SELECT tenant_id, key FROM idempotency_keys WHERE created_at < now() - $1 * interval '1 millisecond'
-			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED) old
+			ORDER BY created_at LIMIT $2 OFFSET $3 FOR UPDATE SKIP LOCKED) old
 		WHERE k.tenant_id = old.tenant_id AND k.key = old.key`, s.cfg.KeyTTL)
 }
 
 // Sweep is this package's part of store.Scheduler's Reap.
 func (s *Submitter) Sweep(ctx context.Context, st *store.ReapStats) error {
-	return errors.Join(s.reapOpenBatches(ctx, st), s.forgetKeys(ctx))
+	return errors.Join(s.redateSealed(ctx), s.reapOpenBatches(ctx, st), s.forgetKeys(ctx))
 }

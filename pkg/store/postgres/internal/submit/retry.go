@@ -45,7 +45,7 @@ batch AS (
 	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id),
 filled AS (
 	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps)
-	SELECT batch.id, batch.tenant_id, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),
+	SELECT batch.id, batch.tenant_id, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (` + waitOf("(SELECT sealed_at FROM batches WHERE id = $2)") + `),
 		nullif(failed.trace, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || failed.identity, j.lane, j.caps
 	FROM batch, failed, LATERAL (SELECT * FROM jobs j WHERE j.id = failed.id AND ` + days.In("j.id") + ` OFFSET 0) j),
 specified AS (
@@ -169,7 +169,7 @@ told AS (
 	SELECT batch.id, gen_random_uuid(), k.tenant_id, k.url, k.secret FROM batch, callbacks k WHERE k.batch_id = $5),
 filled AS (
 	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps)
-	SELECT batch.id, $1, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (j.expires_at - j.created_at),
+	SELECT batch.id, $1, failed.fresh, j.pool, j.priority, j.max_attempts, j.retry_on, now() + (` + waitOf("(SELECT sealed_at FROM old)") + `),
 		nullif(failed.trace, ''), regexp_replace(j.identity, '"trace_id":"[0-9a-f]*",$', '') || failed.identity, j.lane, j.caps
 	FROM batch, failed, LATERAL (SELECT * FROM jobs j WHERE j.id = failed.id AND ` + days.In("j.id") + ` OFFSET 0) j),
 specified AS (
@@ -202,13 +202,13 @@ func (s *Submitter) RetryBatch(ctx context.Context, batch job.ID, as store.NewBa
 	if err != nil {
 		return "", err
 	}
-	made = as.ID
 	err = s.db.Do(ctx, "retry batch", func(ctx context.Context) error {
 		tenant, err := s.db.TenantID(ctx, old.Tenant)
 		if err != nil {
 			return err
 		}
 		for {
+			made = as.ID
 			written, err := s.writeSealed(ctx, tenant, as.ID, retryBatch(days), tenant, as.Idempotency.Key, as.Idempotency.Hash, pg.UUID(as.ID), pg.UUID(batch),
 				as.Name, as.TraceParent, ids, identities, traces)
 			if pg.IsUniqueViolation(err) {

@@ -26,21 +26,33 @@ WITH claimed AS (
 	SELECT $1, $2, $3, $4 WHERE $2 <> '' ON CONFLICT DO NOTHING RETURNING made),
 go AS (SELECT 1 WHERE $2 = '' OR EXISTS (SELECT FROM claimed))`
 
+// notSealed is added to expires_at of the jobs of an open batch: nothing finds them overdue. The
+// time that they may wait begins with the seal, which takes it away again (redate).
+const (
+	notSealed   = `interval '876000 hours'`
+	isNotSealed = `expires_at > now() + interval '438000 hours'`
+)
+
 // insertJobs is the CTEs that fill in jobs and their specs from arrays, $first and
-// the eleven after it; batch names the row that says whose they are.
-func insertJobs(batch, tenant string, first int) string {
+// the eleven after it; batch names the row that says whose they are, and open says that it is
+// not sealed by the same statement.
+func insertJobs(batch, tenant string, first int, open bool) string {
+	expires := `now() + i.expires * interval '1 millisecond'`
+	if open {
+		expires += ` + ` + notSealed
+	}
 	p := func(i int) int { return first + i }
 	return fmt.Sprintf(`
 filled AS (
 	INSERT INTO jobs (batch_id, tenant_id, id, pool, priority, max_attempts, retry_on, expires_at, traceparent, identity, lane, caps, cache_key)
 	SELECT %[1]s.id, %[2]s, i.id, i.pool, i.priority, i.max_attempts, nullif(i.retry_on, ''),
-		CASE WHEN i.expires > 0 THEN now() + i.expires * interval '1 millisecond' END, nullif(i.traceparent, ''), i.identity, i.lane, i.caps, i.cache_key
+		CASE WHEN i.expires > 0 THEN %[15]s END, nullif(i.traceparent, ''), i.identity, i.lane, i.caps, i.cache_key
 	FROM %[1]s, unnest($%[3]d::uuid[], $%[4]d::text[], $%[5]d::integer[], $%[6]d::integer[], $%[7]d::text[], $%[8]d::bigint[], $%[9]d::text[], $%[10]d::text[],
 		$%[12]d::integer[], $%[13]d::text[], $%[14]d::bytea[]) AS i (id, pool, priority, max_attempts, retry_on, expires, traceparent, identity, lane, caps, cache_key)),
 specified AS (
 	INSERT INTO specs (id, spec)
 	SELECT i.id, i.spec FROM %[1]s, unnest($%[3]d::uuid[], $%[11]d::text[]) AS i (id, spec))`,
-		batch, tenant, p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8), p(9), p(10), p(11))
+		batch, tenant, p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8), p(9), p(10), p(11), expires)
 }
 
 // batchExtras is the CTEs that fill in what a batch is beyond its jobs, from three
@@ -74,7 +86,7 @@ batch AS (
 	SELECT $4, $1, $5, $6, $7, $8, $9, now(), $25, $26, $8 FROM go RETURNING id, tenant_id),` + batchExtras(10, true) + `,
 counts AS (
 	INSERT INTO batch_counts (batch_id, total, ended_at)
-	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),` + insertJobs("batch", "$1::integer", 13) + `
+	SELECT id, $8::bigint, CASE WHEN $8::bigint = 0 THEN now() END FROM batch),` + insertJobs("batch", "$1::integer", 13, false) + `
 SELECT EXISTS (SELECT FROM batch)`
 
 // SubmitBatch implements store.Submitter.
@@ -83,7 +95,7 @@ func (s *Submitter) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []st
 	if err != nil {
 		return "", pg.Translate("submit batch", err)
 	}
-	made := b.ID
+	var made job.ID
 	err = s.db.Do(ctx, "submit batch", func(ctx context.Context) error {
 		tenant, err := s.db.TenantID(ctx, b.Tenant)
 		if err != nil {
@@ -92,6 +104,7 @@ func (s *Submitter) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []st
 		args := slices.Concat([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, pg.UUID(b.ID), b.Name, pg.LabelsText(b.Labels),
 			b.TraceParent, int64(len(jobs)), pg.CapsOrNull(b.LabelCaps)}, extrasOf(b), cols.args(), cols.span())
 		for {
+			made = b.ID
 			written, err := s.writeSealed(ctx, tenant, b.ID, submitBatch, args...)
 			if pg.IsUniqueViolation(err) {
 				return s.saidBefore(ctx, tenant, b.ID, err)
@@ -123,28 +136,41 @@ func (s *Submitter) saidBefore(ctx context.Context, tenant int32, id job.ID, cau
 	return cause
 }
 
-// madeByKey returns what the first request with this key made; job.ErrKeyUsed
-// if its body was another. A batch that is still open, and comes in one request, is given
-// up for the new request: then, as when the key has just been forgotten, the answer is empty and
-// the caller tries again.
+// readKey returns the id that a key made, whether a batch has it, and whether that batch may be
+// replaced: it is open and comes in one request.
+const readKey = `
+SELECT k.made, k.hash, b.id IS NOT NULL, b.id IS NOT NULL AND b.sealed_at IS NULL AND b.next_chunk IS NULL
+FROM idempotency_keys k LEFT JOIN batches b ON b.id = k.made WHERE k.tenant_id = $1 AND k.key = $2`
+
+// madeByKey returns the id that the first request with this key made. It returns job.ErrKeyUsed
+// if the body of that request was another, and job.ErrErased if its job or batch was erased.
+//
+// A batch that is still open is given up for the new request. The id is then empty, as it
+// is when the key was forgotten in between, and the caller tries again.
 func (s *Submitter) madeByKey(ctx context.Context, tenant int32, key store.Idempotency) (job.ID, error) {
-	var made pgtype.UUID
+	var id pgtype.UUID
 	var hash string
-	var open bool
-	err := s.db.Pool.QueryRow(ctx, `
-		SELECT k.made, k.hash, EXISTS (SELECT FROM batches b WHERE b.id = k.made AND b.sealed_at IS NULL AND b.next_chunk IS NULL)
-		FROM idempotency_keys k WHERE k.tenant_id = $1 AND k.key = $2`, tenant, key.Key).Scan(&made, &hash, &open)
+	var isBatch, isOpen bool
+	err := s.db.Pool.QueryRow(ctx, readKey, tenant, key.Key).Scan(&id, &hash, &isBatch, &isOpen)
+	made := pg.JobID(id)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return "", nil
 	case err != nil:
 		return "", err
-	case open:
-		return "", s.abandon(ctx, pg.JobID(made))
-	case hash != key.Hash:
-		return "", fmt.Errorf("%w: the key %q came with another body before", job.ErrKeyUsed, key.Key)
+	case hash != key.Hash: // before anything else: another request changes nothing
+		return "", fmt.Errorf("%w: the key %q came with another body before; use another key", job.ErrKeyUsed, key.Key)
+	case isOpen:
+		return "", s.abandon(ctx, made)
+	case isBatch:
+		return made, nil
 	}
-	return pg.JobID(made), nil
+	var isJob bool
+	err = s.db.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM jobs WHERE id = $1 AND `+pg.OnDay("id", made)+`)`, id).Scan(&isJob)
+	if err == nil && !isJob {
+		err = fmt.Errorf("%w: the key %q made %s, which was erased; use another key to run it again", job.ErrErased, key.Key, made)
+	}
+	return made, err
 }
 
 // abandon marks an open batch as dropped and frees its key. Whoever seals it
@@ -234,7 +260,8 @@ func (s *Submitter) SubmitJob(ctx context.Context, j store.NewJob, key store.Ide
 	if err != nil {
 		return "", nil, pg.Translate("submit job", err)
 	}
-	made, classes := j.ID, append([]string{j.Pool}, rivals...)
+	var made job.ID
+	classes := append([]string{j.Pool}, rivals...)
 	var gen job.Generation
 	var lease job.Lease
 	var ahead int32
@@ -249,6 +276,7 @@ func (s *Submitter) SubmitJob(ctx context.Context, j store.NewJob, key store.Ide
 			statement = submitUncounted
 		}
 		for {
+			made = j.ID
 			err := s.db.Pool.QueryRow(ctx, statement, tenant, key.Key, key.Hash, pg.UUID(j.ID), window, j.Pool, cols.priority[0],
 				cols.maxAttempts[0], cols.retryOn[0], cols.expires[0], j.TraceParent, cols.identity[0], cols.spec[0],
 				cols.lane[0], cols.caps[0], cols.cacheKey[0],
@@ -315,6 +343,11 @@ type columns struct {
 
 func (c *columns) args() []any {
 	return []any{c.id, c.pool, c.priority, c.maxAttempts, c.retryOn, c.expires, c.trace, c.identity, c.spec, c.lane, c.caps, c.cacheKey}
+}
+
+// expiring reports whether a job may wait for some time only.
+func (c *columns) expiring() bool {
+	return slices.ContainsFunc(c.expires, func(ms int64) bool { return ms > 0 })
 }
 
 // span returns the smallest and the largest of the ids: among which those of a batch are found.

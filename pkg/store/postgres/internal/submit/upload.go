@@ -68,10 +68,10 @@ func (s *Submitter) upload(ctx context.Context, tenant int32, id job.ID) (store.
 var appendChunk = `
 WITH batch AS (
 	UPDATE batches SET appended = appended + $2, appended_at = now(), next_chunk = next_chunk + 1,
-		first_job = least(first_job, $18), last_job = greatest(last_job, $19), spanned = spanned + $2
+		first_job = least(first_job, $18), last_job = greatest(last_job, $19), spanned = spanned + $2, expiring = expiring OR $20
 	WHERE id = $1 AND next_chunk = $3 AND tenant_id = $5 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id),
 chunk AS (INSERT INTO upload_chunks (batch_id, n, digest, jobs) SELECT id, $3::bigint, $4, $2::bigint FROM batch),` +
-	insertJobs("batch", "batch.tenant_id", 6) + `
+	insertJobs("batch", "batch.tenant_id", 6, true) + `
 SELECT EXISTS (SELECT FROM batch)`
 
 // AppendChunk implements store.Uploads.
@@ -85,7 +85,7 @@ func (s *Submitter) AppendChunk(ctx context.Context, tenant string, id job.ID, c
 		if err != nil {
 			return err
 		}
-		args := slices.Concat([]any{pg.UUID(id), int64(len(jobs)), c.N, c.Digest[:], t}, cols.args(), cols.span())
+		args := slices.Concat([]any{pg.UUID(id), int64(len(jobs)), c.N, c.Digest[:], t}, cols.args(), cols.span(), []any{cols.expiring()})
 		if err := s.db.Pool.QueryRow(ctx, appendChunk, args...).Scan(&fresh); err != nil || fresh {
 			return err
 		}

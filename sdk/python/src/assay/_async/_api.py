@@ -152,6 +152,40 @@ class AsyncAPI:
         c = operation("POST", "/v1/admin/resume", body=body, content="application/json")
         return models.Action.from_dict((await self._transport.send(c)).json())
 
+    async def list_set_aside(self, *, after: str | None = None, limit: int | None = None) -> models.AsideList:
+        """Ends of jobs that the database refused.
+
+        A constraint, a trigger or a broken row refused a counter, a result, an attempt or the job itself. The job was
+        ended with as much of its record as the database took, and the rest is kept until it is recorded (retry) or
+        forgotten (drop). The oldest come first.
+
+        Args:
+            after: The next of the page before.
+        """
+        c = operation("GET", "/v1/admin/set-aside", query={"after": after, "limit": limit})
+        return models.AsideList.from_dict((await self._transport.send(c)).json())
+
+    async def drop_set_aside(
+        self, id: str, body: models.OperatorRequest | Mapping[str, Any] | None = None
+    ) -> models.Action:
+        """Forget what was set aside.
+
+        The job stays as it is. 409 if it is held, since it would be set aside again.
+        """
+        c = operation("POST", "/v1/admin/set-aside/{id}/drop", path={"id": id}, body=body, content="application/json")
+        return models.Action.from_dict((await self._transport.send(c)).json())
+
+    async def retry_set_aside(
+        self, id: str, body: models.OperatorRequest | Mapping[str, Any] | None = None
+    ) -> models.Action:
+        """Record what was set aside.
+
+        The job gets the outcome and the result that were refused, its batch counts it, and nothing is set aside any
+        more. 409 while the database still refuses it.
+        """
+        c = operation("POST", "/v1/admin/set-aside/{id}/retry", path={"id": id}, body=body, content="application/json")
+        return models.Action.from_dict((await self._transport.send(c)).json())
+
     async def sweep(self, body: models.SweepRequest | Mapping[str, Any] | None = None) -> models.SweepReport:
         """Remove orphaned objects of attempts, and unused inputs.
 

@@ -139,6 +139,67 @@ class ArtifactList(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Aside(Model):
+    """A JSON object of the API, Aside.
+
+    Attributes:
+        bytes: Of the result that is kept; 0 if the record has it, or there is none.
+        call: The statement that was refused, such as finish.
+        ended: How far the job is ended: recorded and counted; recorded, but its batch does not count it; counted, but
+            without a result; neither; or not at all (held), and the reaper leaves it alone.
+        error: Of the refusal, as PostgreSQL words it.
+        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
+            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
+            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
+            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
+            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
+            result has the compiler's words).
+        sqlstate: Of the refusal.
+    """
+
+    at: datetime
+    batch: str | None = None
+    bytes: int
+    call: str
+    ended: Literal["recorded", "uncounted", "counted", "unrecorded", "held"]
+    error: str
+    id: str
+    job: str
+    lease: int | None = None
+    outcome: Outcome
+    sqlstate: str
+    tenant: str
+    worker: str | None = None
+    _shapes: ClassVar[dict[str, str]] = {"at": "@"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "at": "time",
+        "bytes": "int",
+        "call": "str",
+        "ended": "str",
+        "error": "str",
+        "id": "str",
+        "job": "str",
+        "outcome": "str",
+        "sqlstate": "str",
+        "tenant": "str",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsideList(Model):
+    """A JSON object of the API, AsideList.
+
+    Attributes:
+        next: For after; absent if there are no more.
+    """
+
+    next: str | None = None
+    set_aside: list[Aside]
+    _shapes: ClassVar[dict[str, str]] = {"set_aside": "[Aside]"}
+    _zeros: ClassVar[dict[str, str]] = {"set_aside": "list"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch(Model):
     """A JSON object of the API, Batch.
 
@@ -1780,8 +1841,8 @@ class Problem(Model):
     Attributes:
         instance: Trace id of the request.
         type: https://assay.run/problems/ and one of slow-body, too-large, too-many, key-used, stale, conflict,
-            refused, digest-mismatch, invalid, unauthorized, method, not-found, gone, lost, unavailable, timeout,
-            internal.
+            refused, digest-mismatch, invalid, unauthorized, method, not-found, gone, erased, lost, unavailable,
+            timeout, internal.
     """
 
     detail: str | None = None

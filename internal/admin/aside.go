@@ -1,0 +1,41 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// Asides returns a page of the ends of jobs that the database refused.
+func (a *Admin) Asides(ctx context.Context, after job.ID, limit int) (api.AsideList, error) {
+	found, err := a.Store.Asides(ctx, after, limit)
+	if err != nil {
+		return api.AsideList{}, fmt.Errorf("list rows set aside: %w", err)
+	}
+	out := api.AsideList{SetAside: append([]store.Aside{}, found...)}
+	if len(found) == limit {
+		out.Next = found[limit-1].ID
+	}
+	return out, nil
+}
+
+// RetryAside records what is set aside.
+func (a *Admin) RetryAside(ctx context.Context, who Who, id string, q api.OperatorRequest) (*store.Action, error) {
+	return a.aside(ctx, who, "retry set-aside", id, q, a.Store.RetryAside)
+}
+
+// DropAside forgets what is set aside.
+func (a *Admin) DropAside(ctx context.Context, who Who, id string, q api.OperatorRequest) (*store.Action, error) {
+	return a.aside(ctx, who, "drop set-aside", id, q, a.Store.DropAside)
+}
+
+func (a *Admin) aside(ctx context.Context, who Who, action, id string, q api.OperatorRequest, do func(context.Context, *store.Action, job.ID) error) (*store.Action, error) {
+	of, err := job.ParseID(id)
+	if err != nil {
+		return nil, fmt.Errorf("%w: nothing with the id %.80q is set aside", job.ErrNotFound, id)
+	}
+	return a.act(ctx, who, action, id, q.Reason, func(done *store.Action) error { return do(ctx, done, of) })
+}

@@ -1,0 +1,59 @@
+package dispatcher
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// stuckStore is a store whose Reap does not come to an end.
+type stuckStore struct {
+	store.Store
+	began  chan struct{}
+	leases atomic.Int64
+}
+
+func (s *stuckStore) Reap(ctx context.Context) (store.ReapStats, error) {
+	close(s.began)
+	<-ctx.Done()
+	return store.ReapStats{}, ctx.Err()
+}
+
+func (s *stuckStore) ReapLeases(context.Context) (store.ReapStats, error) {
+	s.leases.Add(1)
+	return store.ReapStats{}, nil
+}
+
+func (*stuckStore) Unclaimed(ctx context.Context, _ time.Duration, _ int) ([]store.Dispatch, error) {
+	return nil, ctx.Err()
+}
+
+func (*stuckStore) ReapSessions(context.Context, time.Duration) (int64, error) { return 0, nil }
+
+// TestLeasesDoNotWait: leases are taken back while the rest of a round of the reaper goes on.
+func TestLeasesDoNotWait(t *testing.T) {
+	t.Parallel()
+	s := &stuckStore{began: make(chan struct{})}
+	log := slog.New(slog.DiscardHandler)
+	l := newLeader(s, log)
+	l.until.Store(int64(time.Hour))
+	r := &reaper{store: s, leader: l, sessions: &session.Ends{Store: s, Log: log}, log: log, every: time.Millisecond}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.run(ctx) }()
+	testenv.Soon(t, "the rest of the round", s.began)
+	before := s.leases.Load()
+	for deadline := time.Now().Add(10 * time.Second); s.leases.Load() < before+3; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("leases wait for the rest of the round")
+		}
+	}
+	stop()
+	testenv.Soon(t, "the end", ended)
+}

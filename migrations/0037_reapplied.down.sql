@@ -1,0 +1,1 @@
+ALTER TABLE lineage DROP COLUMN reapplied;

@@ -46,6 +46,7 @@ type recorder struct {
 	beats    *bulk[store.Held, beat]
 	finishes *bulk[store.Finish, store.FinishStatus]
 	releases *bulk[store.Release, struct{}]
+	held     *bulk[store.HeldSession, bool] // whether a session is lost
 }
 
 var _ control.Handler = (*recorder)(nil)
@@ -54,6 +55,7 @@ var _ control.Handler = (*recorder)(nil)
 type recorderStore interface {
 	store.Recorder
 	store.Environments
+	LostSessions(ctx context.Context, held []store.HeldSession) ([]store.HeldSession, error)
 }
 
 // beat is the answer for one lease.
@@ -65,12 +67,13 @@ func (r *recorder) start() *recorder {
 	r.beats = newBulk(4*bulkSize, 1, r.heartbeat)
 	r.finishes = newBulk(bulkSize, bulkLanes, r.finish).bounded(bulkBytes, func(f store.Finish) int { return len(f.Result) })
 	r.releases = newBulk(bulkSize, 1, r.release)
+	r.held = newBulk(4*bulkSize, 1, r.lostSessions)
 	return r
 }
 
 func (r *recorder) run(ctx context.Context) {
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){r.claims.run, r.beats.run, r.finishes.run, r.releases.run} {
+	for _, loop := range []func(context.Context){r.claims.run, r.beats.run, r.finishes.run, r.releases.run, r.held.run} {
 		loops.Go(func() { loop(ctx) })
 	}
 	loops.Wait()
@@ -143,7 +146,7 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req control.HeartbeatReq
 		r.scheduler.wake() // its slots widen the window
 	}
 	rest, cordoned := r.fleet.Rest(req.Worker.ID)
-	reply := control.HeartbeatReply{TTL: job.Duration(r.ttl), Rest: job.Duration(rest), Cordoned: cordoned,
+	reply := control.HeartbeatReply{TTL: job.Duration(r.ttl), SessionTTL: job.Duration(min(fleet.HoldSessions, r.ttl)), Rest: job.Duration(rest), Cordoned: cordoned,
 		Exclusive: r.pools.Exclusive(req.Worker.Pool), Protocol: r.fleet.Spoken()}
 	r.refuse(ctx, req.Worker, &reply)
 	held := make([]store.Held, len(req.Leases))
@@ -158,6 +161,9 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req control.HeartbeatReq
 		if b.canceled {
 			reply.Canceled = append(reply.Canceled, req.Leases[i])
 		}
+	}
+	if err == nil {
+		reply.LostSessions, err = r.lostOf(ctx, req)
 	}
 	return reply, err
 }

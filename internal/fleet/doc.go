@@ -13,6 +13,10 @@ const (
 	// Connected is how long after its last heartbeat a worker counts as connected: six
 	// heartbeats, for windows, admission, people, and its sessions, which are lost after it.
 	Connected = 30 * time.Second
+	// HoldSessions is how long a worker holds sessions, unless leases are shorter, after it sent
+	// the last heartbeat that was answered. It is less than Connected: a session ends before it
+	// may be recorded as lost.
+	HoldSessions = 25 * time.Second
 	// Remembered is for how long a pool is one after its last worker, even if the
 	// configuration does not name it.
 	Remembered = 24 * time.Hour

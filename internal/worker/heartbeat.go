@@ -9,6 +9,7 @@ import (
 
 	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/control"
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"
@@ -89,7 +90,7 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 	info.Beat = int64(sent.Sub(w.started))
 	ctx, cancel := context.WithTimeout(ctx, w.interval())
 	defer cancel()
-	reply, err := w.Control.Heartbeat(ctx, control.HeartbeatRequest{Worker: info, Leases: refs})
+	reply, err := w.Control.Heartbeat(ctx, control.HeartbeatRequest{Worker: info, Leases: refs, Sessions: w.heldSessions()})
 	if err != nil {
 		if ctx.Err() != context.Canceled {
 			slog.WarnContext(ctx, "heartbeat was not answered", "error", err, "leases", len(refs))
@@ -111,7 +112,19 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 	w.leases.renew(held, lost, sent.Add(reply.TTL.D()))
 	w.leases.endEach(reply.Lost, errLost) // without effect on an attempt that is being reported
 	w.leases.endEach(reply.Canceled, runtime.ErrCanceled)
+	if w.sessions != nil {
+		w.sessions.Lose(reply.LostSessions)
+		w.sessions.Confirm(sent, reply.SessionTTL.D())
+	}
 	return true
+}
+
+// heldSessions returns the sessions that a heartbeat reports.
+func (w *Worker) heldSessions() []job.ID {
+	if w.sessions == nil {
+		return nil
+	}
+	return w.sessions.IDs()
 }
 
 // ordered takes no jobs for d, as a dispatcher says; zero ends what was said before.

@@ -49,6 +49,8 @@ type Assignment struct {
 type HeartbeatRequest struct {
 	Worker WorkerInfo       `json:"worker"`
 	Leases []store.LeaseRef `json:"leases"`
+	// Sessions are those that the worker holds; older ones do not send them.
+	Sessions []job.ID `json:"sessions,omitempty"`
 }
 
 // HeartbeatReply names leases to drop and jobs to cancel.
@@ -63,6 +65,12 @@ type HeartbeatReply struct {
 	TTL     job.Duration `json:"ttl"` // of the leases that are not lost, counted from before the request was sent
 	// Exclusive says that the worker's pool takes jobs that name it, and no others.
 	Exclusive bool `json:"exclusive,omitempty"`
+	// LostSessions are those of the request that are over by the record, or another worker's:
+	// the worker ends them.
+	LostSessions []job.ID `json:"lost_sessions,omitempty"`
+	// SessionTTL is how long the worker may hold sessions after it sent the request without
+	// the answer to another one; older dispatchers do not send it, and 0 is without limit.
+	SessionTTL job.Duration `json:"session_ttl,omitempty"`
 	// Protocol is the version that the worker shall speak: the lowest of the dispatchers.
 	Protocol int `json:"protocol,omitempty"`
 }

@@ -52,7 +52,8 @@ type Manager struct {
 	live    map[job.ID]*live
 	making  map[job.ID]*making
 	closed  bool
-	starved int // seconds during which the host was almost out of memory
+	until   time.Time // when the sessions end unless a dispatcher answers a heartbeat before; zero: never
+	starved int       // seconds during which the host was almost out of memory
 }
 
 // New returns a Manager without sessions.
@@ -86,6 +87,7 @@ func (m *Manager) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-tick.C:
+			m.fence(time.Now())
 			m.sweep(time.Now())
 			m.relieve()
 		case <-ctx.Done():

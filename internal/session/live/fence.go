@@ -1,0 +1,53 @@
+package live
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+)
+
+// IDs returns the ids of the sessions.
+func (m *Manager) IDs() []job.ID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.live))
+}
+
+// Lose ends sessions that are over by the record, or another worker's.
+func (m *Manager) Lose(ids []job.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		if l := m.live[id]; l != nil {
+			slog.WarnContext(m.base, "session ended: it is over by the record", "session", id)
+			l.kill(job.Lost, "its worker was not heard of, and it was recorded as lost")
+		}
+	}
+}
+
+// Confirm notes that a dispatcher answered a heartbeat that was sent at a time. Without another
+// answer, the sessions end after ttl; 0 is never.
+func (m *Manager) Confirm(sent time.Time, ttl time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.until = (time.Time{}); ttl > 0 {
+		m.until = sent.Add(ttl)
+	}
+}
+
+// fence ends all sessions if no dispatcher has answered for so long that their records may soon
+// end: whoever reads those is right.
+func (m *Manager) fence(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.until.IsZero() || now.Before(m.until) || len(m.live) == 0 {
+		return
+	}
+	slog.WarnContext(m.base, "sessions self-fenced: no dispatcher answered in time", "sessions", len(m.live))
+	for _, l := range m.live {
+		l.kill(job.Lost, "no dispatcher answered its worker in time")
+	}
+}

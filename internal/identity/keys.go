@@ -57,8 +57,8 @@ type Keys struct {
 
 	mu    sync.Mutex
 	live  map[store.KeyHash]*liveKey
-	at    int64     // store.Keys.KeyChanges of what is known
-	asked time.Time // when it asked what was last answered
+	at    store.KeyMark // of what is known
+	asked time.Time     // when it asked what was last answered
 	next  *question
 	used  map[job.ID]time.Time // not written down yet
 	noted map[job.ID]time.Time // last written down
@@ -69,6 +69,16 @@ type liveKey struct {
 	id  job.ID
 	who Identity
 	end context.CancelCauseFunc // of their Life
+	// expiry ends it in time; nil: it does not expire.
+	expiry *time.Timer
+}
+
+// revoke ends a key before its time.
+func (l *liveKey) revoke() {
+	l.end(errOver)
+	if l.expiry != nil {
+		l.expiry.Stop()
+	}
 }
 
 // question is one, and those who wait for its answer.
@@ -82,7 +92,7 @@ func NewKeys(s store.Keys, log *slog.Logger) *Keys {
 	return &Keys{
 		store: s, log: log, every: 250 * time.Millisecond, least: 50 * time.Millisecond, stale: 30 * time.Second,
 		wanted: make(chan struct{}, 1), next: &question{done: make(chan struct{})},
-		used: map[job.ID]time.Time{}, noted: map[job.ID]time.Time{},
+		live: map[store.KeyHash]*liveKey{}, used: map[job.ID]time.Time{}, noted: map[job.ID]time.Time{},
 	}
 }
 
@@ -214,34 +224,63 @@ func (k *Keys) answer(err error) {
 	close(k.next.done)
 }
 
-// refresh reads the live keys if they are not those of the time at. The number is read first: what changes between is
-// read again.
-func (k *Keys) refresh(ctx context.Context, at int64) error {
-	now, err := k.store.KeyChanges(ctx)
-	if err != nil || now == at {
-		return err
-	}
-	keys, err := k.store.LiveKeys(ctx)
-	if err != nil {
+// refresh reads the keys that were made or revoked since the mark at.
+func (k *Keys) refresh(ctx context.Context, at store.KeyMark) error {
+	news, err := k.store.KeyNews(ctx, at)
+	if err != nil || !news.All && len(news.Keys) == 0 && news.At == at {
 		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	live, noted := make(map[store.KeyHash]*liveKey, len(keys)), map[job.ID]time.Time{}
+	if news.All {
+		k.replace(news.Keys)
+	} else {
+		k.change(news.Keys)
+	}
+	k.at = news.At
+	return nil
+}
+
+// replace has the given keys be all that are known.
+func (k *Keys) replace(keys []store.LiveKey) {
+	live, noted := make(map[store.KeyHash]*liveKey, len(keys)), make(map[job.ID]time.Time, len(k.noted))
 	for _, key := range keys {
 		live[key.Hash] = k.live[key.Hash]
 		if live[key.Hash] == nil {
 			live[key.Hash] = k.newLive(key)
 		}
-		noted[key.ID] = k.noted[key.ID]
+		if at, isNoted := k.noted[key.ID]; isNoted {
+			noted[key.ID] = at
+		}
 	}
 	for hash, had := range k.live {
 		if live[hash] == nil {
-			had.end(errOver)
+			had.revoke()
 		}
 	}
-	k.live, k.noted, k.at = live, noted, now
-	return nil
+	k.live, k.noted = live, noted
+}
+
+// change adds keys that were made, and ends those that were revoked.
+func (k *Keys) change(keys []store.LiveKey) {
+	for _, key := range keys {
+		had := k.live[key.Hash]
+		switch {
+		case key.RevokedAt == nil && had == nil:
+			k.live[key.Hash] = k.newLive(key)
+		case key.RevokedAt != nil && had != nil:
+			had.revoke()
+			k.forget(key.Hash, had)
+		}
+	}
+}
+
+// forget drops a key that is over.
+func (k *Keys) forget(hash store.KeyHash, l *liveKey) {
+	if k.live[hash] == l {
+		delete(k.live, hash)
+		delete(k.noted, l.id)
+	}
 }
 
 // newLive is a key that was not known. One that cannot be read, as it is of a later release, lets nobody in.
@@ -253,10 +292,16 @@ func (k *Keys) newLive(key store.LiveKey) *liveKey {
 		end(err)
 	}
 	who.Life = life
+	l := &liveKey{id: key.ID, who: who, end: end}
 	if key.ExpiresAt != nil {
-		time.AfterFunc(time.Until(*key.ExpiresAt), func() { end(errOver) })
+		l.expiry = time.AfterFunc(time.Until(*key.ExpiresAt), func() {
+			end(errOver)
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.forget(key.Hash, l)
+		})
 	}
-	return &liveKey{id: key.ID, who: who, end: end}
+	return l
 }
 
 // identityOf is who has a key. Its name begins with its tenant, as no other's does: who may name keys passes for nobody else.

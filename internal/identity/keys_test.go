@@ -25,32 +25,39 @@ type unused struct{ store.Store }
 // keptKeys is a store of keys, in memory.
 type keptKeys struct {
 	unused
-	asked, read, noted atomic.Int64
+	asked, read, noted, keysRead atomic.Int64
 
 	mu      sync.Mutex
 	down    bool
-	changes int64
-	live    map[job.ID]store.LiveKey
+	changed []job.ID // in order
+	history string
+	all     map[job.ID]store.LiveKey
 }
 
-func (k *keptKeys) KeyChanges(context.Context) (int64, error) {
+func (k *keptKeys) KeyNews(_ context.Context, since store.KeyMark) (news store.KeyNews, err error) {
 	k.asked.Add(1)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.down {
-		return 0, job.ErrUnavailable
+		return news, job.ErrUnavailable
 	}
-	return k.changes, nil
-}
-
-func (k *keptKeys) LiveKeys(context.Context) (out []store.LiveKey, err error) {
+	if news.At = (store.KeyMark{Changes: int64(len(k.changed)) + 1, History: k.history}); news.At == since {
+		return news, nil
+	}
 	k.read.Add(1)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, key := range k.live {
-		out = append(out, key)
+	defer func() { k.keysRead.Add(int64(len(news.Keys))) }()
+	if news.All = since == (store.KeyMark{}) || since.History != k.history; !news.All {
+		for _, id := range k.changed[since.Changes-1:] {
+			news.Keys = append(news.Keys, k.all[id])
+		}
+		return news, nil
 	}
-	return out, nil
+	for _, key := range k.all {
+		if key.RevokedAt == nil {
+			news.Keys = append(news.Keys, key)
+		}
+	}
+	return news, nil
 }
 
 func (k *keptKeys) KeysUsed(context.Context, map[job.ID]time.Time) error {
@@ -64,16 +71,26 @@ func (k *keptKeys) put(key store.Key) (job.ID, string) {
 	key.ID = job.NewID()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.live[key.ID] = store.LiveKey{Key: key, Hash: hash}
-	k.changes++
+	k.all[key.ID] = store.LiveKey{Key: key, Hash: hash}
+	k.changed = append(k.changed, key.ID)
 	return key.ID, token
 }
 
 func (k *keptKeys) revoke(id job.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.live, id)
-	k.changes++
+	key, now := k.all[id], time.Now()
+	key.RevokedAt = &now
+	k.all[id] = key
+	k.changed = append(k.changed, id)
+}
+
+// restoreWithout is a restore of a dump that does not have a key.
+func (k *keptKeys) restoreWithout(id job.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.all, id)
+	k.history = "restored"
 }
 
 func (k *keptKeys) setDown(down bool) {
@@ -86,7 +103,7 @@ func (k *keptKeys) setDown(down bool) {
 func gated(t *testing.T, f func(t *testing.T, s *keptKeys, g *identity.Keys)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &keptKeys{changes: 1, live: map[job.ID]store.LiveKey{}}
+		s := &keptKeys{all: map[job.ID]store.LiveKey{}}
 		g := identity.NewKeys(s, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		var ran sync.WaitGroup
@@ -289,4 +306,61 @@ type refusing struct{ error }
 
 func (g refusing) Identify(*http.Request) (identity.Identity, error) {
 	return identity.Identity{}, g.error
+}
+
+// TestManyKeysAreReadOnce: of 1,000 keys, a change brings the one that changed, and revoked keys
+// are forgotten.
+func TestManyKeysAreReadOnce(t *testing.T) {
+	t.Parallel()
+	gated(t, func(t *testing.T, s *keptKeys, g *identity.Keys) {
+		until := time.Now().Add(24 * time.Hour)
+		key := submitter()
+		key.ExpiresAt = &until
+		var ids []job.ID
+		var last string
+		for range 1000 {
+			var id job.ID
+			id, last = s.put(key)
+			ids = append(ids, id)
+		}
+		if _, err := g.Identify(with(last)); err != nil {
+			t.Fatal(err)
+		}
+		before := s.keysRead.Load()
+		for _, id := range ids[:10] {
+			s.revoke(id)
+		}
+		time.Sleep(time.Second)
+		if n := s.keysRead.Load() - before; n != 10 {
+			t.Errorf("10 keys were revoked, and %d were read", n)
+		}
+		for _, id := range ids {
+			s.revoke(id)
+		}
+		time.Sleep(time.Second)
+		if known := g.Size(); known != 0 {
+			t.Errorf("after all are revoked, %d keys are left", known)
+		}
+	})
+}
+
+func TestRestoredKeysReplaceTheKnown(t *testing.T) {
+	t.Parallel()
+	gated(t, func(t *testing.T, s *keptKeys, g *identity.Keys) {
+		_, lost := s.put(submitter())
+		_, kept := s.put(submitter())
+		for _, token := range []string{lost, kept} {
+			if _, err := g.Identify(with(token)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.restoreWithout(s.changed[0])
+		time.Sleep(time.Second)
+		if _, err := g.Identify(with(lost)); !errors.Is(err, api.ErrUnauthorized) {
+			t.Errorf("a key that the restored database does not have: %v", err)
+		}
+		if _, err := g.Identify(with(kept)); err != nil {
+			t.Errorf("a key that it has: %v", err)
+		}
+	})
 }

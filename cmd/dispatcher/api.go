@@ -37,8 +37,16 @@ type parts struct {
 	dropIns    []string
 }
 
+// newAdmin returns what does the work of operators.
+func newAdmin(p parts) *admin.Admin {
+	return &admin.Admin{
+		Store: p.store, Objects: p.objects, Fleet: p.dispatcher, Wake: p.dispatcher.Wake, Stop: p.queue.SendCancel, Pool: p.dispatcher.Fleet().Pool,
+		Version: version.String(), Log: slog.Default(),
+	}
+}
+
 // newAPI creates the server for requests of clients and operators.
-func newAPI(p parts) *httpapi.Server {
+func newAPI(p parts, operators *admin.Admin) *httpapi.Server {
 	log, workers := slog.Default(), p.dispatcher.Fleet()
 	admits := &admit.Admitter{
 		Policies: p.store, Tenants: admit.Recent(p.store), Blobs: p.objects, Secrets: p.secrets,
@@ -51,12 +59,9 @@ func newAPI(p parts) *httpapi.Server {
 			Queued: p.limits.Queued, Batches: p.limits.Batches, Log: log,
 		}),
 		Sessions: session.New(session.Config{Store: p.store, Line: p.queue, Fleet: workers, Admit: admits, Log: log}),
-		Admin: &admin.Admin{
-			Store: p.store, Objects: p.objects, Fleet: p.dispatcher, Wake: p.dispatcher.Wake, Stop: p.queue.SendCancel, Pool: workers.Pool,
-			Version: version.String(), Log: log,
-		},
-		Workers: workers,
-		Store:   p.store, Secrets: p.secrets, Objects: p.objects, Watcher: p.dispatcher, Canceler: p.queue,
+		Admin:    operators,
+		Workers:  workers,
+		Store:    p.store, Secrets: p.secrets, Objects: p.objects, Watcher: p.dispatcher, Canceler: p.queue,
 		Auth: p.auth, Site: p.site, Queue: p.queue, Pools: p.pools, Limits: p.limits, Metrics: p.metrics, Profiles: p.profiles, DropIns: p.dropIns, Log: log,
 	})
 }

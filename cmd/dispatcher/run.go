@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/internal/callback"
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/internal/httpapi"
@@ -117,10 +118,15 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	api := newAPI(parts{
+	all := parts{
 		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
 		auth: gate, site: guard, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(), dropIns: cfg.DropIns,
-	})
+	}
+	operators := newAdmin(all)
+	if err := operators.Reapply(ctx); err != nil {
+		return fmt.Errorf("the database was restored, and revocations and erasures could not be made again: %w", err)
+	}
+	api := newAPI(all, operators)
 	page, err := ui.New(ui.Config{API: api, Gate: gate, Site: guard, Issuer: issuer, Key: pageKey(string(cfg.SecretsKey)), Secure: strings.HasPrefix(cfg.Access.PublicURL, "https:")})
 	if err != nil {
 		return err
@@ -130,11 +136,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer join(&err, stopMetrics)
-	return serve(ctx, cfg, page, d, callbacks, keys)
+	return serve(ctx, cfg, page, d, callbacks, keys, operators)
 }
 
 // serve runs the HTTP server and the dispatcher until ctx ends or either fails.
-func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Dispatcher, callbacks *callback.Sender, keys *identity.Keys) error {
+func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Dispatcher, callbacks *callback.Sender, keys *identity.Keys, operators *admin.Admin) error {
 	certificate, err := cfg.Access.certificate()
 	if err != nil {
 		return err
@@ -154,6 +160,7 @@ func serve(ctx context.Context, cfg config, api http.Handler, d *dispatcher.Disp
 	group.Go(func() error { return d.Run(work) })
 	group.Go(func() error { callbacks.Run(work); return nil })
 	group.Go(func() error { keys.Run(work); return nil })
+	group.Go(func() error { operators.Run(work); return nil })
 	group.Go(func() error {
 		if err := answer(srv, l); !errors.Is(err, http.ErrServerClosed) {
 			return err

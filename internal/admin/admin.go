@@ -23,6 +23,9 @@ type Store interface {
 	store.Keys
 	store.Tenants
 	store.Eraser
+	store.Asides
+	Cancel(ctx context.Context, id job.ID) (store.Canceling, error)
+	CancelBatch(ctx context.Context, batch job.ID) ([]store.Canceling, error)
 	Job(ctx context.Context, tenant string, id job.ID) (*job.Job, error)
 	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)
 	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)

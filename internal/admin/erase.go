@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -13,8 +15,12 @@ import (
 // eraseAtOnce is how many jobs of a batch are erased in one transaction.
 const eraseAtOnce = 500
 
-// Objects is where the artifacts and outputs of jobs are; *object.Store is one.
+// Objects is where the artifacts and outputs of jobs are, and the notes of what is gone;
+// *object.Store is one.
 type Objects interface {
+	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
+	List(ctx context.Context, prefix string) iter.Seq2[object.Info, error]
+	Delete(ctx context.Context, key string) error
 	DeletePrefix(ctx context.Context, prefix string) (int, error)
 }
 
@@ -34,10 +40,12 @@ func (a *Admin) EraseJob(ctx context.Context, who Who, tenant string, id job.ID)
 				return err
 			}
 		}
-		if err := a.eraseObjects(ctx, j.Tenant, store.Ended{Job: id, Stored: true}); err != nil {
-			return err
-		}
-		return a.Store.EraseJob(ctx, done, tenant, id)
+		return a.gone(ctx, goneJob, id, func() error {
+			if err := a.eraseObjects(ctx, j.Tenant, store.Ended{Job: id, Stored: true}); err != nil {
+				return err
+			}
+			return a.Store.EraseJob(ctx, done, tenant, id)
+		})
 	})
 }
 
@@ -48,26 +56,33 @@ func (a *Admin) EraseBatch(ctx context.Context, who Who, tenant string, id job.I
 		if err != nil {
 			return err
 		}
-		for {
-			ended, err := a.Store.EndedJobs(ctx, tenant, id, eraseAtOnce)
-			if err != nil {
-				return err
-			}
-			if len(ended) == 0 {
-				return a.Store.EraseBatch(ctx, done, tenant, id)
-			}
-			if err := a.eraseObjects(ctx, b.Tenant, ended...); err != nil {
-				return err
-			}
-			ids := make([]job.ID, len(ended))
-			for i, e := range ended {
-				ids[i] = e.Job
-			}
-			if err := a.Store.EraseJobs(ctx, tenant, id, ids); err != nil {
-				return err
-			}
+		if _, err := a.Store.EndedJobs(ctx, tenant, id, 1); err != nil {
+			return err
 		}
+		return a.gone(ctx, goneBatch, id, func() error { return a.eraseBatch(ctx, done, tenant, b) })
 	})
+}
+
+func (a *Admin) eraseBatch(ctx context.Context, done *store.Action, tenant string, b *job.Batch) error {
+	for {
+		ended, err := a.Store.EndedJobs(ctx, tenant, b.ID, eraseAtOnce)
+		if err != nil {
+			return err
+		}
+		if len(ended) == 0 {
+			return a.Store.EraseBatch(ctx, done, tenant, b.ID)
+		}
+		if err := a.eraseObjects(ctx, b.Tenant, ended...); err != nil {
+			return err
+		}
+		ids := make([]job.ID, len(ended))
+		for i, e := range ended {
+			ids[i] = e.Job
+		}
+		if err := a.Store.EraseJobs(ctx, tenant, b.ID, ids); err != nil {
+			return err
+		}
+	}
 }
 
 func (a *Admin) eraseObjects(ctx context.Context, tenant string, jobs ...store.Ended) error {

@@ -161,8 +161,10 @@ func (a *Admin) RevokeKey(ctx context.Context, who identity.Identity, remote str
 	}
 	_, err = a.act(ctx, whoIs(who, remote), "revoke key", string(id), reason, func(done *store.Action) (err error) {
 		done.Detail, _ = json.Marshal(map[string]string{"name": k.Name, "tenant": k.Tenant, "role": k.Role, "mark": k.Mark}) // text always marshals
-		k, err = a.Store.RevokeKey(ctx, done, id)
-		return err
+		return a.gone(ctx, goneKey, id, func() error {
+			k, err = a.Store.RevokeKey(ctx, done, id)
+			return err
+		})
 	})
 	return k, err
 }

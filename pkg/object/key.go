@@ -166,3 +166,18 @@ func checkKey(key string) error {
 	}
 	return nil
 }
+
+// gonePrefix begins the keys of notes about what is gone. No tenant's objects have it: names of
+// tenants have no dot.
+const gonePrefix = "fleet.gone/"
+
+// GoneKey returns the object path of the note that a thing of a kind, such as a key, is gone.
+func GoneKey(kind string, id job.ID) (string, error) {
+	if _, err := job.ParseID(string(id)); err != nil {
+		return "", err
+	}
+	return gonePrefix + escape(kind) + "/" + string(id), nil
+}
+
+// GonePrefix returns the prefix, ending in a slash, of the notes of a kind.
+func GonePrefix(kind string) string { return gonePrefix + escape(kind) + "/" }

@@ -1,0 +1,143 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/object"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// A dump of the database brings back what was revoked or erased after it was made. So each
+// revocation and erasure leaves a note in the object store as well, and is made again when the
+// database turns out to have another history than before: see Reapply.
+
+// Kinds of notes.
+const (
+	goneKey   = "key"
+	goneJob   = "job"
+	goneBatch = "batch"
+)
+
+// goneKinds is the order in which notes are applied: whoever was locked out is locked out first.
+var goneKinds = []string{goneKey, goneBatch, goneJob}
+
+// gone does what makes a thing be gone, with a note of it. The note comes first, so that nothing
+// is gone without one; if do fails and nothing was done, it is removed.
+func (a *Admin) gone(ctx context.Context, kind string, id job.ID, do func() error) error {
+	key, err := object.GoneKey(kind, id)
+	if err != nil {
+		return err
+	}
+	if _, err := a.Objects.Put(ctx, key, strings.NewReader(time.Now().UTC().Format(time.RFC3339Nano)+"\n")); err != nil {
+		return fmt.Errorf("note for restores: %w", err)
+	}
+	err = do()
+	if err == nil || errors.Is(err, job.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	if err := a.Objects.Delete(ctx, key); err != nil {
+		a.Log.WarnContext(ctx, "note of a failed erasure or revocation not removed", "object", key, "error", err)
+	}
+	return err
+}
+
+const (
+	// reapplyEvery is how often a dispatcher looks whether the database was restored.
+	reapplyEvery = 10 * time.Second
+	// restorer is the actor of what is done again.
+	restorer = "restore"
+)
+
+// Run revokes and erases again after each restore or failover of the database, until ctx ends.
+func (a *Admin) Run(ctx context.Context) {
+	tick := time.NewTicker(reapplyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := a.Reapply(ctx); err != nil && ctx.Err() == nil {
+			a.Log.ErrorContext(ctx, "revocations and erasures not made again after a restore; trying again", "error", err)
+		}
+	}
+}
+
+// Reapply revokes and erases again what the notes say, if the database has another history than
+// the one in which that was last done. It is to be called before anybody is let in: it fails if a
+// key could not be revoked. Erasures that fail are left to the next call.
+func (a *Admin) Reapply(ctx context.Context) error {
+	history, err := a.Store.Restored(ctx)
+	if err != nil || history == "" {
+		return err
+	}
+	done, left := 0, 0
+	for _, kind := range goneKinds {
+		for o, err := range a.Objects.List(ctx, object.GonePrefix(kind)) {
+			if err != nil {
+				return fmt.Errorf("list what is gone: %w", err)
+			}
+			id, err := job.ParseID(path.Base(o.Key))
+			if err != nil {
+				continue // not a note
+			}
+			switch err := a.again(ctx, kind, id); {
+			case err == nil:
+				done++
+			case kind == goneKey:
+				return fmt.Errorf("revoke key %s again: %w", id, err)
+			default:
+				left++
+				a.Log.WarnContext(ctx, "not erased again after a restore; trying again later", "kind", kind, "id", id, "error", err)
+			}
+		}
+	}
+	if done+left > 0 {
+		a.Log.WarnContext(ctx, "the database was restored or promoted: revocations and erasures are made again", "done", done, "left", left, "history", history)
+	}
+	if left > 0 {
+		return nil
+	}
+	return a.Store.Reapplied(ctx, history)
+}
+
+// again makes what a note is about be gone. What is not over in the dump is canceled first.
+func (a *Admin) again(ctx context.Context, kind string, id job.ID) (err error) {
+	who := Who{Name: restorer}
+	switch kind {
+	case goneKey:
+		_, err = a.act(ctx, who, "revoke key", string(id), "the database was restored", func(done *store.Action) error {
+			_, err := a.Store.RevokeKey(ctx, done, id)
+			return err
+		})
+	case goneJob:
+		err = over(func() error { _, err := a.EraseJob(ctx, who, "", id); return err },
+			func() error { _, err := a.Store.Cancel(ctx, id); return err })
+	case goneBatch:
+		err = over(func() error { _, err := a.EraseBatch(ctx, who, "", id); return err },
+			func() error { _, err := a.Store.CancelBatch(ctx, id); return err })
+	}
+	if errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrGone) {
+		return nil
+	}
+	return err
+}
+
+// over erases, after a cancel if that is needed.
+func over(erase, cancel func() error) error {
+	err := erase()
+	if !errors.Is(err, job.ErrConflict) {
+		return err
+	}
+	if err := cancel(); err != nil {
+		return err
+	}
+	return erase()
+}

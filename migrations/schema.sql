@@ -882,6 +882,14 @@ CREATE INDEX jobs_by_priority ON ONLY public.jobs USING btree (pool, tenant_id, 
 
 CREATE INDEX jobs_capped ON ONLY public.jobs USING btree (tenant_id) WHERE ((lane > 0) AND (state = ANY (ARRAY['dispatched'::text, 'running'::text])));
 
+CREATE INDEX jobs_dispatched_at ON ONLY public.jobs USING btree (dispatched_at) WHERE (upper(state) = 'DISPATCHED'::text);
+
+CREATE INDEX jobs_default_dispatched_at_idx ON public.jobs_default USING btree (dispatched_at) WHERE (upper(state) = 'DISPATCHED'::text);
+
+CREATE INDEX jobs_running_at ON ONLY public.jobs USING btree (dispatched_at) WHERE (upper(state) = 'RUNNING'::text);
+
+CREATE INDEX jobs_default_dispatched_at_idx1 ON public.jobs_default USING btree (dispatched_at) WHERE (upper(state) = 'RUNNING'::text);
+
 CREATE INDEX jobs_expiring ON ONLY public.jobs USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['queued'::text, 'dispatched'::text])));
 
 CREATE INDEX jobs_default_expires_at_idx ON public.jobs_default USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['queued'::text, 'dispatched'::text])));
@@ -933,6 +941,10 @@ CREATE INDEX set_aside_held ON public.set_aside USING btree (job_id) WHERE (ende
 CREATE INDEX tenants_override_ends ON public.tenants USING btree (override_until) WHERE (override_until IS NOT NULL);
 
 ALTER INDEX public.attempts_pkey ATTACH PARTITION public.attempts_default_pkey;
+
+ALTER INDEX public.jobs_dispatched_at ATTACH PARTITION public.jobs_default_dispatched_at_idx;
+
+ALTER INDEX public.jobs_running_at ATTACH PARTITION public.jobs_default_dispatched_at_idx1;
 
 ALTER INDEX public.jobs_expiring ATTACH PARTITION public.jobs_default_expires_at_idx;
 

@@ -33,7 +33,8 @@ var table = map[string]row{
 	"pkg/store/postgres/internal/format":    {"jobs and results, as columns have them", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg"}},
 	"pkg/store/postgres/internal/read":      {"what is asked about jobs", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg"}},
 	"pkg/store/postgres/internal/submit":    {"jobs and batches, accepted", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read"}},
-	"pkg/store/postgres/internal/lifecycle": {"jobs, from state to state", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read"}},
+	"pkg/store/postgres/internal/lifecycle": {"jobs, from state to state", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read", "pkg/store/postgres/internal/turns"}},
+	"pkg/store/postgres/internal/turns":     {"which queued jobs get the free places of a window; pure", nil},
 	"pkg/store/postgres/internal/registry":  {"what is put and looked up by name", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg"}},
 	"pkg/store/postgres/internal/pgtest":    {"what tests of statements share", []string{"pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/schema"}},
 	"pkg/store/storetest":                   {"its specification", []string{"pkg/job", "pkg/store"}},
@@ -187,7 +188,7 @@ var table = map[string]row{
 	"examples/sessioncallbacks":   {"a session that calls its host", []string{"api", "pkg/client", "pkg/job"}},
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
-		"internal/pause", "internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake",
+		"internal/pause", "internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake", "pkg/store/postgres",
 		"test/bench/bare", "test/bench/database", "test/bench/fusion", "test/bench/procs", "test/bench/stats", "test/bench/turns")},
 	"test/bench/bare":     {"code in interpreters of this host, to compare with", nil},
 	"test/bench/database": {"a fleet's Postgres, through psql", nil},

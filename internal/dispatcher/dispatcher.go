@@ -111,7 +111,7 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	d.sessions = &session.Ends{Store: s, Log: d.log}
 	d.leader = newLeader(s, d.log)
 	d.scheduler = &scheduler{store: s, publisher: q, fleet: d.fleet, classes: newClasses(s, q, d.fleet, cfg.Pools, d.log), leader: d.leader,
-		peers: &peerEvents{bus: q, log: d.log}, pacer: newPacer(cfg.ScheduleEvery), metrics: m, log: d.log, minWindow: cfg.MinWindow}
+		peers: &peerEvents{bus: q, store: s, log: d.log}, pacer: newPacer(cfg.ScheduleEvery), metrics: m, log: d.log, minWindow: cfg.MinWindow}
 	d.scheduler.repeats = &repeats{store: s, events: d.events, metrics: m, log: d.log, answered: d.scheduler.room, images: d.fleet.Images}
 	recorder := recorder{store: s, fleet: d.fleet, scheduler: d.scheduler, events: d.events, metrics: m,
 		secrets: cfg.Secrets, pools: cfg.Pools, witnesses: cfg.EnvironmentWitnesses, log: d.log, ttl: cfg.LeaseTTL}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/control"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 const (
@@ -20,13 +21,21 @@ type peerEvent struct {
 	Queued bool           `json:"queued,omitempty"`
 	Took   map[string]int `json:"took,omitempty"`  // claims by worker; zero: some were refused
 	Ended  map[string]int `json:"ended,omitempty"` // jobs that left a worker
+	Hints  store.Hints    `json:"hints"`           // for the store's Schedule
+}
+
+// hintStore is what peerEvents needs of the store.
+type hintStore interface {
+	Hints() store.Hints
+	Hear(store.Hints)
 }
 
 // peerEvents tells the leader, a few times at most in the time of a look. One that gets
 // lost costs a second: the leader looks by itself then.
 type peerEvents struct {
-	bus control.Bus
-	log *slog.Logger
+	bus   control.Bus
+	store hintStore
+	log   *slog.Logger
 
 	mu      sync.Mutex
 	pending *peerEvent
@@ -48,6 +57,7 @@ func (h *peerEvents) send() {
 	next := h.pending
 	h.pending = nil
 	h.mu.Unlock()
+	next.Hints = h.store.Hints()
 	raw, err := json.Marshal(next)
 	if err == nil {
 		err = h.bus.Wake(topicSchedule, raw)

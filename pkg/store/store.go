@@ -90,6 +90,19 @@ type Submitter interface {
 	RetryBatch(ctx context.Context, batch job.ID, as NewBatch) (job.ID, error)
 }
 
+// Hints names what a scheduler in another process should look at.
+type Hints struct {
+	Queues   []Queue `json:"queues,omitempty"`   // that have new jobs
+	Requeued bool    `json:"requeued,omitempty"` // jobs may run that could not before
+	Settings bool    `json:"settings,omitempty"` // of tenants have changed
+}
+
+// Queue is the jobs of a tenant that wait in a class.
+type Queue struct {
+	Tenant int32  `json:"tenant"` // as the store numbers it
+	Class  string `json:"class"`
+}
+
 // Scheduler moves work towards the workers and takes it back.
 type Scheduler interface {
 	// Schedule moves queued jobs of some classes (NewJob.Pool) to dispatched, best
@@ -97,6 +110,12 @@ type Scheduler interface {
 	// claimed, and returns those it moved for publishing. Several callers at once share the window. Tenants
 	// share by weight and batches of a tenant by priority, which waiting raises.
 	Schedule(ctx context.Context, classes []string, window int) ([]Dispatch, error)
+
+	// Hints returns what was queued through this store since the last call, and Hear takes over the
+	// hints of another process. Schedule finds all of it without hints, too, but later when many tenants
+	// have queued jobs. The process that schedules does not call Hints: Schedule uses its own.
+	Hints() Hints
+	Hear(Hints)
 
 	// Waiting counts the jobs of a tenant that are not over: all of its batches', and
 	// those on their own that are queued; and its batches that are not over. Open batches are

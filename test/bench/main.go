@@ -51,6 +51,7 @@ var scenarios = map[string]scenario{
 	"libs":       {about: "programs that import numpy, and pandas with scipy and sympy, beside a loop of bare interpreters", run: libs},
 	"noop":       {about: "the control plane alone: a runtime that does nothing", run: noop},
 	"groups":     {about: "the same with 10 and 10,000 live batches, -n jobs each", run: groups},
+	"tenants":    {about: "the same with jobs of 1 and of 5,000 tenants, or -n, and the CPU time of a look", run: tenants},
 	"history":    {about: "the same with 0, 35 and 365 days of ended jobs beside today's", run: history},
 	"longtx":     {about: "the same beside a transaction that stays open", run: longtx},
 	"submit":     {about: "accepting jobs in batches of 10000", run: submit},

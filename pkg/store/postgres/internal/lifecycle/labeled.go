@@ -140,6 +140,7 @@ func (s *Transitions) Prioritize(ctx context.Context, tenant string, q store.Pri
 	if len(q.Labels) == 0 && q.Batch == "" {
 		return 0, fmt.Errorf("postgres: prioritize: %w: there are no labels, and no batch", job.ErrInvalid)
 	}
+	defer s.db.News.Requeued()
 	statement := `
 		WITH q AS (SELECT id FROM live_jobs WHERE id = ANY($1) AND state = 'queued' AND priority <> $2 ORDER BY id FOR UPDATE)
 		UPDATE live_jobs j SET priority = $2 FROM q WHERE j.id = q.id`

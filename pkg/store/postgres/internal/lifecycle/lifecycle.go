@@ -21,15 +21,18 @@ type Config struct {
 // Transitions are the moves of jobs from state to state. All methods are safe for
 // concurrent use.
 type Transitions struct {
-	db     *pg.DB
-	read   *read.Reader
-	cfg    Config
-	watch  watch
-	rounds rounds // of the scheduler
+	db    *pg.DB
+	read  *read.Reader
+	cfg   Config
+	watch watch
+
+	looking chan struct{} // holds the look that is under way, which alone uses rounds and queues
+	rounds  rounds
+	queues  *queues
 }
 
 // New is over a database that is open.
 func New(db *pg.DB, r *read.Reader, cfg Config) *Transitions {
 	cfg.CancelTime = cmp.Or(cfg.CancelTime, time.Second)
-	return &Transitions{db: db, read: r, cfg: cfg}
+	return &Transitions{db: db, read: r, cfg: cfg, looking: make(chan struct{}, 1), queues: newQueues()}
 }

@@ -82,6 +82,7 @@ func (s *Transitions) pausing(ctx context.Context, a *store.Action, what store.P
 	if !known {
 		return fmt.Errorf("%w: a %.20q cannot be paused", job.ErrInvalid, what.Kind)
 	}
+	defer s.db.News.Settings()
 	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
 		var n int64
 		err := tx.QueryRow(ctx, p.exists, what.Name).Scan(&n)

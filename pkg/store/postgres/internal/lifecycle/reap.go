@@ -81,7 +81,10 @@ func (s *Transitions) reapUnclaimed(ctx context.Context, st *store.ReapStats, un
 			n = int(tag.RowsAffected())
 			return err
 		})
-		st.JobsTakenBack += int64(n)
+		if n > 0 {
+			st.JobsTakenBack += int64(n)
+			s.db.News.Requeued()
+		}
 		return n, err
 	}, func(_ pg.Chunk, cause error) (bool, error) { return s.db.Refused(ctx, op, cause) })
 }

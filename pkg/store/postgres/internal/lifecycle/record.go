@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -97,7 +98,11 @@ func (s *Transitions) record(ctx context.Context, sql string, args ...any) ([]en
 	if err != nil {
 		return nil, err
 	}
-	return scanEnded(rows)
+	es, err := scanEnded(rows)
+	if slices.ContainsFunc(es, func(e ended) bool { return e.state == job.Queued }) {
+		s.db.News.Requeued()
+	}
+	return es, err
 }
 
 func scanEnded(rows pgx.Rows) ([]ended, error) {

@@ -65,7 +65,9 @@ func (s *Transitions) RevokeAssignment(ctx context.Context, l store.LeaseRef) (d
 		tag, err := s.db.Pool.Exec(ctx, `
 			UPDATE live_jobs SET state = 'queued', lease = 0, worker = NULL, worker_since = NULL, started_at = NULL, dispatched_at = NULL, published_at = NULL, lease_until = NULL
 			WHERE id = $1 AND (lease = $2 OR $2 = 0 AND started_at = created_at) AND state || '' = 'running' AND NOT cancel_requested`, pg.UUID(l.Job), int64(l.Lease))
-		done = tag.RowsAffected() > 0
+		if done = tag.RowsAffected() > 0; done {
+			s.db.News.Requeued()
+		}
 		return err
 	})
 	return done, err

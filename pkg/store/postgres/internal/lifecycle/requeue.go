@@ -40,6 +40,7 @@ func (s *Transitions) Requeue(ctx context.Context, a *store.Action, q store.Requ
 	if q.Worker != "" {
 		reason = job.ReasonDrained
 	}
+	defer s.db.News.Requeued()
 	err = s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
 		if err := missing(ctx, tx, q.Jobs); err != nil {
 			return false, err

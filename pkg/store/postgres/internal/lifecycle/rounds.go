@@ -2,7 +2,10 @@ package lifecycle
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -10,10 +13,17 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// mostSkipped is how many batches of a tenant that have nothing to run one statement of the
-// scheduler steps over: those that are not sealed or paused, or whose first job waits or is
-// overdue. A step is some 20 microseconds, which everybody else waits for.
-const mostSkipped = `200`
+// has reports whether a tier is one of a tenant's queue.
+func (q *queue) has(tenant int32, tier string) bool {
+	of, rest, _ := strings.Cut(tier, " ")
+	_, class, _ := strings.Cut(rest, " ")
+	return class == q.class && of == strconv.Itoa(int(tenant))
+}
+
+// mostSkipped is how many batches with nothing to run a look steps over: those that are not
+// sealed or paused, or whose first job waits or is overdue. The visits of a look share it, and
+// each may skip leastSkipped. A step is some 20 microseconds.
+const mostSkipped, leastSkipped = 200, 10
 
 // roundTime is for how long a look goes on past such batches while it finds nothing else,
 // and roundStay for how long, at least, looks begin where there was something to run,
@@ -28,11 +38,12 @@ const (
 	roundGoesOn = "goes on" // there are more batches behind the one that is named
 	roundEnds   = "ends"    // there are no more, or enough to run was found
 	roundWaits  = "waits"   // of all of them: the window had no room
+	roundRests  = "rests"   // the look did not come by
 )
 
-// roundKey is SQL for the name of a tier: a tenant's priority in a class.
-func roundKey(row string) string {
-	return `(` + row + `.tenant_id || ' ' || ` + row + `.priority || ' ' || ` + row + `.pool)`
+// tierOf names a tier: a tenant's priority in a class.
+func tierOf(tenant, priority int32, class string) string {
+	return fmt.Sprintf("%d %d %s", tenant, priority, class)
 }
 
 // rounds are where the scheduler is among the batches of tiers that have many with nothing
@@ -81,6 +92,13 @@ func (r *rounds) places(now time.Time) string {
 	return string(b)
 }
 
+// tiers are those that have a round.
+func (r *rounds) tiers() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.of))
+}
+
 // note is told what became of the rounds in a look at some classes, and reports whether one
 // goes on. Of what nothing is said, the end was reached: the next look begins with the oldest.
 func (r *rounds) note(classes []string, ends []roundEnd, now time.Time) (goesOn bool) {
@@ -114,6 +132,9 @@ func (r *rounds) note(classes []string, ends []roundEnd, now time.Time) (goesOn 
 // step notes what became of one round, and reports whether the next look begins elsewhere.
 func (r *rounds) step(tier string, e roundEnd, now time.Time) (goesOn bool) {
 	at := r.of[tier]
+	if e.what == roundRests {
+		return false
+	}
 	if at == nil {
 		if e.what == roundEnds { // it begins anew already
 			return false

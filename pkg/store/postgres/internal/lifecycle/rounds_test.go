@@ -8,6 +8,7 @@ import (
 
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pgtest"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/read"
 )
@@ -15,6 +16,21 @@ import (
 func openTest(t *testing.T) *Transitions {
 	t.Helper()
 	db := pgtest.Open(t, testenv.Postgres(t))
+	return New(db, read.New(db, 0), Config{PoisonAfter: 3, AgeEvery: time.Minute})
+}
+
+// openOne is openTest with a single connection.
+func openOne(t *testing.T) *Transitions {
+	t.Helper()
+	dsn := testenv.Postgres(t)
+	pgtest.Open(t, dsn)
+	cfg := pgtest.Config(dsn)
+	cfg.MaxConns, cfg.MinConns = 1, 1
+	db, err := pg.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
 	return New(db, read.New(db, 0), Config{PoisonAfter: 3, AgeEvery: time.Minute})
 }
 

@@ -26,6 +26,9 @@ type DB struct {
 	// Pool is for use within Do and Urgent: nothing else bounds and translates a call.
 	Pool *pgxpool.Pool
 
+	// News is for the scheduler of this process.
+	News News
+
 	cfg     Config
 	share   *share   // of its connections, for what can wait
 	tenants sync.Map // name → int32; ids never change

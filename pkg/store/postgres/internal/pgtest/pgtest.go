@@ -44,7 +44,9 @@ type Planned struct {
 
 const (
 	// Low is an id before all others.
-	Low = `'00000000-0000-0000-0000-000000000000'`
+	Low = `'` + LowID + `'`
+	// LowID is Low without quotes.
+	LowID = `00000000-0000-0000-0000-000000000000`
 	// ByID is a lookup by id in a plan.
 	ByID = `Index Cond: \(.*\bid = `
 	// Queue is the index of what waits.

@@ -10,9 +10,9 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// poolStats counts the queue of each pool one by one up to a limit, and looks at
-// the heads of each tenant's priorities for the oldest: of its single jobs, and of its
-// oldest batch.
+// poolStats counts the queue of each pool one by one up to a limit. For the oldest job it reads two
+// jobs of each tenant: the first one without a batch, and the first one of the oldest batch. Each is
+// of the lowest priority, which waits longest.
 var poolStats = QueuedPools + fmt.Sprintf(`,
 named AS (
 	SELECT pool FROM pools WHERE pool IS NOT NULL
@@ -23,20 +23,15 @@ SELECT n.pool,
 	(SELECT count(*) FROM live_jobs j WHERE j.state = 'dispatched' AND j.pool = n.pool),
 	(SELECT count(*) FROM live_jobs j WHERE j.state = 'running' AND j.pool = n.pool),
 	coalesce(1000 * extract(epoch FROM now() - (
-		WITH RECURSIVE tiers AS (
-			(SELECT tenant_id, priority FROM live_jobs
-			WHERE state = 'queued' AND pool = n.pool ORDER BY tenant_id, -priority LIMIT 1)
+		WITH RECURSIVE heads AS (
+			(SELECT tenant_id, batch_id, created_at FROM live_jobs
+			WHERE state = 'queued' AND pool = n.pool ORDER BY tenant_id, batch_id, priority, lane, id LIMIT 1)
 			UNION ALL
-			SELECT next.* FROM tiers t, LATERAL (
-				SELECT j.tenant_id, j.priority FROM live_jobs j
-				WHERE j.state = 'queued' AND j.pool = n.pool AND (j.tenant_id, -j.priority) > (t.tenant_id, -t.priority)
-				ORDER BY j.tenant_id, -j.priority LIMIT 1) next),
-		heads AS (
-			SELECT h.created_at FROM tiers t, (VALUES (false), (true)) AS batch (of_one), LATERAL (
-				SELECT j.created_at FROM live_jobs j
-				WHERE j.state = 'queued' AND j.pool = n.pool AND j.tenant_id = t.tenant_id AND -j.priority = -t.priority
-					AND j.batch_id >= CASE WHEN of_one THEN '00000000-0000-0000-0000-000000000001' ELSE '00000000-0000-0000-0000-000000000000' END::uuid
-				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane, j.id LIMIT 1) h)
+			SELECT next.* FROM heads h, LATERAL (
+				SELECT j.tenant_id, j.batch_id, j.created_at FROM live_jobs j
+				WHERE j.state = 'queued' AND j.pool = n.pool AND (j.tenant_id, j.batch_id) > (h.tenant_id, CASE
+					WHEN h.batch_id = '00000000-0000-0000-0000-000000000000' THEN h.batch_id ELSE 'ffffffff-ffff-ffff-ffff-ffffffffffff' END)
+				ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT 1) next)
 		SELECT min(created_at) FROM heads)), 0)::bigint
 FROM named n`, store.StatsCap)
 

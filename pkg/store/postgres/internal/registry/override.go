@@ -40,6 +40,7 @@ func (s *Registry) Override(ctx context.Context, a *store.Action, tenant string,
 	if err != nil {
 		return fmt.Errorf("encode override: %w", err)
 	}
+	defer s.db.News.Settings()
 	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
 		changed, err := showChange(ctx, tx, a, tenant, override, tenant, string(raw), d.Milliseconds())
 		if err != nil || !changed {
@@ -54,6 +55,7 @@ func (s *Registry) Override(ctx context.Context, a *store.Action, tenant string,
 
 // EndOverride implements store.Steering.
 func (s *Registry) EndOverride(ctx context.Context, a *store.Action, tenant string) error {
+	defer s.db.News.Settings()
 	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
 		return showChange(ctx, tx, a, tenant, endOverride(`name = $1`), tenant)
 	})
@@ -80,7 +82,10 @@ func showChange(ctx context.Context, tx pgx.Tx, a *store.Action, tenant, sql str
 // reapOverrides ends those whose time is over.
 func (s *Registry) reapOverrides(ctx context.Context) error {
 	return s.db.Urgent(ctx, "end overrides", func(ctx context.Context) error {
-		_, err := s.db.Pool.Exec(ctx, endOverride(`override_until <= now()`))
+		tag, err := s.db.Pool.Exec(ctx, endOverride(`override_until <= now()`))
+		if tag.RowsAffected() > 0 {
+			s.db.News.Settings()
+		}
 		return err
 	})
 }

@@ -63,6 +63,7 @@ func (s *Registry) Grant(ctx context.Context, a *store.Action, t store.Tenant, o
 	if _, err := s.tenantID(ctx, t.Name); err != nil {
 		return now, err
 	}
+	defer s.db.News.Settings()
 	return now, s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
 		before, entry, err := grantedNow(ctx, tx, t.Name)
 		switch {

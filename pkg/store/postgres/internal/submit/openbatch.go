@@ -61,7 +61,7 @@ WITH batch AS (
 	UPDATE batches SET appended = appended + $2, appended_at = now(),
 		first_job = least(first_job, $15), last_job = greatest(last_job, $16), spanned = spanned + $2, expiring = expiring OR $17
 	WHERE id = $1 AND sealed_at IS NULL AND dropped_at IS NULL RETURNING id, tenant_id),` + insertJobs("batch", "batch.tenant_id", 3, true) + `
-SELECT EXISTS (SELECT FROM batch)`
+SELECT coalesce((SELECT tenant_id FROM batch), 0)`
 
 // AppendJobs implements store.Submitter.
 func (s *Submitter) AppendJobs(ctx context.Context, batch job.ID, jobs []store.NewJob) error {
@@ -71,13 +71,14 @@ func (s *Submitter) AppendJobs(ctx context.Context, batch job.ID, jobs []store.N
 	}
 	args := slices.Concat([]any{pg.UUID(batch), int64(len(jobs))}, cols.args(), cols.span(), []any{cols.expiring()})
 	return s.db.Do(ctx, "append jobs", func(ctx context.Context) error {
-		var open bool
-		if err := s.db.Pool.QueryRow(ctx, appendJobs, args...).Scan(&open); err != nil {
+		var tenant int32
+		if err := s.db.Pool.QueryRow(ctx, appendJobs, args...).Scan(&tenant); err != nil {
 			return err
 		}
-		if !open {
+		if tenant == 0 {
 			return fmt.Errorf("%w: batch %s is not open", job.ErrConflict, batch)
 		}
+		s.db.News.Queued(cols.queues(tenant)...)
 		return nil
 	})
 }
@@ -110,6 +111,7 @@ func (s *Submitter) SealBatch(ctx context.Context, batch job.ID, total int64) er
 
 func (s *Submitter) seal(ctx context.Context, batch job.ID, total int64, expiring *bool) error {
 	return s.db.Do(ctx, "seal batch", func(ctx context.Context) error {
+		defer s.db.News.Requeued()
 		var sealed bool
 		if err := s.db.Pool.QueryRow(ctx, sealBatch, pg.UUID(batch), total).Scan(&sealed, expiring); err != nil || sealed {
 			return err

@@ -202,6 +202,7 @@ func (s *Submitter) RetryBatch(ctx context.Context, batch job.ID, as store.NewBa
 	if err != nil {
 		return "", err
 	}
+	defer s.db.News.Requeued()
 	err = s.db.Do(ctx, "retry batch", func(ctx context.Context) error {
 		tenant, err := s.db.TenantID(ctx, old.Tenant)
 		if err != nil {

@@ -101,6 +101,7 @@ func (s *Submitter) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []st
 		if err != nil {
 			return err
 		}
+		defer func() { s.db.News.Queued(cols.queues(tenant)...) }()
 		args := slices.Concat([]any{tenant, b.Idempotency.Key, b.Idempotency.Hash, pg.UUID(b.ID), b.Name, pg.LabelsText(b.Labels),
 			b.TraceParent, int64(len(jobs)), pg.CapsOrNull(b.LabelCaps)}, extrasOf(b), cols.args(), cols.span())
 		for {
@@ -271,6 +272,11 @@ func (s *Submitter) SubmitJob(ctx context.Context, j store.NewJob, key store.Ide
 		if err != nil {
 			return err
 		}
+		defer func() {
+			if gen == 0 { // it waits, unless it was not accepted
+				s.db.News.Queued(store.Queue{Tenant: tenant, Class: j.Pool})
+			}
+		}()
 		statement := submitCounted
 		if _, unlimited := s.unlimited.Load(tenant); unlimited && j.Worker != "" {
 			statement = submitUncounted
@@ -348,6 +354,16 @@ func (c *columns) args() []any {
 // expiring reports whether a job may wait for some time only.
 func (c *columns) expiring() bool {
 	return slices.ContainsFunc(c.expires, func(ms int64) bool { return ms > 0 })
+}
+
+// queues returns the queues of a tenant that the jobs are in.
+func (c *columns) queues(tenant int32) (qs []store.Queue) {
+	for i, class := range c.pool {
+		if q := (store.Queue{Tenant: tenant, Class: class}); i == 0 || class != c.pool[i-1] && !slices.Contains(qs, q) {
+			qs = append(qs, q)
+		}
+	}
+	return qs
 }
 
 // span returns the smallest and the largest of the ids: among which those of a batch are found.

@@ -87,6 +87,7 @@ func (s *Submitter) AppendChunk(ctx context.Context, tenant string, id job.ID, c
 		}
 		args := slices.Concat([]any{pg.UUID(id), int64(len(jobs)), c.N, c.Digest[:], t}, cols.args(), cols.span(), []any{cols.expiring()})
 		if err := s.db.Pool.QueryRow(ctx, appendChunk, args...).Scan(&fresh); err != nil || fresh {
+			s.db.News.Queued(cols.queues(t)...)
 			return err
 		}
 		return s.knownChunk(ctx, t, id, c)

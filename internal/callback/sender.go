@@ -160,7 +160,7 @@ func (s *Sender) Run(ctx context.Context) {
 				tried := s.try(ctx, t)
 				s.occupy(t.Tenant, -1)
 				<-lanes
-				if !tried { // the next look comes soon enough: hosts that do not answer are no reason to hurry
+				if !tried { // the breaker of its host is open: wait for the next look
 					return
 				}
 				select {

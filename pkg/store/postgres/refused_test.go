@@ -204,9 +204,9 @@ func TestResultsThatAreRefused(t *testing.T) {
 				t.Errorf("set aside: %+v", x)
 			}
 		}
-		for _, s := range r.finish(held, mixed...) { // said again after an unknown commit
+		for _, s := range r.finish(held, mixed...) { // repeated after an unknown commit
 			if s != store.Recorded {
-				t.Errorf("said again, a result is %s", s)
+				t.Errorf("a repeated result is %s", s)
 			}
 		}
 		if err := r.RetryAside(t.Context(), nil, all[0].ID); err == nil || !strings.Contains(err.Error(), "still refuses") {

@@ -21,7 +21,7 @@ type dueEnd struct {
 	// A refused row is ended with this outcome and message.
 	outcome job.Outcome
 	message string
-	leased  bool // the rows run, and only the attempt of that moment is ended
+	running bool // the rows run, and only the attempt of that moment is ended
 }
 
 // endDue ends all that is due until a time, and calls each for every row that it moves. A row

@@ -178,7 +178,7 @@ func (s *Transitions) asideAt(ctx context.Context, d dueEnd, c pg.Chunk, cause e
 				return err
 			}
 			r := refusal{step: d.op, job: pg.JobID(id), outcome: d.outcome, message: d.message, cause: cause}
-			if d.leased {
+			if d.running {
 				if err := tx.QueryRow(ctx, `SELECT lease, coalesce(worker, '') FROM live_jobs WHERE id = $1`, id).Scan(&r.lease, &r.worker); err != nil {
 					return err
 				}

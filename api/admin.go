@@ -27,6 +27,23 @@ type WorkerStatus struct {
 	Worker   fleet.Worker `json:"worker"`
 	Running  int64        `json:"running"`  // jobs
 	Sessions int64        `json:"sessions"` // live sessions
+	// A drain waits for these: the ones that began first, 100 at most of each.
+	Jobs         []fleet.WorkerJob     `json:"jobs"`
+	LiveSessions []fleet.WorkerSession `json:"live_sessions"`
+}
+
+// WorkersRequest does something to all workers that it chooses.
+type WorkersRequest struct {
+	Workers fleet.WorkerSelector `json:"workers"`
+	DryRun  bool                 `json:"dry_run,omitempty"` // only names them
+	Reason  string               `json:"reason,omitempty"`
+}
+
+// WorkersReport is what came of it.
+type WorkersReport struct {
+	Workers []string `json:"workers"` // that were chosen
+	Changed int      `json:"changed"` // of them; the others were so already
+	DryRun  bool     `json:"dry_run,omitempty"`
 }
 
 // FleetVersion lists the versions of a fleet's programs.

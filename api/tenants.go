@@ -23,6 +23,10 @@ type TenantStatus struct {
 	Dispatched int64        `json:"dispatched"`
 	Running    int64        `json:"running"`
 	AtLeast    bool         `json:"at_least,omitempty"` // the queue is too long for an exact count
+	// OldestSeconds is the age of the first job of its queues.
+	OldestSeconds float64 `json:"oldest_seconds"`
+	// Quotas are its limits and how much of them is used, the most used first.
+	Quotas []fleet.Quota `json:"quotas"`
 }
 
 // TenantList lists the tenants that the caller may see.

@@ -197,7 +197,8 @@ type ArtifactList struct {
 // reveal other tenants' activity.
 type WorkerList struct {
 	Workers []fleet.Worker `json:"workers"`
-	Pools   []PoolSummary  `json:"pools"`
+	Pools   []PoolSummary  `json:"pools"`          // of all workers, whichever are asked for
+	Next    string         `json:"next,omitempty"` // give it as after= for the next page
 }
 
 // Fleet is the fleet's current activity. Only operators get workers; others get waiting and running
@@ -205,7 +206,8 @@ type WorkerList struct {
 type Fleet struct {
 	At      time.Time          `json:"at"`
 	Workers []fleet.Worker     `json:"workers"`
-	Pools   []PoolSummary      `json:"pools"`
+	Next    string             `json:"next,omitempty"` // give it as after= for the next page of workers
+	Pools   []PoolSummary      `json:"pools"`          // of all workers, whichever are asked for
 	Queue   []fleet.QueueGroup `json:"queue"`
 }
 
@@ -213,8 +215,14 @@ type Fleet struct {
 type PoolSummary struct {
 	Pool    string `json:"pool"`
 	Workers int    `json:"workers"`
-	Slots   int    `json:"slots"`
-	Busy    int    `json:"busy"`
+	Slots   int    `json:"slots"`   // most jobs that run for a short time, at once
+	Running int    `json:"running"` // jobs, however long they have run
+	Free    int    `json:"free"`    // jobs that would start at once
+	Busy    int    `json:"busy"`    // Running, under the name that it had first
+	// Sessions counts live sessions.
+	Sessions  int     `json:"sessions,omitempty"`
+	Cores     float64 `json:"cores,omitempty"`      // cores of the workers' hosts
+	CoresUsed float64 `json:"cores_used,omitempty"` // cores that jobs and sessions use
 	// Exclusive reports that its workers run only jobs that name the pool.
 	Exclusive bool `json:"exclusive,omitempty"`
 }

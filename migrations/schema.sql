@@ -589,6 +589,13 @@ CREATE TABLE public.policies (
     CONSTRAINT policies_version_check CHECK ((version > 0))
 );
 
+CREATE TABLE public.reports (
+    source text NOT NULL COLLATE pg_catalog."C",
+    at timestamp with time zone NOT NULL,
+    body text NOT NULL
+)
+WITH (fillfactor='50');
+
 CREATE TABLE public.results_default (
     id uuid NOT NULL,
     batch_id uuid NOT NULL,
@@ -719,7 +726,8 @@ CREATE TABLE public.workers (
     tally text,
     cordoned_at timestamp with time zone,
     cordoned_by text DEFAULT ''::text NOT NULL,
-    cordon text DEFAULT ''::text NOT NULL
+    cordon text DEFAULT ''::text NOT NULL,
+    load text
 )
 WITH (fillfactor='50');
 
@@ -805,6 +813,9 @@ ALTER TABLE ONLY public.paused_pools
 
 ALTER TABLE ONLY public.policies
     ADD CONSTRAINT policies_pkey PRIMARY KEY (tenant_id, name, version);
+
+ALTER TABLE ONLY public.reports
+    ADD CONSTRAINT reports_pkey PRIMARY KEY (source);
 
 ALTER TABLE ONLY public.results
     ADD CONSTRAINT results_pkey PRIMARY KEY (id);

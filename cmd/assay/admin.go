@@ -1,14 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/cli/operate"
-	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -18,10 +16,11 @@ import (
 type adminCmd struct {
 	Log          operate.Log          `cmd:"" help:"Who did what, newest first."`
 	Leader       adminLeaderCmd       `cmd:"" help:"Which dispatcher schedules and reaps."`
+	WhySlow      adminWhySlowCmd      `cmd:"" name:"why-slow" help:"Show what makes the fleet slow: a verdict, then the figures behind it."`
 	Version      adminVersionCmd      `cmd:"" help:"Which programs the fleet consists of, and its schema."`
 	Cordon       adminCordonCmd       `cmd:"" help:"Keep a worker from taking jobs; what it runs goes on."`
 	Uncordon     adminUncordonCmd     `cmd:"" help:"Let a worker take jobs again."`
-	Drain        adminDrainCmd        `cmd:"" help:"Cordon a worker and say when nothing runs on it any more."`
+	Drain        adminDrainCmd        `cmd:"" help:"Cordon a worker and wait until nothing runs on it."`
 	Quarantine   adminQuarantineCmd   `cmd:"" help:"Keep a worker from taking jobs for a while; it then tries one at a time."`
 	Unquarantine adminUnquarantineCmd `cmd:"" help:"End a worker's quarantine, whoever began it."`
 	Requeue      adminRequeueCmd      `cmd:"" help:"Have jobs run elsewhere, or at once, at no cost to them."`
@@ -145,61 +144,4 @@ type adminUnquarantineCmd struct {
 // Run ends a quarantine.
 func (c *adminUnquarantineCmd) Run(a *app) error {
 	return a.act(func(f client.Admin) (store.Action, error) { return f.Unquarantine(a.ctx, c.Worker, c.Reason) })
-}
-
-type adminDrainCmd struct {
-	Worker string        `arg:"" help:"Its name, as in assay worker list."`
-	Wait   bool          `name:"wait" help:"Until nothing runs on it any more."`
-	After  time.Duration `name:"hand-back-after" placeholder:"5m" help:"With --wait: have what still runs then run elsewhere."`
-	Every  time.Duration `name:"every" default:"2s" hidden:""`
-	reasoned
-}
-
-// Run cordons a worker and waits until it is idle. After an interrupt the worker stays cordoned.
-func (c *adminDrainCmd) Run(a *app) error {
-	fleet, err := a.operator()
-	if err != nil {
-		return err
-	}
-	if _, err := fleet.Cordon(a.ctx, c.Worker, c.Reason); err != nil {
-		return err
-	}
-	began := time.Now()
-	settled := 0 // consecutive checks without work: a claim may have been in transit
-	for {
-		last, err := fleet.Worker(a.ctx, c.Worker)
-		if err != nil {
-			return err
-		}
-		if settled++; last.Running+last.Sessions > 0 {
-			settled = 0
-		}
-		if !c.Wait || settled == 2 {
-			return c.report(a, last)
-		}
-		if !a.JSON && settled == 0 {
-			fmt.Fprintf(a.stderr, "%s: %d jobs and %d sessions left\n", c.Worker, last.Running, last.Sessions)
-		}
-		if c.After > 0 && last.Running > 0 && time.Since(began) >= c.After {
-			q := api.RequeueRequest{Worker: c.Worker, Reason: "the worker is drained" + because(c.Reason)}
-			if _, err := fleet.Requeue(a.ctx, q); err != nil {
-				return err
-			}
-		}
-		if err := pause.For(a.ctx, c.Every); err != nil {
-			return err
-		}
-	}
-}
-
-func (c *adminDrainCmd) report(a *app, s api.WorkerStatus) error {
-	switch {
-	case a.JSON:
-		return a.printJSON(s)
-	case s.Running+s.Sessions == 0:
-		a.printf("%s is cordoned and empty\n", c.Worker)
-	default:
-		a.printf("%s is cordoned; %d jobs and %d sessions are left\n", c.Worker, s.Running, s.Sessions)
-	}
-	return nil
 }

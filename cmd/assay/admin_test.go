@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -58,6 +59,22 @@ func newOperated(t *testing.T) *operated {
 	mux.HandleFunc("POST /v1/admin/", func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(r.URL.Path, "/")
 		answer(w, store.Action{ID: someID, At: at, Actor: "ops", Action: parts[len(parts)-1], Subject: parts[len(parts)-2], Outcome: store.ActionDone})
+	})
+	for _, action := range []string{"cordon", "uncordon"} {
+		mux.HandleFunc("POST /v1/admin/workers/"+action, func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, api.WorkersReport{Workers: []string{"w1", "w2"}, Changed: 1})
+		})
+	}
+	mux.HandleFunc("GET /v1/workers", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, api.WorkerList{Workers: []store.Worker{{ID: "w1", Pool: "p"}}, Pools: []api.PoolSummary{{Pool: "p", Workers: 1}}})
+	})
+	mux.HandleFunc("GET /v1/admin/why-slow", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, api.WhySlow{Verdict: []string{"Looks fail: 4 of 4."}, Queued: 7, Running: 2,
+			Dispatchers: []fleet.Report{{Dispatcher: "host/1", Leads: true, Looks: fleet.Timings{Count: 4, Failed: 4, MaxMS: 15000}, ReapStepsMS: map[string]float64{"lease": 3, "expired": 9},
+				Waiting: map[string]int{"finish": 5}, MaxConnections: 16}},
+			Database: fleet.Database{Locks: 10, LocksMax: 6400, ConnectionsMax: 97, LiveDays: 2, Indexes: 9, Holder: &fleet.Holder{Kind: "session", PID: 42, Name: "pg_dump", Seconds: 4000},
+				Settings: map[string]string{"autovacuum": "on", "autovacuum_naptime": "60s", "autovacuum_max_workers": "3"}},
+			Tenants: []fleet.TenantQueue{{Tenant: "acme", Queued: 7, OldestSeconds: 61}}, Stopped: []fleet.StoppedWorker{{ID: "w9", Pool: "p", State: "held", Reason: "short of memory"}}})
 	})
 	mux.HandleFunc("GET /v1/admin/workers/{worker}", func(w http.ResponseWriter, r *http.Request) {
 		o.mu.Lock()
@@ -115,6 +132,7 @@ func TestAdmin(t *testing.T) {
 		"tenant a --weight 0.5 --max-running 0 --label-cap k=2 --for 1h": {`POST /v1/admin/tenants/a/override {"weight":0.5,"max_running":0,"label_caps":{"k":2},"for":"1h0m0s"}`, "override a: done\n"},
 		"tenant a --no-label-caps":                                       {`POST /v1/admin/tenants/a/override {"label_caps":{}}`, "override a: done\n"},
 		"tenant a --restore":                                             {`POST /v1/admin/tenants/a/restore {}`, "restore a: done\n"},
+		"why-slow":                                                       {`GET /v1/admin/why-slow`, "Looks fail: 4 of 4.\n\nqueue       queued 7, dispatched 0, running 2"},
 		"verify":                                                         {`POST /v1/admin/verify {}`, "2 batches checked, 0 differ, 0 repaired\n"},
 		"sweep --dry-run":                                                {`POST /v1/admin/sweep {"dry_run":true}`, "2 of 9 attempts in the object store are in no record, and 4 inputs are needed by nobody; they have 7 bytes\n"},
 		"sweep":                                                          {`POST /v1/admin/sweep {}`, "3 objects removed\n"},
@@ -173,5 +191,37 @@ func TestAdminVerify(t *testing.T) {
 		if code, _, errs := o.assay(t.Context(), "", append([]string{"admin"}, strings.Fields(bad)...)...); code != exitOurs || errs == "" {
 			t.Errorf("%s: exit %d, %s", bad, code, errs)
 		}
+	}
+}
+
+// TestWorkersInBulk: workers are chosen by pool, version, labels and state, and a command without a choice is refused.
+func TestWorkersInBulk(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]struct{ asked, said string }{
+		"cordon --pool p --version v1 --label k=v -m old": {`POST /v1/admin/workers/cordon {"workers":{"pool":"p","version":"v1","labels":{"k":"v"}},"reason":"old"}`, "2 workers are cordoned; 1 of them changed\n"},
+		"cordon --pool p --dry-run":                       {`POST /v1/admin/workers/cordon {"workers":{"pool":"p"},"dry_run":true}`, "w1\nw2\n2 workers would be cordoned\n"},
+		"uncordon w1 w2":                                  {`POST /v1/admin/workers/uncordon {"workers":{"names":["w1","w2"]}}`, "2 workers are uncordoned; 1 of them changed\n"},
+		"drain --state held":                              {`POST /v1/admin/workers/cordon {"workers":{"state":"held"}}; GET /v1/admin/workers/w1; GET /v1/admin/workers/w2`, "w1 is cordoned and empty\n"},
+		"list --pool p --state held":                      {`GET /v1/workers?pool=p&state=held`, "WORKER"},
+	} {
+		o := newOperated(t)
+		code, out, errs := o.assay(t.Context(), "", append([]string{"worker"}, strings.Fields(args)...)...)
+		if asked := strings.Join(o.asked, "; "); code != 0 || asked != want.asked || !strings.Contains(out, want.said) {
+			t.Errorf("%s: exit %d, asks for\n%s, want\n%s; says\n%s%s, want\n%s", args, code, asked, want.asked, out, errs, want.said)
+		}
+	}
+	o := newOperated(t)
+	if code, _, errs := o.assay(t.Context(), "", "worker", "drain"); code == 0 || !strings.Contains(errs, "--pool") || len(o.asked) > 0 {
+		t.Errorf("a drain without a choice: exit %d, %s, %v", code, errs, o.asked)
+	}
+}
+
+// TestDoctorOfFleet: the doctor judges the fleet's Postgres, and names what to do.
+func TestDoctorOfFleet(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t)
+	code, out, errs := o.assay(t.Context(), "", "doctor", "--fleet")
+	if words := strings.Join(strings.Fields(out), " "); code != 0 || !strings.Contains(words, "ok database connections 1 dispatchers may open 16 of 97") || !strings.Contains(words, "pg_terminate_backend(42)") {
+		t.Errorf("exit %d, says\n%s%s", code, out, errs)
 	}
 }

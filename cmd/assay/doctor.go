@@ -8,11 +8,15 @@ import (
 )
 
 type doctorCmd struct {
-	Data string `env:"ASSAY_DATA" placeholder:"DIR" help:"Data directory to judge."`
+	Data  string `env:"ASSAY_DATA" placeholder:"DIR" help:"Data directory to judge."`
+	Fleet bool   `name:"fleet" help:"Check the fleet at --url instead of this host: the settings of its Postgres against its dispatchers. Needs an operator token."`
 }
 
 // Run examines this host. The exit code reports whether jobs can run here.
 func (c *doctorCmd) Run(a *app) error {
+	if c.Fleet {
+		return c.fleet(a)
+	}
 	bin, err := binDir()
 	if err != nil {
 		return err
@@ -29,7 +33,23 @@ func (c *doctorCmd) Run(a *app) error {
 	for i := range archives {
 		archives[i] = filepath.Clean(archives[i])
 	}
-	found := doctor.Host{Bin: bin, Data: c.Data, Images: archives}.Examine(a.ctx)
+	return c.show(a, doctor.Host{Bin: bin, Data: c.Data, Images: archives}.Examine(a.ctx))
+}
+
+// fleet examines the database of a fleet.
+func (c *doctorCmd) fleet(a *app) error {
+	admin, err := a.operator()
+	if err != nil {
+		return err
+	}
+	w, err := admin.WhySlow(a.ctx)
+	if err != nil {
+		return err
+	}
+	return c.show(a, doctor.Database(w.Database, w.Dispatchers))
+}
+
+func (c *doctorCmd) show(a *app, found []doctor.Finding) error {
 	if a.JSON {
 		if err := a.printJSON(found); err != nil {
 			return err

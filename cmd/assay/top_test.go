@@ -33,9 +33,9 @@ func TestTopOnce(t *testing.T) {
 	}
 	words := strings.Join(strings.Fields(out), " ")
 	for _, want := range []string{
-		"workers 2 slots 5 of 12 busy 3.2 jobs/s sessions 6", "queued 80007 dispatched 3 running 5", "ended succeeded 40 failed 2", "handed back infra 1",
-		"w1 default working cell,task 5 8 3.2 6 2s ago", "default draining ? 0 4 ? ? 9s ago",
-		"default - acme 5 ~80000 3 5", "default label gpu=a100 beta 0 7 0 0",
+		"workers 2 running 20 free 7 cores 1.5 of 4 sessions 6 3.2 jobs/s", "queued 80007 dispatched 3 running 20", "ended succeeded 40 failed 2", "handed back infra 1",
+		"w1 default working cell,task 20 7 1.5/4 3.2 6 2s ago", "default draining ? 0 0 ? ? ? 9s ago",
+		"default - acme 5 ~80000 3 20 default 1m1s slot", "default label gpu=a100 beta 0 7 0 0 - 0s -",
 	} {
 		if !strings.Contains(words, want) {
 			t.Errorf("there is no %q in\n%s", want, out)

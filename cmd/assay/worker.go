@@ -10,16 +10,32 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/cli/show"
+	nouns "github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
 )
 
 type workerCmd struct {
-	List workerListCmd `cmd:"" help:"List the connected workers."`
+	List     workerListCmd     `cmd:"" help:"List the connected workers."`
+	Cordon   workerCordonCmd   `cmd:"" help:"Keep workers from taking jobs; what they run goes on."`
+	Uncordon workerUncordonCmd `cmd:"" help:"Let workers take jobs again."`
+	Drain    workerDrainCmd    `cmd:"" help:"Cordon workers and wait until nothing runs on them."`
 }
 
-type workerListCmd struct{}
+// choosing is the flags that choose workers.
+type choosing struct {
+	Pool    string            `placeholder:"NAME" help:"Workers of this pool."`
+	Version string            `name:"version" placeholder:"VERSION" help:"Workers of this version."`
+	Label   map[string]string `placeholder:"KEY=VALUE" help:"Workers with all of these labels."`
+	State   string            `placeholder:"STATE" help:"Workers in this state: working, held, draining, cordoned or quarantined."`
+}
+
+func (c *choosing) selector(names ...string) nouns.WorkerSelector {
+	return nouns.WorkerSelector{Names: names, Pool: c.Pool, Version: c.Version, Labels: c.Label, State: nouns.WorkerState(c.State)}
+}
+
+type workerListCmd struct{ choosing }
 
 // Run lists workers.
 func (c *workerListCmd) Run(a *app) error {
@@ -27,11 +43,11 @@ func (c *workerListCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	all, err := fleet.Fleet(a.ctx)
+	all, err := fleet.FleetOf(a.ctx, c.selector())
 	if err != nil {
 		return err
 	}
-	if len(all.Workers) == 0 && len(all.Pools) > 0 {
+	if len(all.Workers) == 0 && len(all.Pools) > 0 && c.selector().Empty() {
 		if a.JSON {
 			return a.printJSON(all)
 		}
@@ -42,7 +58,7 @@ func (c *workerListCmd) Run(a *app) error {
 		return a.printJSON(found)
 	}
 	var lacks []string
-	t := show.NewTable(a.stdout, "WORKER", "POOL", "BUSY", "SLOTS", "ISOLATION", "MEMORY", "LABELS", "UP", "VERSION")
+	t := show.NewTable(a.stdout, "WORKER", "POOL", "RUNNING", "FREE", "CORES", "ISOLATION", "MEMORY", "LABELS", "UP", "VERSION")
 	for _, w := range found {
 		var h policy.Host
 		_ = json.Unmarshal(w.Host, &h) // a worker of another version: shown without
@@ -72,7 +88,7 @@ func (c *workerListCmd) Run(a *app) error {
 			state += " (another worker of this name, started " + w.Rival.StartedAt.UTC().Format(time.RFC3339) + ", is refused)"
 		}
 		up := time.Since(w.StartedAt).Round(time.Second).String()
-		t.Row(w.ID, w.Pool, w.Busy, w.Slots, strings.Join(levels, ","), most(o.Memory), special(o), up+state, w.Version)
+		t.Row(w.ID, w.Pool, w.Running, w.Free, show.Cores(w.CoresUsed, w.Cores), strings.Join(levels, ","), most(o.Memory), special(o), up+state, w.Version)
 	}
 	if err := t.End(); err != nil {
 		return err
@@ -89,13 +105,13 @@ func (c *workerListCmd) Run(a *app) error {
 
 // pools prints the pools, the only information without an operator's token.
 func (c *workerListCmd) pools(a *app, all api.WorkerList) error {
-	t := show.NewTable(a.stdout, "POOL", "WORKERS", "BUSY", "SLOTS", "TAKES")
+	t := show.NewTable(a.stdout, "POOL", "WORKERS", "RUNNING", "FREE", "CORES", "TAKES")
 	for _, p := range all.Pools {
 		takes := "any job that it can run"
 		if p.Exclusive {
 			takes = "jobs that name it"
 		}
-		t.Row(p.Pool, p.Workers, p.Busy, p.Slots, takes)
+		t.Row(p.Pool, p.Workers, p.Running, p.Free, show.Cores(p.CoresUsed, p.Cores), takes)
 	}
 	return t.End()
 }

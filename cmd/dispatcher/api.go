@@ -15,6 +15,7 @@ import (
 	"github.com/assay-run/assay/internal/session"
 	"github.com/assay-run/assay/internal/site"
 	"github.com/assay-run/assay/internal/version"
+	nouns "github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/store"
@@ -35,13 +36,14 @@ type parts struct {
 	metrics    http.Handler
 	profiles   http.Handler
 	dropIns    []string
+	quotas     nouns.QuotaDefaults
 }
 
 // newAdmin returns what does the work of operators.
 func newAdmin(p parts) *admin.Admin {
 	return &admin.Admin{
 		Store: p.store, Objects: p.objects, Fleet: p.dispatcher, Wake: p.dispatcher.Wake, Stop: p.queue.SendCancel, Pool: p.dispatcher.Fleet().Pool,
-		Version: version.String(), Log: slog.Default(),
+		Version: version.String(), Quotas: p.quotas, Log: slog.Default(),
 	}
 }
 

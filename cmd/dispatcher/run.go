@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +20,14 @@ import (
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/internal/identity"
+	"github.com/assay-run/assay/internal/intake"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/tenants"
 	"github.com/assay-run/assay/internal/ui"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/control"
+	nouns "github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/object"
@@ -85,7 +88,8 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("--secrets-key: %w", err)
 	}
-	d, err := dispatcher.New(dispatcher.Config{Pools: cfg.pools, LeaseTTL: cfg.LeaseTTL, BlobAge: cfg.Retention, Retention: cfg.Retention, AuditRetention: cfg.Access.AuditAge, EnvironmentWitnesses: cfg.Witnesses, Objects: objects, Secrets: secrets}, store, line)
+	quotas := nouns.QuotaDefaults{Jobs: cmp.Or(others.Ceiling.Queued, intake.DefaultJobs), Batches: cmp.Or(others.Ceiling.Batches, intake.DefaultBatches)}
+	d, err := dispatcher.New(dispatcher.Config{Pools: cfg.pools, MaxConnections: database.MaxConns(), Quotas: quotas, LeaseTTL: cfg.LeaseTTL, BlobAge: cfg.Retention, Retention: cfg.Retention, AuditRetention: cfg.Access.AuditAge, EnvironmentWitnesses: cfg.Witnesses, Objects: objects, Secrets: secrets}, store, line)
 	if err != nil {
 		return err
 	}
@@ -119,7 +123,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	all := parts{
-		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks,
+		store: accepting, objects: objects, queue: q, secrets: secrets, dispatcher: d, callbacks: callbacks, quotas: quotas,
 		auth: gate, site: guard, pools: cfg.pools, limits: limits, metrics: tel.Metrics(), profiles: profiles(), dropIns: cfg.DropIns,
 	}
 	operators := newAdmin(all)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/fleet"
+	nouns "github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -26,6 +27,7 @@ type Store interface {
 	store.Asides
 	Cancel(ctx context.Context, id job.ID) (store.Canceling, error)
 	CancelBatch(ctx context.Context, batch job.ID) ([]store.Canceling, error)
+	store.Health
 	Job(ctx context.Context, tenant string, id job.ID) (*job.Job, error)
 	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)
 	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
@@ -48,6 +50,7 @@ type Admin struct {
 	Stop    func(worker string, l store.LeaseRef) error  // tells a worker to stop an attempt
 	Pool    func(ctx context.Context, name string) error // refuses the name of a pool that there is not; optional
 	Version string                                       // of this program
+	Quotas  nouns.QuotaDefaults                          // of tenants whose ceilings have none
 	Log     *slog.Logger
 }
 

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/tenants"
+	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -27,34 +27,50 @@ func (a *Admin) PutTenant(ctx context.Context, who Who, name string, q api.Tenan
 	return now, err
 }
 
-// Tenants are those that are known, and those that have something in queue, by name.
+// Tenants returns the tenants that are known, by name, with their queues and quotas.
 func (a *Admin) Tenants(ctx context.Context, queue []store.QueueGroup) (api.TenantList, error) {
 	known, err := a.Store.Tenants(ctx)
 	if err != nil {
 		return api.TenantList{}, fmt.Errorf("list tenants: %w", err)
 	}
+	of, err := a.statuses(ctx, queue)
+	if err != nil {
+		return api.TenantList{}, err
+	}
 	out := api.TenantList{Tenants: []api.TenantStatus{}}
 	for _, t := range known {
-		out.Tenants = append(out.Tenants, statusOf(t, queue))
+		out.Tenants = append(out.Tenants, of(t))
 	}
 	slices.SortFunc(out.Tenants, func(a, b api.TenantStatus) int { return strings.Compare(a.Tenant.Name, b.Tenant.Name) })
 	return out, nil
 }
 
-// TenantStatus is one of them; one that was never heard of has the defaults, and version 0.
+// TenantStatus returns one tenant. A name that was never used has the defaults, and version 0.
 func (a *Admin) TenantStatus(ctx context.Context, name string, queue []store.QueueGroup) (api.TenantStatus, error) {
 	t, err := a.Store.Tenant(ctx, name)
-	return statusOf(t, queue), err
+	if err != nil {
+		return api.TenantStatus{}, err
+	}
+	of, err := a.statuses(ctx, queue)
+	if err != nil {
+		return api.TenantStatus{}, err
+	}
+	return of(t), nil
 }
 
-// statusOf adds up what a tenant has in queue.
-func statusOf(t store.Tenant, queue []store.QueueGroup) api.TenantStatus {
-	out := api.TenantStatus{Tenant: t}
-	for _, g := range queue {
-		if g.Tenant == t.Name {
-			out.Queued, out.Dispatched, out.Running = out.Queued+g.Queued, out.Dispatched+g.Dispatched, out.Running+g.Running
-			out.AtLeast = cmp.Or(out.AtLeast, g.AtLeast)
-		}
+// statuses returns a function that adds to a tenant its queue and quotas.
+func (a *Admin) statuses(ctx context.Context, queue []store.QueueGroup) (of func(store.Tenant) api.TenantStatus, err error) {
+	usage, err := a.Store.Usage(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("count the batches and sessions of tenants: %w", err)
 	}
-	return out
+	queues := map[string]fleet.TenantQueue{}
+	for _, q := range fleet.TenantQueues(queue) {
+		queues[q.Tenant] = q
+	}
+	return func(t store.Tenant) api.TenantStatus {
+		q := queues[t.Name]
+		return api.TenantStatus{Tenant: t, Queued: q.Queued, Dispatched: q.Dispatched, Running: q.Running, AtLeast: q.AtLeast, OldestSeconds: q.OldestSeconds,
+			Quotas: fleet.QuotasOf(t, q, usage[t.Name], a.Quotas)}
+	}, nil
 }

@@ -51,7 +51,8 @@ func (a *Admin) Worker(ctx context.Context, id string) (api.WorkerStatus, error)
 	for _, w := range ws {
 		if w.ID == id {
 			load, err := a.Store.Load(ctx, id)
-			return api.WorkerStatus{Worker: w, Running: load.Running, Sessions: load.Sessions}, err
+			return api.WorkerStatus{Worker: w, Running: load.Running, Sessions: load.Sessions, Jobs: append([]store.WorkerJob{}, load.Jobs...),
+				LiveSessions: append([]store.WorkerSession{}, load.LiveSessions...)}, err
 		}
 	}
 	return api.WorkerStatus{}, fmt.Errorf("%w: worker %.80q", job.ErrNotFound, id)

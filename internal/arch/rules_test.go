@@ -30,7 +30,7 @@ var homes = []home{
 	{"github.com/aws/", []string{"pkg/object"}, adapters},
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry", "cmd/..."}, "libraries speak to the OpenTelemetry API; one package chooses what is behind it"},
 	{"go.opentelemetry.io/otel/exporters/", []string{"internal/telemetry", "cmd/..."}, "as the SDK"},
-	{"github.com/prometheus/", []string{"internal/telemetry", "cmd/..."}, "as the SDK"},
+	{"github.com/prometheus/", []string{"internal/telemetry", "cmd/...", "test/..."}, "as the SDK"},
 	{"github.com/alecthomas/kong", []string{"cmd/...", "images/...", "test/...", "examples/..."}, "flags belong to commands; libraries take structs"},
 	{"github.com/schollz/progressbar/", []string{"cmd/...", "internal/cli/...", "test/..."}, "people watch commands, not libraries"},
 	{"testing", []string{"internal/testenv", "pkg/runtime/containerd/image/imagetest", "pkg/runtime/environment/environmenttest", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "test/..."}, testing_},

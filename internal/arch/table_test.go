@@ -8,7 +8,7 @@ type row struct {
 }
 
 // ideas are interfaces and nouns without any technology behind them.
-var ideas = []string{"pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue", "pkg/control", "pkg/runtime"}
+var ideas = []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue", "pkg/control", "pkg/runtime"}
 
 func with(base []string, more ...string) []string {
 	return append(append([]string{}, base...), more...)
@@ -31,13 +31,13 @@ var table = map[string]row{
 	"pkg/store/postgres/internal/pg":        {"connections, calls, errors, values", []string{"pkg/job", "pkg/store"}},
 	"pkg/store/postgres/internal/schema":    {"migrations and days", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg", "migrations"}},
 	"pkg/store/postgres/internal/format":    {"jobs and results, as columns have them", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg"}},
-	"pkg/store/postgres/internal/read":      {"what is asked about jobs", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg"}},
+	"pkg/store/postgres/internal/read":      {"what is asked about jobs", []string{"pkg/fleet", "pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg"}},
 	"pkg/store/postgres/internal/submit":    {"jobs and batches, accepted", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read"}},
 	"pkg/store/postgres/internal/lifecycle": {"jobs, from state to state", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read", "pkg/store/postgres/internal/turns"}},
 	"pkg/store/postgres/internal/turns":     {"which queued jobs get the free places of a window; pure", nil},
 	"pkg/store/postgres/internal/registry":  {"what is put and looked up by name", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg"}},
 	"pkg/store/postgres/internal/pgtest":    {"what tests of statements share", []string{"pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/schema"}},
-	"pkg/store/storetest":                   {"its specification", []string{"pkg/job", "pkg/store"}},
+	"pkg/store/storetest":                   {"its specification", []string{"pkg/fleet", "pkg/job", "pkg/store"}},
 	"migrations":                            {"the schema, embedded", nil},
 
 	"pkg/queue":                {"delivery: the idea", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
@@ -94,7 +94,7 @@ var table = map[string]row{
 	"pkg/client": {"Go client of the API", []string{"api", "pkg/fleet", "pkg/job", "pkg/policy"}},
 	"api":        {"the contract: wire types, OpenAPI", []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement"}},
 
-	"internal/admin":                  {"what operators do by hand", []string{"api", "pkg/job", "pkg/object", "pkg/store", "internal/fleet", "internal/identity", "internal/tenants"}},
+	"internal/admin":                  {"what operators do by hand", []string{"api", "pkg/fleet", "pkg/job", "pkg/object", "pkg/store", "internal/fleet", "internal/identity", "internal/tenants"}},
 	"internal/tenants":                {"what tenants are granted: judged, and read from a file", []string{"pkg/job", "pkg/policy", "pkg/store"}},
 	"internal/admit":                  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/language", "pkg/object")},
 	"internal/recent":                 {"what was read a moment ago, for many", nil},
@@ -200,7 +200,7 @@ var table = map[string]row{
 	"test/conformance": {"every program held to every limit, over real binaries", outside},
 	"test/cheats":      {"attempts to forge a pass", with(outside, "internal/compile", "internal/grade", "pkg/language", "test/corpus")},
 	"test/chaos":       {"faults over real binaries", outside},
-	"test/e2e":         {"whole stories over real binaries", with(outside, "test/hostile")},
+	"test/e2e":         {"whole stories over real binaries", with(outside, "test/hostile", "test/prom")},
 	"test/hostile":     {"attacks over real binaries", with(outside, "internal/compile", "pkg/language", "test/corpus")},
 	"test/corpus":      {"programs of attacks, and what each says of itself", []string{"pkg/job", "pkg/language"}},
 	"test/compose":     {"the compose file, in Docker", outside},
@@ -209,6 +209,8 @@ var table = map[string]row{
 	"test/languages":   {"programs in every language, over real binaries", with(outside, "pkg/language")},
 	"test/ui":          {"the web page, by a real browser", outside},
 	"test/k8s":         {"the chart on a cluster", outside},
+	"test/alerts":      {"alerts fire when they should, and only then", []string{"test/prom"}},
+	"test/prom":        {"PromQL over series of tests", nil},
 }
 
 // outside is what a driver of real binaries needs to know of the inside.
@@ -217,4 +219,4 @@ var outside = with(ideas, "api", "pkg/client", "pkg/object", "pkg/runtime/contai
 
 // testOnly are packages for tests: code imports them only where the table above
 // says so.
-var testOnly = []string{"internal/identity/oidc/oidctest", "internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "pkg/runtime/environment/environmenttest", "test/corpus", "test/hostile"}
+var testOnly = []string{"internal/identity/oidc/oidctest", "internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "pkg/runtime/environment/environmenttest", "test/corpus", "test/hostile", "test/prom"}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -21,6 +22,7 @@ type bulk[In, Out any] struct {
 	max   int                                        // most Ins of one call, unless one caller brings more
 	lanes int                                        // calls under way at once
 	queue chan *pending[In, Out]
+	depth atomic.Int64 // calls that have no answer yet
 
 	size     func(In) int // in bytes; nil: they do not count
 	maxBytes int          // most of one call, unless one caller brings more
@@ -68,6 +70,8 @@ func (b *bulk[In, Out]) do(ctx context.Context, in []In) ([]Out, error) {
 		return nil, nil
 	}
 	p := &pending[In, Out]{ctx: ctx, in: in, done: make(chan struct{})}
+	b.depth.Add(1)
+	defer b.depth.Add(-1)
 	select {
 	case b.queueOf(p) <- p:
 	case <-ctx.Done():

@@ -15,6 +15,7 @@ import (
 	"github.com/assay-run/assay/internal/sweep"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/control"
+	nouns "github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"
@@ -23,20 +24,22 @@ import (
 
 // Config is how a dispatcher behaves. The zero value of a field is its default.
 type Config struct {
-	LeaseTTL       time.Duration   // without a heartbeat for so long a job is taken back; default 30s
-	ScheduleEvery  time.Duration   // look for queued jobs even without a wake-up; default 1s
-	ReapEvery      time.Duration   // default 2s
-	RepublishAfter time.Duration   // dispatched but unclaimed for so long: published again; default 15s
-	RegistryEvery  time.Duration   // how often workers are written down and counted; default 3s
-	Objects        sweep.Objects   // to be swept of what belongs to no record; default: none
-	SweepEvery     time.Duration   // default 6h
-	OrphanAge      time.Duration   // objects younger than that are not swept; default 24h
-	BlobAge        time.Duration   // inputs and environments that nobody asked for within it are removed; 0: never
-	Retention      time.Duration   // what has been over for longer is removed; 0: never
-	AuditRetention time.Duration   // actions that were done longer ago are removed; 0: never
-	Pools          placement.Pools // what is said of pools; the gauges name them even while they are empty
-	MinWindow      int             // least jobs dispatched ahead of the workers of a pool; default 8
-	Secrets        Secrets         // default: there are none
+	LeaseTTL       time.Duration       // without a heartbeat for so long a job is taken back; default 30s
+	ScheduleEvery  time.Duration       // look for queued jobs even without a wake-up; default 1s
+	ReapEvery      time.Duration       // default 2s
+	RepublishAfter time.Duration       // dispatched but unclaimed for so long: published again; default 15s
+	RegistryEvery  time.Duration       // how often workers are written down and counted; default 3s
+	Objects        sweep.Objects       // to be swept of what belongs to no record; default: none
+	SweepEvery     time.Duration       // default 6h
+	OrphanAge      time.Duration       // objects younger than that are not swept; default 24h
+	BlobAge        time.Duration       // inputs and environments that nobody asked for within it are removed; 0: never
+	Retention      time.Duration       // what has been over for longer is removed; 0: never
+	AuditRetention time.Duration       // actions that were done longer ago are removed; 0: never
+	Pools          placement.Pools     // what is said of pools; the gauges name them even while they are empty
+	Quotas         nouns.QuotaDefaults // of tenants whose ceilings have none
+	MaxConnections int                 // to Postgres, for its report; 0: unknown
+	MinWindow      int                 // least jobs dispatched ahead of the workers of a pool; default 8
+	Secrets        Secrets             // default: there are none
 	// EnvironmentWitnesses is how many workers of a pool must have built the same environment
 	// before others of the pool take it from the object store; 0: none do.
 	EnvironmentWitnesses int
@@ -96,6 +99,7 @@ type Dispatcher struct {
 	keeper    *keeper
 	sweeper   *sweep.Sweeper
 	gauges    *gauges
+	reports   *reporter
 }
 
 // New returns a Dispatcher that does nothing until Run.
@@ -117,13 +121,16 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 		secrets: cfg.Secrets, pools: cfg.Pools, witnesses: cfg.EnvironmentWitnesses, log: d.log, ttl: cfg.LeaseTTL}
 	d.recorder = recorder.start()
 	d.assigner = &assigner{fleet: d.fleet, scheduler: d.scheduler, recorder: d.recorder, queue: q, secrets: cfg.Secrets, metrics: m, log: d.log, ttl: cfg.LeaseTTL}
-	d.reaper = &reaper{store: s, queue: q, leader: d.leader, scheduler: d.scheduler, sessions: d.sessions, metrics: m, log: d.log,
+	d.reports = &reporter{store: s, leader: d.leader, every: cfg.RegistryEvery, log: d.log, looks: &d.scheduler.looks, reaps: &timings{},
+		waiting: d.recorder.waiting, connections: cfg.MaxConnections, quotas: cfg.Quotas}
+	d.reaper = &reaper{store: s, reaped: d.reports.reaped, queue: q, leader: d.leader, scheduler: d.scheduler, sessions: d.sessions, metrics: m, log: d.log,
 		every: cfg.ReapEvery, republishAfter: cfg.RepublishAfter}
 	keeper := keeper{store: s, leader: d.leader, metrics: m, log: d.log, retention: cfg.Retention, audit: cfg.AuditRetention}
 	d.keeper = keeper.start()
+	d.reports.upkeep, d.reports.learn = d.keeper.done, d.keeper.learn
 	d.sweeper = &sweep.Sweeper{Store: s, Objects: cfg.Objects, Leads: d.leader.is, Removed: m.removed, SweepEvery: cfg.SweepEvery,
 		OrphanAge: cfg.OrphanAge, BlobAge: cfg.BlobAge, Retention: cfg.Retention, Log: d.log}
-	d.gauges = &gauges{store: s, fleet: d.fleet, leader: d.leader, pools: cfg.Pools, every: cfg.RegistryEvery, log: d.log}
+	d.gauges = &gauges{store: s, reports: d.reports, fleet: d.fleet, leader: d.leader, pools: cfg.Pools, every: cfg.RegistryEvery, log: d.log}
 	return d, nil
 }
 

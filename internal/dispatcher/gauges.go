@@ -20,16 +20,16 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// gauges are what the fleet looks like now: for dashboards, and for whatever
-// decides how many workers there should be. Every dispatcher reports the same
-// numbers, so take the maximum and not the sum.
+// gauges export the state of the fleet, for dashboards and for the scaler that decides how many workers there are. Every
+// dispatcher exports the same numbers, so take the maximum and not the sum.
 type gauges struct {
-	store  gaugeStore
-	fleet  *fleet.Fleet
-	leader *leader
-	pools  placement.Pools
-	every  time.Duration
-	log    *slog.Logger
+	store   gaugeStore
+	reports *reporter
+	fleet   *fleet.Fleet
+	leader  *leader
+	pools   placement.Pools
+	every   time.Duration
+	log     *slog.Logger
 
 	last    atomic.Pointer[fleetCount]
 	seen    map[string]*seenPool // pools that had workers
@@ -38,14 +38,12 @@ type gauges struct {
 
 // gaugeStore is what gauges need of the store.
 type gaugeStore interface {
-	Stats(ctx context.Context) (store.Stats, error)
 	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
-	Queue(ctx context.Context) ([]store.QueueGroup, error)
 }
 
 // fleetCount is the fleet at one moment.
 type fleetCount struct {
-	stats   store.Stats
+	counts
 	backlog map[string]int64 // see gauges.backlog
 }
 
@@ -55,8 +53,8 @@ type seenPool struct {
 	at     time.Time
 }
 
-// run counts now and then until ctx ends. Counting is done here and not when
-// somebody looks, so that no number of dashboards burdens the database.
+// run reads the counts every few seconds until ctx ends. A scrape reads nothing, so the number of scrapers does not
+// matter to the database.
 func (g *gauges) run(ctx context.Context) {
 	unregister, err := g.register()
 	if err != nil {
@@ -65,16 +63,17 @@ func (g *gauges) run(ctx context.Context) {
 	}
 	defer unregister()
 	g.recall(ctx)
+	g.reports.recall(ctx)
 	tick := time.NewTicker(g.every)
 	defer tick.Stop()
 	for {
-		stats, err := g.store.Stats(ctx)
+		c, err := g.reports.counts(ctx)
 		if err == nil {
-			g.last.Store(&fleetCount{stats, g.backlog(stats)})
+			g.last.Store(&fleetCount{*c, g.backlog(c.Stats)})
+			g.tenants.set(c.Tenants)
 		} else if ctx.Err() == nil {
 			g.log.WarnContext(ctx, "live jobs not counted", "error", err)
 		}
-		g.tenants.count(ctx, g.store, g.log)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -85,9 +84,10 @@ func (g *gauges) run(ctx context.Context) {
 
 // instruments are what the gauges are reported by.
 type instruments struct {
-	jobs, slots, workers, resting, cordoned, backlog, term, tenants metric.Int64ObservableGauge
-	callbacks, undated, days, liveDays                              metric.Int64ObservableGauge
-	oldest, dispatched, transaction                                 metric.Float64ObservableGauge
+	jobs, slots, sessions, workers, resting, cordoned, backlog, term, tenants metric.Int64ObservableGauge
+	results                                                                   metric.Int64ObservableGauge
+	callbacks, undated, days, liveDays, locks, held, bulk                     metric.Int64ObservableGauge
+	oldest, dispatched, transaction, cores, ages, quotas                      metric.Float64ObservableGauge
 }
 
 func (g *gauges) register() (unregister func(), err error) {
@@ -104,10 +104,13 @@ func (g *gauges) register() (unregister func(), err error) {
 		return i
 	}
 	i := instruments{
-		jobs:     gauge("assay_jobs", "Live jobs, by class and state."),
-		slots:    gauge("assay_slots", "Slots of the workers of a pool, by whether they are free."),
+		jobs:     gauge("assay_jobs", "Live jobs by state: running ones by the pool of their worker, others by class."),
+		slots:    gauge("assay_slots", "Jobs that the workers of a pool run (busy), and jobs that would start at once (free). A job that has run for 100 ms holds no slot, so both together may be more than all slots."),
+		sessions: gauge("assay_fleet_sessions", "Live sessions on the workers of a pool."),
+		results:  gauge("assay_results_waiting", "Results that wait at the workers of a pool for a dispatcher to confirm them."),
+		cores:    ageGauge("assay_cores", "Cores of the hosts of a pool's workers (all), and cores that jobs and sessions use (busy)."),
 		workers:  gauge("assay_workers", "Workers of a pool that are connected."),
-		backlog:  gauge("assay_backlog_slots", "Slots that a pool's busy workers have in use, and those that the jobs need which wait and could run there."),
+		backlog:  gauge("assay_backlog_slots", "Jobs and sessions that the workers of a pool run, and jobs that wait and could run there: the number of workers should follow it."),
 		resting:  gauge("assay_workers_quarantined", "Workers of a pool that take no jobs because their failures stood out."),
 		cordoned: gauge("assay_workers_cordoned", "Workers of a pool that take no jobs because an operator said so."),
 		term:     gauge("assay_leader_term", "How often the leader has changed; 0 from dispatchers that do not lead."),
@@ -115,6 +118,11 @@ func (g *gauges) register() (unregister func(), err error) {
 
 		callbacks:   gauge("assay_callbacks_open", "Callbacks that are not delivered yet, 10,000 at most."),
 		undated:     gauge("assay_database_undated_jobs", "Jobs whose id is of no day that has a partition, 10,000 at most: the clock of a dispatcher is wrong."),
+		locks:       gauge("assay_database_locks", "Locks in the shared lock table of Postgres (used), and its size (max)."),
+		held:        gauge("assay_database_oldest_xmin_transactions", "Transactions that began since the oldest snapshot that keeps Postgres from removing dead rows."),
+		bulk:        gauge("assay_bulk_waiting", "Messages of workers that have no answer yet, by kind. Every dispatcher reports its own."),
+		ages:        ageGauge("assay_tenant_oldest_queued_seconds", "Age of the first queued job of a tenant, for the twenty tenants that have waited longest."),
+		quotas:      ageGauge("assay_tenant_quota_used_ratio", "Used part of the quota that a tenant is nearest to, by quota, for the twenty tenants that are nearest: 1 is the limit."),
 		days:        gauge("assay_database_partitions", "Partitions of jobs: one a day, and one of no day."),
 		liveDays:    gauge("assay_database_live_days", "Partitions of jobs that the statements of the queue look at: from yesterday on, and earlier days with a job that is not over."),
 		oldest:      ageGauge("assay_oldest_queued_seconds", "How long the oldest queued job of a class has waited."),
@@ -127,7 +135,7 @@ func (g *gauges) register() (unregister func(), err error) {
 	r, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.observe(o, &i)
 		return nil
-	}, i.jobs, i.slots, i.workers, i.backlog, i.resting, i.cordoned, i.term, i.tenants, i.callbacks, i.undated, i.days, i.liveDays, i.oldest, i.dispatched, i.transaction)
+	}, i.jobs, i.slots, i.sessions, i.results, i.cores, i.workers, i.backlog, i.resting, i.cordoned, i.term, i.tenants, i.callbacks, i.undated, i.days, i.liveDays, i.locks, i.held, i.bulk, i.ages, i.quotas, i.oldest, i.dispatched, i.transaction)
 	if err != nil {
 		return nil, err
 	}
@@ -139,39 +147,53 @@ func (g *gauges) register() (unregister func(), err error) {
 func (g *gauges) observe(o metric.Observer, i *instruments) {
 	if last := g.last.Load(); last != nil {
 		observeJobs(o, i, last)
-		g.observePools(o, i, last.backlog)
-		o.ObserveInt64(i.callbacks, last.stats.Callbacks)
-		o.ObserveInt64(i.undated, last.stats.Undated)
-		o.ObserveInt64(i.days, last.stats.Days)
-		o.ObserveInt64(i.liveDays, last.stats.LiveDays)
-		o.ObserveFloat64(i.dispatched, last.stats.OldestDispatched.Seconds())
-		o.ObserveFloat64(i.transaction, last.stats.OldestTransaction.Seconds())
+		g.observePools(o, i, last)
+		o.ObserveInt64(i.callbacks, last.Stats.Callbacks)
+		o.ObserveInt64(i.undated, last.Stats.Undated)
+		o.ObserveInt64(i.days, last.Stats.Days)
+		o.ObserveInt64(i.liveDays, last.Stats.LiveDays)
+		o.ObserveInt64(i.locks, last.Database.Locks, metric.WithAttributes(attribute.String("use", "used")))
+		o.ObserveInt64(i.locks, last.Database.LocksMax, metric.WithAttributes(attribute.String("use", "max")))
+		held := int64(0)
+		if h := last.Database.Holder; h != nil {
+			held = h.Transactions
+		}
+		o.ObserveInt64(i.held, held)
+		for _, q := range last.Quotas {
+			o.ObserveFloat64(i.quotas, q.Share(), metric.WithAttributes(attribute.String("tenant", q.Tenant), attribute.String("quota", q.Name)))
+		}
+		o.ObserveFloat64(i.dispatched, last.Stats.OldestDispatched.Seconds())
+		o.ObserveFloat64(i.transaction, last.Stats.OldestTransaction.Seconds())
 	}
 	term := int64(0)
 	if g.leader.is() {
 		term = g.leader.term.Load()
 	}
 	o.ObserveInt64(i.term, term)
-	g.tenants.observe(o, i.tenants)
+	g.tenants.observe(o, i.tenants, i.ages)
+	for kind, n := range g.reports.waiting() {
+		o.ObserveInt64(i.bulk, int64(n), metric.WithAttributes(attribute.String("kind", kind)))
+	}
 }
 
 func inPool(pool string, more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(append(more, attribute.String("pool", pool))...)
 }
 
-// observeJobs reports what waits and runs of each class, and of each pool that is known:
-// of jobs that name it and need nothing else.
+// observeJobs reports the queued and dispatched jobs of each class, and the running jobs of each pool. A class has no
+// running jobs of its own: they are their pool's.
 func observeJobs(o metric.Observer, i *instruments, last *fleetCount) {
-	classes := maps.Clone(last.stats.Pools)
-	for class := range last.backlog {
-		classes[class] = last.stats.Pools[class]
+	classes := maps.Clone(last.Stats.Pools)
+	for pool := range last.backlog {
+		classes[pool] = last.Stats.Pools[pool]
+		o.ObserveInt64(i.jobs, last.Stats.RunningIn[pool], inPool(pool, attribute.String("state", string(job.Running))))
 	}
-	classes[placement.Any] = last.stats.Pools[placement.Any]
+	classes[placement.Any] = last.Stats.Pools[placement.Any]
 	for class, s := range classes {
 		if class == placement.Any {
 			class = placement.PoolOf(class)
 		}
-		for state, n := range map[job.State]int64{job.Queued: s.Queued, job.Dispatched: s.Dispatched, job.Running: s.Running} {
+		for state, n := range map[job.State]int64{job.Queued: s.Queued, job.Dispatched: s.Dispatched} {
 			o.ObserveInt64(i.jobs, n, inPool(class, attribute.String("state", string(state))))
 		}
 		o.ObserveFloat64(i.oldest, s.OldestQueued.Seconds(), inPool(class))
@@ -179,17 +201,20 @@ func observeJobs(o metric.Observer, i *instruments, last *fleetCount) {
 }
 
 // observePools reports the workers of each pool that is known.
-func (g *gauges) observePools(o metric.Observer, i *instruments, backlog map[string]int64) {
-	sizes := g.fleet.Sizes()
-	workers, resting, cordoned := g.fleet.ByPool()
-	for pool, n := range backlog {
-		z := sizes[pool]
+func (g *gauges) observePools(o metric.Observer, i *instruments, last *fleetCount) {
+	loads := g.fleet.Loads()
+	for pool, n := range last.backlog {
+		l := loads[pool]
 		o.ObserveInt64(i.backlog, n, inPool(pool))
-		o.ObserveInt64(i.slots, int64(z.Free), inPool(pool, attribute.String("use", "free")))
-		o.ObserveInt64(i.slots, int64(z.Slots-z.Free), inPool(pool, attribute.String("use", "busy")))
-		o.ObserveInt64(i.workers, int64(len(workers[pool])), inPool(pool))
-		o.ObserveInt64(i.resting, int64(resting[pool]), inPool(pool, attribute.String("state", "quarantined")))
-		o.ObserveInt64(i.cordoned, int64(cordoned[pool]), inPool(pool))
+		o.ObserveInt64(i.slots, int64(l.Free), inPool(pool, attribute.String("use", "free")))
+		o.ObserveInt64(i.slots, last.Stats.RunningIn[pool], inPool(pool, attribute.String("use", "busy")))
+		o.ObserveFloat64(i.cores, l.Cores, inPool(pool, attribute.String("use", "all")))
+		o.ObserveFloat64(i.cores, l.CoresUsed, inPool(pool, attribute.String("use", "busy")))
+		o.ObserveInt64(i.sessions, int64(l.Sessions), inPool(pool))
+		o.ObserveInt64(i.results, int64(l.Results), inPool(pool))
+		o.ObserveInt64(i.workers, int64(l.Workers), inPool(pool))
+		o.ObserveInt64(i.resting, int64(l.Quarantined), inPool(pool, attribute.String("state", "quarantined")))
+		o.ObserveInt64(i.cordoned, int64(l.Cordoned), inPool(pool))
 	}
 }
 
@@ -235,12 +260,13 @@ func different(offers []placement.Offer) (out []placement.Offer) {
 	return out
 }
 
-// backlog returns how many slots each pool should have at least: those in use, and one
-// for each job that waits and that its workers could run, dispatched or not. A job that
-// names a pool counts there. Any other counts at each pool with workers that could run it; if there is none, at
-// those whose last workers could, or could by what the configuration says of them. What decides on the number of
-// workers compares it with the slots that there are. A pool with nothing to do has 0:
-// what is absent scales nothing down, and nothing up from zero.
+// backlog returns the work of each pool: the jobs and sessions that its workers run, and one for each job that waits and
+// that they could run, dispatched or not. What decides on the number of workers divides it by the jobs that one worker is
+// for, so a pool never loses workers that its jobs run on. A draining worker's jobs count: they run there or come back.
+//
+// A waiting job that names a pool counts there. Any other counts at each pool with workers that could run it; if there is
+// none, at those whose last workers could, or could by what the configuration says of them. A pool without work has 0,
+// since a scaler does nothing about an absent series.
 func (g *gauges) backlog(stats store.Stats) map[string]int64 {
 	live := g.fleet.Offers()
 	g.note(live)
@@ -255,8 +281,11 @@ func (g *gauges) backlog(stats store.Stats) map[string]int64 {
 	for pool := range idle {
 		need[pool] = 0
 	}
-	for pool, z := range g.fleet.Sizes() {
-		need[pool] += int64(z.Slots - z.Free)
+	for pool, l := range g.fleet.Loads() {
+		need[pool] += int64(l.Sessions)
+	}
+	for pool, n := range stats.RunningIn {
+		need[pool] += n
 	}
 	for class, s := range stats.Pools {
 		n := placement.ParseClass(class)

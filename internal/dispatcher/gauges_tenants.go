@@ -2,9 +2,6 @@ package dispatcher
 
 import (
 	"cmp"
-	"context"
-	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,77 +9,67 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 const (
-	// tenantsEvery is how often the jobs of tenants are counted: it costs more than
-	// what the scheduler needs to know.
+	// tenantsEvery is how often the jobs of tenants are counted: that costs more than the other counts.
 	tenantsEvery = 15 * time.Second
-	// tenantsMost bounds the tenants that have series of their own.
+	// tenantsMost and agesMost bound the tenants that have series of their own.
 	tenantsMost  = 50
+	agesMost     = 20
 	otherTenants = "_other"
 )
 
-// tenants are how many live jobs each tenant has.
+// tenants exports the live jobs and the age of the queue of each tenant.
 type tenants struct {
-	mu      sync.Mutex
-	counted time.Time
-	jobs    map[string]store.QueueGroup // by tenant
+	mu   sync.Mutex
+	jobs map[string]fleet.TenantQueue // the tenants with series, and otherTenants
 }
 
-// count counts, if it is time to.
-func (t *tenants) count(ctx context.Context, s gaugeStore, log *slog.Logger) {
-	t.mu.Lock()
-	due := time.Since(t.counted) >= tenantsEvery
-	t.mu.Unlock()
-	if !due {
-		return
-	}
-	groups, err := s.Queue(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			log.WarnContext(ctx, "jobs of tenants not counted", "error", err)
-		}
-		return
-	}
+// set takes over new counts, the tenants with most jobs first.
+func (t *tenants) set(all []fleet.TenantQueue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.counted, t.jobs = time.Now(), largestTenants(groups, t.jobs)
+	t.jobs = largestTenants(all, t.jobs)
 }
 
-// largestTenants sums groups up by tenant, the many small ones as one. Tenants that
-// had jobs before are kept, with none: what is absent is no news.
-func largestTenants(groups []store.QueueGroup, before map[string]store.QueueGroup) map[string]store.QueueGroup {
-	all := map[string]store.QueueGroup{}
+// largestTenants returns the tenants with most jobs, and the sum of the others. A tenant that had series before keeps
+// them, with zeros, since an absent series changes no alert.
+func largestTenants(all []fleet.TenantQueue, before map[string]fleet.TenantQueue) map[string]fleet.TenantQueue {
+	out := map[string]fleet.TenantQueue{}
+	for _, q := range all {
+		name := q.Tenant
+		if len(out) >= tenantsMost && name != otherTenants {
+			name = otherTenants
+		}
+		o := out[name]
+		out[name] = fleet.TenantQueue{Tenant: name, Queued: o.Queued + q.Queued, Dispatched: o.Dispatched + q.Dispatched, Running: o.Running + q.Running,
+			OldestSeconds: max(o.OldestSeconds, q.OldestSeconds)}
+	}
 	for name := range before {
-		all[name] = store.QueueGroup{}
-	}
-	for _, g := range groups {
-		all[g.Tenant] = plus(all[g.Tenant], g)
-	}
-	size := func(name string) int64 { return all[name].Queued + all[name].Dispatched + all[name].Running }
-	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a, b)) })
-	for i, name := range names {
-		if i >= tenantsMost && name != otherTenants {
-			all[otherTenants] = plus(all[otherTenants], all[name])
-			delete(all, name)
+		if _, there := out[name]; !there && (len(out) < tenantsMost || name == otherTenants) {
+			out[name] = fleet.TenantQueue{Tenant: name}
 		}
 	}
-	return all
+	return out
 }
 
-func plus(a, b store.QueueGroup) store.QueueGroup {
-	return store.QueueGroup{Queued: a.Queued + b.Queued, Dispatched: a.Dispatched + b.Dispatched, Running: a.Running + b.Running}
-}
-
-func (t *tenants) observe(o metric.Observer, gauge metric.Int64Observable) {
+func (t *tenants) observe(o metric.Observer, jobs metric.Int64Observable, ages metric.Float64Observable) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for tenant, g := range t.jobs {
-		for state, n := range map[job.State]int64{job.Queued: g.Queued, job.Dispatched: g.Dispatched, job.Running: g.Running} {
-			o.ObserveInt64(gauge, n, metric.WithAttributes(attribute.String("tenant", tenant), attribute.String("state", string(state))))
+	var oldest []fleet.TenantQueue
+	for tenant, q := range t.jobs {
+		oldest = append(oldest, q)
+		for state, n := range map[job.State]int64{job.Queued: q.Queued, job.Dispatched: q.Dispatched, job.Running: q.Running} {
+			o.ObserveInt64(jobs, n, metric.WithAttributes(attribute.String("tenant", tenant), attribute.String("state", string(state))))
 		}
+	}
+	slices.SortFunc(oldest, func(a, b fleet.TenantQueue) int {
+		return cmp.Or(cmp.Compare(b.OldestSeconds, a.OldestSeconds), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	for _, q := range oldest[:min(len(oldest), agesMost)] {
+		o.ObserveFloat64(ages, q.OldestSeconds, metric.WithAttributes(attribute.String("tenant", q.Tenant)))
 	}
 }

@@ -37,13 +37,13 @@ func TestGauges(t *testing.T) {
 	d.Wake()
 	want := map[string]int64{
 		"default busy": 2, "default workers": 1, "past workers": 1,
-		"* running": 2, "nobody's queued": 3, "?label.gpu=a100 queued": 5, "?label.gpu=a100 dispatched": 0, "?label.gpu=a100 running": 0,
-		"nobody%27s?label.gpu=a100 queued": 1, "nobody%27s?label.gpu=a100 dispatched": 0, "nobody%27s?label.gpu=a100 running": 0,
+		"default running": 2, "nobody's queued": 3, "?label.gpu=a100 queued": 5, "?label.gpu=a100 dispatched": 0,
+		"nobody%27s?label.gpu=a100 queued": 1, "nobody%27s?label.gpu=a100 dispatched": 0,
 		// What no worker could run waits for pools whose workers could, or are said to be such.
 		"default backlog": 20, "nobody's backlog": 4, "own backlog": 0, "a100 backlog": 5, "h100 backlog": 0, "past backlog": 5,
 	}
 	for _, pool := range []string{"default", "nobody's", "own", "a100", "h100", "past"} { // 0 and not absent
-		for _, kind := range []string{"queued", "dispatched", "running", "busy", "free", "quarantined", "cordoned", "workers"} {
+		for _, kind := range []string{"queued", "dispatched", "running", "busy", "free", "quarantined", "cordoned", "workers", "sessions", "results"} {
 			want[pool+" "+kind] += 0
 		}
 	}
@@ -86,6 +86,10 @@ func gauges(t *testing.T, reader *sdkmetric.ManualReader) map[string]int64 {
 				}
 				if m.Name == "assay_workers" {
 					got[pool.AsString()+" workers"] = p.Value
+					continue
+				}
+				if m.Name == "assay_fleet_sessions" || m.Name == "assay_results_waiting" {
+					got[pool.AsString()+" "+map[bool]string{true: "sessions", false: "results"}[m.Name == "assay_fleet_sessions"]] = p.Value
 					continue
 				}
 				if m.Name == "assay_workers_cordoned" {

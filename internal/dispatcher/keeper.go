@@ -32,6 +32,7 @@ type keeper struct {
 	retention time.Duration
 	audit     time.Duration // how long actions are kept; 0: always
 	chores    []*chore
+	began     time.Time
 }
 
 // chore is one thing to do now and then.
@@ -52,6 +53,7 @@ type keeperStore interface {
 
 // start says what there is to do. It returns k.
 func (k *keeper) start() *keeper {
+	k.began = time.Now()
 	k.chores = append(k.chores, newChore("maintain", k.store.Maintain))
 	if k.retention > 0 {
 		k.chores = append(k.chores, newChore("forget", k.forget))
@@ -108,6 +110,26 @@ func (k *keeper) tend(ctx context.Context, c *chore) {
 	}
 }
 
+// done returns the last success of each task, of this dispatcher or of a leader before it.
+func (k *keeper) done() map[string]time.Time {
+	all := map[string]time.Time{}
+	for _, c := range k.chores {
+		if at := c.done.Load(); at > 0 {
+			all[c.name] = time.Unix(at, 0).UTC()
+		}
+	}
+	return all
+}
+
+// learn takes over what the leader reports. So the age of a task's last success survives its leader.
+func (k *keeper) learn(all map[string]time.Time) {
+	for _, c := range k.chores {
+		if at := all[c.name].Unix(); at > c.done.Load() {
+			c.done.Store(at)
+		}
+	}
+}
+
 func (k *keeper) forget(ctx context.Context) error {
 	f, err := k.store.Forget(ctx, k.retention)
 	if f.Days+f.Batches+f.Sessions > 0 {
@@ -122,15 +144,17 @@ func (k *keeper) forget(ctx context.Context) error {
 func (k *keeper) register() (unregister func(), err error) {
 	meter := otel.Meter(scope)
 	last, err := meter.Int64ObservableGauge("assay_upkeep_success_timestamp_seconds",
-		metric.WithDescription("When a task of the leader's last succeeded, by task; reported by the dispatchers that did it, so take the maximum."))
+		metric.WithDescription("Last success of a task that only the leader does, by task. Before the first success, the start of the dispatcher."))
 	if err != nil {
 		return nil, err
 	}
 	r, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for _, c := range k.chores {
-			if at := c.done.Load(); at > 0 {
-				o.ObserveInt64(last, at, metric.WithAttributes(attribute.String("task", c.name)))
+			at := c.done.Load()
+			if at == 0 {
+				at = k.began.Unix()
 			}
+			o.ObserveInt64(last, at, metric.WithAttributes(attribute.String("task", c.name)))
 		}
 		return nil
 	}, last)

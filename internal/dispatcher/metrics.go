@@ -19,9 +19,11 @@ const scope = "github.com/assay-run/assay/internal/dispatcher"
 // metrics are the dispatcher's instruments. Labels come from small fixed sets.
 type metrics struct {
 	dispatched, unpublished, claims, outcomes, statuses, losses, reaps, cached, refusals metric.Int64Counter
-	queueWait, publishTime, lookTime, bulk                                               metric.Float64Histogram
+	lookFailures                                                                         metric.Int64Counter
+	queueWait, publishTime, lookTime, reapTime, bulk                                     metric.Float64Histogram
 	asides                                                                               metric.Int64Gauge
 
+	looks    map[bool]metric.MeasurementOption // by whether they failed
 	refused  metric.MeasurementOption
 	granted  metric.MeasurementOption
 	outcome  map[job.Outcome]metric.MeasurementOption
@@ -49,21 +51,24 @@ func newMetrics() (*metrics, error) {
 	}
 	ms := []float64{1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4, 3e5, 18e5}
 	m := &metrics{
-		dispatched:  counter("assay_jobs_dispatched", "Jobs handed to the queue, again included."),
-		unpublished: counter("assay_publish_failures", "Jobs that could not be handed to the queue; the reaper hands them again."),
-		claims:      counter("assay_claims", "Deliveries that were given a lease or refused."),
-		outcomes:    counter("assay_jobs_finished", "Jobs recorded, by outcome."),
-		statuses:    counter("assay_results", "Results that arrived, by what became of them."),
-		losses:      counter("assay_leases_lost", "Leases that a heartbeat found lost."),
-		asides:      gauge("assay_set_aside", "Ends of jobs that the database refused and that wait for an operator, 10,000 at most."),
-		reaps:       counter("assay_reaped", "Rows that a reaper repaired, by kind."),
-		cached:      counter("assay_jobs_cached", "Jobs answered with the record of an equal one."),
-		refusals:    counter("assay_workers_refused", "Heartbeats of workers whose name another one has."),
-		queueWait:   histogram("assay_queue_wait_milliseconds", "Time from accepted to claimed.", ms...),
-		publishTime: histogram("assay_publish_milliseconds", "Time of one publish to the queue.", ms...),
-		lookTime:    histogram("assay_look_milliseconds", "Time of one look of the scheduler into the queue, by those who may take from it.", ms...),
-		bulk:        histogram("assay_bulk_size", "Rows of one bulk statement, by kind.", 1, 2, 5, 10, 20, 50, 100, 200, 500),
-		granted:     label("result", "granted"), refused: label("result", "refused"),
+		dispatched:   counter("assay_jobs_dispatched", "Jobs handed to the queue, again included."),
+		unpublished:  counter("assay_publish_failures", "Jobs that could not be handed to the queue; the reaper hands them again."),
+		claims:       counter("assay_claims", "Deliveries that were given a lease or refused."),
+		outcomes:     counter("assay_jobs_finished", "Jobs recorded, by outcome."),
+		statuses:     counter("assay_results", "Results that arrived, by what became of them."),
+		losses:       counter("assay_leases_lost", "Leases that a heartbeat found lost."),
+		reaps:        counter("assay_reaped", "Rows that a reaper repaired, by kind."),
+		cached:       counter("assay_jobs_cached", "Jobs answered with the record of an equal one."),
+		asides:       gauge("assay_set_aside", "Ends of jobs that the database refused and that wait for an operator, 10,000 at most."),
+		lookFailures: counter("assay_look_failures", "Looks of the scheduler into the queue that failed; nothing is scheduled meanwhile."),
+		refusals:     counter("assay_workers_refused", "Heartbeats of workers whose name another one has."),
+		queueWait:    histogram("assay_queue_wait_milliseconds", "Time from accepted to claimed.", ms...),
+		publishTime:  histogram("assay_publish_milliseconds", "Time of one publish to the queue.", ms...),
+		lookTime:     histogram("assay_look_milliseconds", "Time of one look of the scheduler into the queue, by result: done or failed.", ms...),
+		reapTime:     histogram("assay_reap_milliseconds", "Time of the reaper, by step: lease, expired, and so on; round is all of them.", ms...),
+		bulk:         histogram("assay_bulk_size", "Rows of one bulk statement, by kind.", 1, 2, 5, 10, 20, 50, 100, 200, 500),
+		looks:        map[bool]metric.MeasurementOption{false: label("result", "done"), true: label("result", "failed")},
+		granted:      label("result", "granted"), refused: label("result", "refused"),
 		outcome: map[job.Outcome]metric.MeasurementOption{}, status: map[store.FinishStatus]metric.MeasurementOption{},
 		bulkKind: map[string]metric.MeasurementOption{"claim": label("kind", "claim"), "finish": label("kind", "finish"), "publish": label("kind", "publish")},
 	}
@@ -87,6 +92,7 @@ func (m *metrics) zero() {
 	m.dispatched.Add(ctx, 0)
 	m.unpublished.Add(ctx, 0)
 	m.losses.Add(ctx, 0)
+	m.lookFailures.Add(ctx, 0)
 	m.cached.Add(ctx, 0)
 	m.claims.Add(ctx, 0, m.granted)
 	m.claims.Add(ctx, 0, m.refused)
@@ -153,11 +159,27 @@ func (m *metrics) finished(ctx context.Context, fs []store.Finish, statuses []st
 	m.bulk.Record(ctx, float64(len(fs)), m.bulkKind["finish"])
 }
 
+// looked counts a look of the scheduler.
+func (m *metrics) looked(ctx context.Context, took time.Duration, err error) {
+	m.lookTime.Record(ctx, job.Milliseconds(took), m.looks[err != nil])
+	if err != nil {
+		m.lookFailures.Add(ctx, 1)
+	}
+}
+
 func (m *metrics) lost(ctx context.Context, n int) { m.losses.Add(ctx, int64(n)) }
 
 // removed counts what was swept.
 func (m *metrics) removed(ctx context.Context, kind string, n int64) {
 	m.reaps.Add(ctx, n, label("kind", kind))
+}
+
+// reapRound counts the time of a round of the reaper and of its steps.
+func (m *metrics) reapRound(ctx context.Context, name string, took time.Duration, steps map[string]time.Duration) {
+	m.reapTime.Record(ctx, job.Milliseconds(took), label("step", name))
+	for step, d := range steps {
+		m.reapTime.Record(ctx, job.Milliseconds(d), label("step", step))
+	}
 }
 
 func (m *metrics) reaped(ctx context.Context, s store.ReapStats) {

@@ -23,6 +23,7 @@ type reaper struct {
 	scheduler *scheduler
 	sessions  *session.Ends
 	metrics   *metrics
+	reaped    func(now time.Time, took time.Duration, steps map[string]time.Duration, err error)
 	log       *slog.Logger
 
 	every          time.Duration
@@ -51,7 +52,7 @@ func (r *reaper) run(ctx context.Context) {
 	loops.Go(func() {
 		r.loop(ctx, func() {
 			if r.leader.is() {
-				r.reap(ctx, r.store.ReapLeases)
+				r.reap(ctx, "leases", r.store.ReapLeases)
 			}
 		})
 	})
@@ -60,7 +61,7 @@ func (r *reaper) run(ctx context.Context) {
 		due := time.Since(swept) > sweepQueueEvery
 		if r.leader.is() {
 			r.sessions.Reap(ctx)
-			r.reap(ctx, r.store.Reap)
+			r.reap(ctx, "round", r.store.Reap)
 			if due {
 				r.sweepQueue(ctx)
 			}
@@ -105,8 +106,13 @@ func (r *reaper) sweepQueue(ctx context.Context) {
 	}
 }
 
-func (r *reaper) reap(ctx context.Context, reap func(context.Context) (store.ReapStats, error)) {
+// reap makes one round of reap, and reports its time as that of a step of this name.
+func (r *reaper) reap(ctx context.Context, name string, reap func(context.Context) (store.ReapStats, error)) {
+	start := time.Now()
 	stats, err := reap(ctx)
+	took := time.Since(start)
+	r.reaped(start.Add(took), took, stats.Steps, err)
+	r.metrics.reapRound(ctx, name, took, stats.Steps)
 	r.stop(ctx, stats.Stopping) // of what was reached, whatever failed
 	if err != nil && ctx.Err() == nil {
 		r.log.WarnContext(ctx, "reap failed in part", "error", err)

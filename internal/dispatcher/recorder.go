@@ -71,6 +71,12 @@ func (r *recorder) start() *recorder {
 	return r
 }
 
+// waiting counts the messages of workers that have no answer yet, by kind.
+func (r *recorder) waiting() map[string]int {
+	return map[string]int{"claim": int(r.claims.depth.Load()), "heartbeat": int(r.beats.depth.Load()),
+		"finish": int(r.finishes.depth.Load()), "release": int(r.releases.depth.Load())}
+}
+
 func (r *recorder) run(ctx context.Context) {
 	var loops sync.WaitGroup
 	for _, loop := range []func(context.Context){r.claims.run, r.beats.run, r.finishes.run, r.releases.run, r.held.run} {

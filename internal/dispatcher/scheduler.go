@@ -9,7 +9,6 @@ import (
 
 	"github.com/assay-run/assay/internal/fleet"
 	"github.com/assay-run/assay/internal/telemetry"
-	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -39,6 +38,7 @@ type scheduler struct {
 	log       *slog.Logger
 	minWindow int
 	failures  int // looks that failed, less those that succeeded since
+	looks     timings
 }
 
 // schedulerStore is what a scheduler needs of the store.
@@ -194,10 +194,10 @@ func (s *scheduler) narrowed(window int) int {
 func (s *scheduler) fill(ctx context.Context, classes []string, window int) (int, error) {
 	start := time.Now()
 	ds, err := s.store.Schedule(ctx, classes, window)
+	s.looked(ctx, time.Since(start), err)
 	if err != nil {
 		return 0, err
 	}
-	s.metrics.lookTime.Record(ctx, job.Milliseconds(time.Since(start)))
 	for _, d := range ds {
 		telemetry.Step(ctx, "dispatch", d.TraceParent, start, aboutDispatch(d))
 	}
@@ -205,6 +205,12 @@ func (s *scheduler) fill(ctx context.Context, classes []string, window int) (int
 		s.log.WarnContext(ctx, "publish failed; the reaper says it again", "jobs", len(ds), "error", err)
 	}
 	return len(ds), nil
+}
+
+// looked counts a look, and one that failed as such.
+func (s *scheduler) looked(ctx context.Context, took time.Duration, err error) {
+	s.metrics.looked(ctx, took, err)
+	s.looks.add(time.Now(), took, err)
 }
 
 // settle is called when there was room and nothing came of it.

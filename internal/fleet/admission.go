@@ -11,52 +11,59 @@ import (
 	"github.com/assay-run/assay/pkg/placement"
 )
 
-// Lack says why no connected worker can run the jobs of a class; "" if one can, or
-// nothing is known.
+// Lack returns why no connected worker can run the jobs of a class; "" if one can, or if no worker is known.
 func (f *Fleet) Lack(class string) string {
 	need := placement.ParseClass(class)
-	if lack(need, f.List()) == "" {
+	if wait, _ := lacks(need, f.List()); wait == "" {
 		return ""
 	}
-	return lack(need, f.fresh())
+	_, why := lacks(need, f.fresh())
+	return why
 }
 
-// lack says why none of the workers can run what has a need; "" if one can, or none is known.
-func lack(need placement.Need, all []Worker) string {
+// lacks returns what jobs with a need wait for as none of the workers can run them, and why; "" if one can, or if none is
+// known.
+func lacks(need placement.Need, all []Worker) (job.Wait, string) {
 	if all == nil {
-		return ""
+		return "", ""
 	}
-	open, cordoned, closed := 0, 0, map[string]bool{} // pools that would take it if it named them
+	open, cordoned, paused, closed := 0, 0, 0, map[string]bool{} // pools that would take it if it named them
 	for _, h := range all {
 		switch {
+		case h.Takes(need) && h.Paused:
+			paused++
 		case h.Takes(need) && h.Cordoned:
 			cordoned++
 		case h.Takes(need):
-			return ""
+			return "", ""
 		case h.Offer.Open(h.Pool, need):
 			open++
 		case need.Pool == placement.Any && h.Offer.Lacks(need) == "":
 			closed[h.Pool] = true
 		}
 	}
-	if cordoned > 0 {
-		return "waits for a worker: an operator keeps those that could run it from taking jobs"
+	switch {
+	case cordoned > 0:
+		return job.WaitsWorker, "waits for a worker: an operator keeps those that could run it from taking jobs"
+	case paused > 0:
+		return job.WaitsPaused, "waits for a worker: an operator has paused the pool of those that could run it"
 	}
-	who := "none that takes jobs without the name of a pool"
+	wait, who := job.WaitsWorker, "none that takes jobs without the name of a pool"
 	if need.Pool != placement.Any {
-		who = fmt.Sprintf("none of pool %q", need.Pool)
+		wait, who = job.WaitsPool, fmt.Sprintf("none of pool %q", need.Pool)
 	}
 	why := "waits for a worker: " + who + " is connected"
 	switch {
 	case open > 0 && need.String() == "":
-		why = "waits for a worker: those of its pool that are connected are reserved for certain images"
+		wait, why = job.WaitsImage, "waits for a worker: those of its pool that are connected are reserved for certain images"
 	case open > 0:
-		why = fmt.Sprintf("waits for a worker: %s that is connected has what the job needs (%s)", who, need)
+		wait, why = job.WaitsWorker, fmt.Sprintf("waits for a worker: %s that is connected has what the job needs (%s)", who, need)
 	}
 	if len(closed) > 0 {
+		wait = job.WaitsPool
 		why += fmt.Sprintf("; pool %s could run it, if the job named it", strings.Join(slices.Sorted(maps.Keys(closed)), " or "))
 	}
-	return why
+	return wait, why
 }
 
 func (f *Fleet) lookBack(ctx context.Context) (map[string]bool, error) {

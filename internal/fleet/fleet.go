@@ -64,6 +64,8 @@ type member struct {
 	rests    time.Time         // in quarantine until then
 	cordoned bool              // by an operator
 	draining bool              // it is about to stop
+	load     store.WorkerLoad
+	sessions int // that are alive on it
 	heard    heard
 
 	shape   *shape // in which the sums count it; nil: they do not

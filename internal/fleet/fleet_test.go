@@ -89,7 +89,7 @@ func TestRegistryCounts(t *testing.T) {
 	r.want(t, map[string]Size{"p": {4, 4}, "q": {2, 2}})
 
 	// What others report comes through the store, which forgets the silent.
-	l.ws["d"] = store.Worker{ID: "d", Pool: "q", Slots: 7, Busy: 1}
+	l.ws["d"] = store.Worker{ID: "d", Pool: "q", Slots: 7, InUse: 1}
 	if err := r.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestRegistryOutage(t *testing.T) {
 	if err := r.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if w := l.ws["a"]; w.Busy != 2 {
+	if w := l.ws["a"]; w.InUse != 2 {
 		t.Errorf("written down as %+v, want the latest", w)
 	}
 }

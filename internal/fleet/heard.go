@@ -39,6 +39,7 @@ func (f *Fleet) Seen(w control.WorkerInfo) (grown bool) {
 		return false // refused
 	}
 	m := memberOf(w.Pool, w.Slots, taken(w.Slots, w.Busy, w.Held), w.Draining, w.Offer)
+	m.load, m.sessions = loadOf(w), sessionsOf(w.Tally)
 	m.since, m.rests, m.cordoned, m.heard = p.since, before.rests, before.cordoned, heard{time.Now(), w.StartedAt, w.Beat}
 	f.put(w.ID, m)
 	f.mu.Unlock()
@@ -104,7 +105,8 @@ func memberOf(pool string, slots, taken int, draining bool, offer placement.Offe
 
 // memberOf returns what the store has of a worker.
 func (f *Fleet) memberOf(w store.Worker) member {
-	m := memberOf(w.Pool, w.Slots, taken(w.Slots, w.Busy, w.Held), w.Draining, f.offerOf(w))
+	m := memberOf(w.Pool, w.Slots, taken(w.Slots, w.InUse, w.Held), w.Draining, f.offerOf(w))
+	m.load, m.sessions = w.Load, sessionsOf(w.Tally)
 	m.since, m.cordoned = store.IncarnationOf(w.StartedAt), w.Cordon != nil
 	if w.Quarantine != nil {
 		m.rests = time.Now().Add(w.Quarantine.Left)
@@ -153,6 +155,6 @@ func describe(w control.WorkerInfo) store.Worker {
 	if err != nil {
 		offer = nil // the same
 	}
-	return store.Worker{ID: w.ID, Pool: w.Pool, Version: w.Version, Slots: w.Slots, Busy: w.Busy,
+	return store.Worker{ID: w.ID, Pool: w.Pool, Version: w.Version, Slots: w.Slots, InUse: w.Busy, Load: loadOf(w),
 		Draining: w.Draining, Held: w.Held, Tally: w.Tally, StartedAt: w.StartedAt, Host: host, Offer: offer}
 }

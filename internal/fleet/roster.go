@@ -24,6 +24,7 @@ type Worker struct {
 	Host     policy.Host // what it can enforce
 	Offer    placement.Offer
 	Cordoned bool // an operator keeps it from taking jobs
+	Paused   bool // an operator has paused its pool, which cordons it
 
 	host json.RawMessage // of which Host was read
 }
@@ -51,7 +52,7 @@ func (f *Fleet) enroll(ws []store.Worker, known map[string]member) {
 	r := &roster{at: time.Now(), workers: make([]Worker, 0, len(ws)), images: map[string]string{}}
 	for _, w := range ws {
 		m := known[w.ID]
-		n := Worker{ID: w.ID, Pool: w.Pool, Offer: m.offer, Cordoned: m.cordoned, host: w.Host}
+		n := Worker{ID: w.ID, Pool: w.Pool, Offer: m.offer, Cordoned: m.cordoned, Paused: w.Cordon != nil && w.Cordon.Pool, host: w.Host}
 		if old := before[w.ID]; old != nil && bytes.Equal(old.host, w.Host) {
 			n.Host = old.Host
 		} else if json.Unmarshal(w.Host, &n.Host) != nil {

@@ -22,8 +22,11 @@ func (s *Server) adminRoutes() []web.Route {
 		web.At("GET /v1/admin/actions", identity.Operator, s.listActions),
 		web.At("GET /v1/admin/actions/events", identity.Operator, s.actionEvents),
 		web.At("GET /v1/admin/leader", identity.Operator, s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Leader(ctx) })),
+		web.At("GET /v1/admin/why-slow", identity.Operator, s.whySlow),
 		web.At("GET /v1/admin/version", identity.Operator, s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Versions(ctx) })),
 		web.At("GET /v1/admin/workers/{worker}", identity.Operator, s.getWorker),
+		web.At("POST /v1/admin/workers/cordon", identity.Operator, ordered(s, (*admin.Admin).CordonAll)),
+		web.At("POST /v1/admin/workers/uncordon", identity.Operator, ordered(s, (*admin.Admin).UncordonAll)),
 		web.At("POST /v1/admin/workers/{worker}/cordon", identity.Operator, on(s, "worker", (*admin.Admin).Cordon)),
 		web.At("POST /v1/admin/workers/{worker}/uncordon", identity.Operator, on(s, "worker", (*admin.Admin).Uncordon)),
 		web.At("POST /v1/admin/workers/{worker}/quarantine", identity.Operator, on(s, "worker", (*admin.Admin).Quarantine)),
@@ -92,6 +95,19 @@ func readOperator(w http.ResponseWriter, r *http.Request, into any) error {
 		return err
 	}
 	return job.Decode(raw, "", into)
+}
+
+// whySlow answers with everything that can make the fleet slow.
+func (s *Server) whySlow(w http.ResponseWriter, r *http.Request) error {
+	queue, err := s.queueNow(r.Context())
+	if err != nil {
+		return err
+	}
+	found, err := s.Admin.WhySlow(r.Context(), queue)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, found)
 }
 
 func (s *Server) getWorker(w http.ResponseWriter, r *http.Request) error {

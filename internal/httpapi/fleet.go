@@ -22,13 +22,19 @@ func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := now
 	out.Pools = s.poolsOf(now.Workers)
+	out.Queue = s.waiting.explain(r.Context(), now.Queue)
 	if web.Identity(r).Role < identity.Operator {
+		all := out.Queue
 		out.Workers, out.Queue = []store.Worker{}, []store.QueueGroup{}
-		for _, g := range now.Queue {
+		for _, g := range all {
 			if g.Tenant == web.Tenant(r) {
 				out.Queue = append(out.Queue, g)
 			}
 		}
+		return web.WriteJSON(w, http.StatusOK, out)
+	}
+	if out.Workers, out.Next, err = chosen(r, now.Workers); err != nil {
+		return err
 	}
 	return web.WriteJSON(w, http.StatusOK, out)
 }

@@ -161,8 +161,11 @@ func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.
 	if err != nil {
 		return nil, fmt.Errorf("read job %s: %w", id, err)
 	}
-	if j.State == job.Queued && j.Message == "" {
-		j.Message = s.Workers.Lack(j.Pool)
+	if j.State == job.Queued {
+		wait, why := s.waiting.of(r.Context(), queuedJob{tenant: j.Tenant, batch: j.BatchID, class: j.Pool})
+		if j.Message == "" || wait == j.WaitsFor { // the record knows of a pause first, and not who made it
+			j.WaitsFor, j.Message = wait, why
+		}
 	}
 	return j, nil
 }

@@ -128,6 +128,7 @@ type Server struct {
 	watching                watch.Batches
 	leases                  watch.Leases
 	glance                  *recent.Value[api.Fleet]
+	waiting                 *waiting
 }
 
 // New returns a Server.
@@ -145,7 +146,7 @@ func New(c Config) *Server {
 	s.leases.Store = c.Store
 	s.quotas.Ceiling = c.Admit.Ceiling
 	s.memory = share.NewPot("bodies in memory", int64(c.Limits.Memory))
-	s.glance = newGlance(c.Store)
+	s.glance, s.waiting = newGlance(c.Store), newWaiting(s)
 	s.files = &files.Files{Objects: c.Objects}
 	s.browse = browse.New(c.Store, s.reads, s.ofBatch)
 	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}

@@ -8,8 +8,11 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/httpapi/browse"
 	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/internal/identity"
+	nouns "github.com/assay-run/assay/pkg/fleet"
+	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -23,10 +26,42 @@ func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("list workers: %w", err)
 	}
 	out := api.WorkerList{Workers: []store.Worker{}, Pools: s.poolsOf(found)}
-	if found != nil && web.Identity(r).Role >= identity.Operator {
-		out.Workers = found
+	if web.Identity(r).Role >= identity.Operator {
+		if out.Workers, out.Next, err = chosen(r, found); err != nil {
+			return err
+		}
 	}
 	return web.WriteJSON(w, http.StatusOK, out)
+}
+
+// workersMost is the largest page of workers.
+const workersMost = 10_000
+
+// chosen returns the page of workers that a request asks for, by name, and where the next one begins.
+func chosen(r *http.Request, all []store.Worker) (page []store.Worker, next string, err error) {
+	q := r.URL.Query()
+	s := nouns.WorkerSelector{Pool: q.Get("pool"), Version: q.Get("version"), State: nouns.WorkerState(q.Get("state"))}
+	if s.State != "" && !slices.Contains(nouns.WorkerStates, s.State) {
+		return nil, "", job.Invalid("state", "%.40q must be one of %v", s.State, nouns.WorkerStates)
+	}
+	if s.Labels, err = browse.Labels(q); err != nil {
+		return nil, "", err
+	}
+	limit, err := web.Int(r, "limit", workersMost, 1, workersMost)
+	if err != nil {
+		return nil, "", err
+	}
+	page = []store.Worker{}
+	for i := range all {
+		switch {
+		case all[i].ID <= q.Get("after") && q.Get("after") != "" || !s.Chooses(&all[i]):
+		case int64(len(page)) == limit:
+			return page, page[limit-1].ID, nil
+		default:
+			page = append(page, all[i])
+		}
+	}
+	return page, "", nil
 }
 
 // poolsOf sums workers up, by the name of their pool. A pool that the configuration names
@@ -44,7 +79,12 @@ func (s *Server) poolsOf(ws []store.Worker) []api.PoolSummary {
 	}
 	for _, w := range ws {
 		p := of(w.Pool)
-		p.Workers, p.Slots, p.Busy = p.Workers+1, p.Slots+w.Slots, p.Busy+w.Busy
+		p.Workers, p.Slots = p.Workers+1, p.Slots+w.Slots
+		p.Running, p.Free, p.Busy = p.Running+w.Running, p.Free+w.Free, p.Busy+w.Running
+		p.Cores, p.CoresUsed = p.Cores+w.Cores, p.CoresUsed+w.CoresUsed
+		if w.Tally != nil {
+			p.Sessions += w.Tally.Sessions
+		}
 	}
 	out := make([]api.PoolSummary, 0, len(byName))
 	for _, name := range slices.Sorted(maps.Keys(byName)) {

@@ -71,8 +71,14 @@ type Service struct {
 	waiting waiting
 }
 
+// Quotas of a tenant whose ceiling has none.
+const (
+	DefaultJobs    = 10_000_000
+	DefaultBatches = 100_000
+)
+
 // New returns a Service.
 func New(c Config) *Service {
-	c.Queued, c.Batches, c.QueuedOfAll = cmp.Or(c.Queued, 10_000_000), cmp.Or(c.Batches, 100_000), cmp.Or(c.QueuedOfAll, 100_000_000)
+	c.Queued, c.Batches, c.QueuedOfAll = cmp.Or(c.Queued, DefaultJobs), cmp.Or(c.Batches, DefaultBatches), cmp.Or(c.QueuedOfAll, 100_000_000)
 	return &Service{Config: c, waiting: waiting{store: c.Store}}
 }

@@ -71,7 +71,7 @@ func workerRowOf(w store.Worker, now time.Time) workerRow {
 		r.Status, r.Class = "draining", "stop"
 	case w.Held != "":
 		r.Status, r.Class = "under pressure", "stop"
-	case w.Busy >= w.Slots:
+	case w.Free == 0:
 		r.Status, r.Class = "full", "run"
 	default:
 		r.Status, r.Class = "ready", "good"

@@ -207,10 +207,11 @@ func (w *Worker) info() control.WorkerInfo {
 	if w.sessions != nil {
 		sessions = w.sessions.Live()
 	}
+	load := w.load()
 	return control.WorkerInfo{
 		Held: held, Tally: w.tally.say(time.Now(), sessions),
 		ID: w.cfg.ID, Pool: w.cfg.Pool, Version: w.cfg.Version, Protocol: control.Protocol,
-		Slots: w.cfg.Slots, Busy: len(w.leases.all()) - w.capacity.LongRunning(), Draining: w.draining.Load(),
+		Slots: w.cfg.Slots, Busy: max(load.Running-w.capacity.LongRunning(), 0), Load: load, Draining: w.draining.Load(),
 		StartedAt: w.started, Host: w.hostNow(host), Offer: w.offerOf(host),
 	}
 }

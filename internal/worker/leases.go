@@ -98,6 +98,18 @@ func (ls *leases) all() []*lease {
 	return out
 }
 
+// count returns how many leases are held, and for how many of them only the report is left.
+func (ls *leases) count() (held, unrecorded int) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.held {
+		if l.phase == reporting {
+			unrecorded++
+		}
+	}
+	return len(ls.held), unrecorded
+}
+
 // renew prolongs those of some that were not lost, to until.
 func (ls *leases) renew(some []*lease, lost map[store.LeaseRef]bool, until time.Time) {
 	ls.mu.Lock()

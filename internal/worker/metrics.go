@@ -56,7 +56,13 @@ func newMetrics(w *Worker) (*metrics, error) {
 	}
 	slots, err := meter.Int64ObservableGauge("assay_worker_slots", metric.WithDescription("Most jobs at once."))
 	b.note(err)
-	busy, err := meter.Int64ObservableGauge("assay_worker_slots_busy", metric.WithDescription("Jobs held, or asked for."))
+	busy, err := meter.Int64ObservableGauge("assay_worker_slots_busy", metric.WithDescription("Jobs that the worker runs, however long they have run."))
+	b.note(err)
+	free, err := meter.Int64ObservableGauge("assay_worker_slots_free", metric.WithDescription("Slots for further jobs. A job that has run for 100 ms holds none."))
+	b.note(err)
+	results, err := meter.Int64ObservableGauge("assay_worker_results_waiting", metric.WithDescription("Results that no dispatcher has confirmed yet."))
+	b.note(err)
+	cores, err := meter.Float64ObservableGauge("assay_worker_cores", metric.WithDescription("Cores of the host, and cores that jobs and sessions use, by use."))
 	b.note(err)
 	age, err := meter.Float64ObservableGauge("assay_worker_heartbeat_age_seconds",
 		metric.WithDescription("Time since the last heartbeat that was answered."))
@@ -71,11 +77,16 @@ func newMetrics(w *Worker) (*metrics, error) {
 	}
 	m.observer, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(slots, int64(w.cfg.Slots))
-		o.ObserveInt64(busy, int64(w.capacity.Busy()))
+		l := w.load()
+		o.ObserveInt64(busy, int64(l.Running))
+		o.ObserveInt64(free, int64(max(w.cfg.Slots-max(l.Running-w.capacity.LongRunning(), 0), 0)))
+		o.ObserveInt64(results, int64(l.Results))
+		o.ObserveFloat64(cores, l.CoresUsed, metric.WithAttributes(attribute.String("use", "busy")))
+		o.ObserveFloat64(cores, l.Cores, metric.WithAttributes(attribute.String("use", "all")))
 		o.ObserveFloat64(age, w.HeartbeatAge().Seconds())
 		w.observe(o, stalled, held)
 		return nil
-	}, slots, busy, age, stalled, held)
+	}, slots, busy, free, results, cores, age, stalled, held)
 	m.zero()
 	return m, err
 }

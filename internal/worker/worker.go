@@ -167,6 +167,7 @@ type Worker struct {
 	taken      sync.Map               // leases that were handed to it, until they would be over
 	written    sync.Map               // *written of each job whose program may run, by the job's ID
 	underway   atomic.Int64           // attempts, from claim to report
+	cpu        cpuRate                // of the sandboxes
 	pulled     atomic.Int64           // when deliveries were last asked for, as UnixNano
 	beat       chan struct{}          // asks for a heartbeat now
 	ttl        atomic.Int64           // of leases, as the last answer to a heartbeat said; zero: not yet known

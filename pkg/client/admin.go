@@ -39,6 +39,16 @@ func (a Admin) Uncordon(ctx context.Context, worker, reason string) (fleet.Actio
 	return a.worker(ctx, worker, "uncordon", api.OperatorRequest{Reason: reason})
 }
 
+// CordonAll keeps the chosen workers from taking jobs; what they run goes on.
+func (a Admin) CordonAll(ctx context.Context, q api.WorkersRequest) (api.WorkersReport, error) {
+	return send[api.WorkersReport](ctx, a, "/v1/admin/workers/cordon", q)
+}
+
+// UncordonAll lets the chosen workers take jobs again.
+func (a Admin) UncordonAll(ctx context.Context, q api.WorkersRequest) (api.WorkersReport, error) {
+	return send[api.WorkersReport](ctx, a, "/v1/admin/workers/uncordon", q)
+}
+
 // Quarantine stops a worker from taking jobs for a while.
 func (a Admin) Quarantine(ctx context.Context, worker string, q api.QuarantineRequest) (fleet.Action, error) {
 	return a.worker(ctx, worker, "quarantine", q)
@@ -62,6 +72,12 @@ func (a Admin) Worker(ctx context.Context, worker string) (out api.WorkerStatus,
 // Leader returns the dispatcher that schedules.
 func (a Admin) Leader(ctx context.Context) (out fleet.Leader, err error) {
 	_, err = a.c.json(ctx, get("/v1/admin/leader", nil), &out)
+	return out, err
+}
+
+// WhySlow returns the state of everything that can make the fleet slow, and what stands out.
+func (a Admin) WhySlow(ctx context.Context) (out api.WhySlow, err error) {
+	_, err = a.c.json(ctx, get("/v1/admin/why-slow", nil), &out)
 	return out, err
 }
 

@@ -22,6 +22,31 @@ func (c *Client) Fleet(ctx context.Context) (out api.WorkerList, err error) {
 	return out, err
 }
 
+// FleetOf returns the connected workers that a selector chooses, to operators, and the sums of all by pool. Names are not
+// for the server to choose by: see WorkerSelector.Chooses.
+func (c *Client) FleetOf(ctx context.Context, s fleet.WorkerSelector) (out api.WorkerList, err error) {
+	q := url.Values{}
+	for name, value := range map[string]string{"pool": s.Pool, "version": s.Version, "state": string(s.State)} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	for k, v := range s.Labels {
+		q.Add("label", k+"="+v)
+	}
+	for {
+		var page api.WorkerList
+		if _, err = c.json(ctx, get("/v1/workers", q), &page); err != nil {
+			return out, err
+		}
+		out.Workers, out.Pools = append(out.Workers, page.Workers...), page.Pools
+		if page.Next == "" {
+			return out, nil
+		}
+		q.Set("after", page.Next)
+	}
+}
+
 // Languages returns the catalogue of programming languages for programs in an image. An empty name
 // means the default image.
 func (c *Client) Languages(ctx context.Context, image string) (out api.LanguageList, err error) {

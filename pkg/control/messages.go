@@ -80,8 +80,8 @@ type WorkerInfo struct {
 	ID        string      `json:"id"`
 	Pool      string      `json:"pool"`
 	Version   string      `json:"version"`
-	Slots     int         `json:"slots"` // most jobs at once
-	Busy      int         `json:"busy"`
+	Slots     int         `json:"slots"` // most jobs at once, without those that have run for long
+	Busy      int         `json:"busy"`  // slots in use
 	Draining  bool        `json:"draining"`
 	StartedAt time.Time   `json:"started_at"`
 	Host      policy.Host `json:"host"`
@@ -89,6 +89,8 @@ type WorkerInfo struct {
 	Held      string      `json:"held,omitempty"` // why it takes no jobs at the moment
 	// Tally is what it has done; nil: it does not say.
 	Tally *store.Tally `json:"tally,omitempty"`
+	// Load counts its work; nil: a worker of an earlier release, whose Busy counts jobs.
+	Load *store.WorkerLoad `json:"load,omitempty"`
 	// Protocol is the highest version of the protocol that it speaks.
 	Protocol int `json:"protocol,omitempty"`
 	// Offer decides which jobs are dispatched for it.

@@ -14,8 +14,15 @@ type Worker struct {
 	ID        string          `json:"id"`
 	Pool      string          `json:"pool"`
 	Version   string          `json:"version"`
-	Slots     int             `json:"slots"`
-	Busy      int             `json:"busy"`
+	Slots     int             `json:"slots"`                // most jobs that run for a short time, at once
+	Running   int             `json:"running"`              // jobs under a lease, however long they have run
+	Cores     float64         `json:"cores,omitempty"`      // cores of the host
+	CoresUsed float64         `json:"cores_used,omitempty"` // cores in use by its jobs and sessions
+	Results   int             `json:"results,omitempty"`    // results that no dispatcher has confirmed yet
+	Load      Load            `json:"-"`                    // the four above, as it reported them
+	Free      int             `json:"free"`                 // jobs that would start at once; 0 while it takes none
+	Busy      int             `json:"busy"`                 // Running, under the name that it had first
+	InUse     int             `json:"-"`                    // slots that jobs hold; jobs that have run for long hold none
 	Draining  bool            `json:"draining"`
 	StartedAt time.Time       `json:"started_at"`
 	Host      json.RawMessage `json:"host,omitempty"`  // JSON of policy.Host
@@ -31,6 +38,37 @@ type Worker struct {
 	Rival *Rival `json:"rival,omitempty"`
 	// Silence is how long ago it said all this, for PutWorkers.
 	Silence time.Duration `json:"-"`
+}
+
+// Settle sets the fields that follow from the others.
+func (w *Worker) Settle() {
+	w.Running, w.Cores, w.CoresUsed, w.Results = w.Load.Running, w.Load.Cores, w.Load.CoresUsed, w.Load.Results
+	w.Busy, w.Free = w.Running, max(w.Slots-w.InUse, 0)
+	if w.Draining || w.Held != "" || w.Quarantine != nil || w.Cordon != nil {
+		w.Free = 0
+	}
+}
+
+// Load is the work of a worker at one moment.
+type Load struct {
+	Running   int     `json:"running"`              // jobs under a lease, however long they have run
+	Cores     float64 `json:"cores,omitempty"`      // cores of the host
+	CoresUsed float64 `json:"cores_used,omitempty"` // cores in use by its jobs and sessions
+	Results   int     `json:"results,omitempty"`    // results that no dispatcher has confirmed yet
+}
+
+// WorkerJob is a job that a worker runs.
+type WorkerJob struct {
+	ID        job.ID    `json:"id"`
+	Tenant    string    `json:"tenant"`
+	StartedAt time.Time `json:"started_at"`
+}
+
+// WorkerSession is a live session on a worker.
+type WorkerSession struct {
+	ID        job.ID    `json:"id"`
+	Tenant    string    `json:"tenant"`
+	CreatedAt time.Time `json:"created_at"`
 }
 
 // Rival is a process that has the name of a worker, which another one has.
@@ -59,6 +97,7 @@ type Cordon struct {
 	At     time.Time `json:"at"` // by the store's clock
 	By     string    `json:"by"`
 	Reason string    `json:"reason,omitempty"`
+	Pool   bool      `json:"pool,omitempty"` // its whole pool is paused
 }
 
 // QueueGroup is how many jobs of a tenant wait or are under way, in one class and at
@@ -70,6 +109,13 @@ type QueueGroup struct {
 	Queued     int64  `json:"queued"`
 	Dispatched int64  `json:"dispatched"`
 	Running    int64  `json:"running"`
+	// RunningIn counts the running ones by the pool of their worker.
+	RunningIn map[string]int64 `json:"running_in,omitempty"`
+	// OldestSeconds is the age of the first queued job: of the first one without a batch, or of the oldest batch's.
+	OldestSeconds float64 `json:"oldest_seconds,omitempty"`
+	// WaitsFor is what the queued jobs wait for, and Message says it in a sentence.
+	WaitsFor job.Wait `json:"waits_for,omitempty"`
+	Message  string   `json:"message,omitempty"`
 	// AtLeast is set where the tenant's queue is too long to be counted job by job.
 	// What it has in all is exact also then; how that spreads over its groups is not.
 	AtLeast bool `json:"at_least,omitempty"`

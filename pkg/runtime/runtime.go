@@ -41,6 +41,13 @@ type ImageLister interface {
 	Images() (some []policy.HostImage, more int)
 }
 
+// CPUMeter is a Runtime that measures the CPU time of everything it has started.
+type CPUMeter interface {
+	// CPU returns the CPU time of all sandboxes so far, the present ones and those before them. It fails before the
+	// first one.
+	CPU() (time.Duration, error)
+}
+
 // Prover is a Runtime that can be tested.
 type Prover interface {
 	// Prove runs a program of an image in a sandbox like a job's, with an isolation that Host lists.

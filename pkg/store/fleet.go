@@ -7,6 +7,9 @@ type (
 	Worker         = fleet.Worker
 	Rival          = fleet.Rival
 	Tally          = fleet.Tally
+	WorkerLoad     = fleet.Load
+	WorkerJob      = fleet.WorkerJob
+	WorkerSession  = fleet.WorkerSession
 	Quarantine     = fleet.Quarantine
 	Cordon         = fleet.Cordon
 	QueueGroup     = fleet.QueueGroup
@@ -30,6 +33,9 @@ type (
 	Flip           = fleet.Flip
 	BatchState     = fleet.BatchState
 )
+
+// WorkerStates has all states of a worker.
+var WorkerStates = fleet.WorkerStates
 
 // What comes of an Action.
 const (

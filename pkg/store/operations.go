@@ -46,6 +46,12 @@ type Operations interface {
 
 // Load is what a worker has under way.
 type Load struct {
-	Running  int64 `json:"running"`  // jobs
-	Sessions int64 `json:"sessions"` // live ones
+	Running  int64 // jobs
+	Sessions int64 // live ones
+	// The ones that began first, LoadListed at most of each.
+	Jobs         []WorkerJob
+	LiveSessions []WorkerSession
 }
+
+// LoadListed bounds the lists of a Load.
+const LoadListed = 100

@@ -40,6 +40,7 @@ type Store interface {
 	ResultCache
 	Environments
 	Keys
+	Health
 
 	Ping(ctx context.Context) error
 	Close()

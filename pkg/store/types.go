@@ -247,6 +247,19 @@ type ReapStats struct {
 	// Stopping are running jobs of batches that are canceled and not over, to be
 	// told to the workers.
 	Stopping []Canceling
+	// Steps is the time of each step, by its name.
+	Steps map[string]time.Duration
+}
+
+// Time notes the time of one step.
+func (s *ReapStats) Time(step string, do func() error) error {
+	if s.Steps == nil {
+		s.Steps = map[string]time.Duration{}
+	}
+	start := time.Now()
+	err := do()
+	s.Steps[step] += time.Since(start)
+	return err
 }
 
 // Add adds what another reap changed.
@@ -270,6 +283,7 @@ type Stats struct {
 	Queued, Dispatched, Running int64
 	OldestQueued                time.Duration
 	Pools                       map[string]PoolStats // classes with live rows
+	RunningIn                   map[string]int64     // running jobs by the pool of their worker, as it was last seen
 
 	OldestDispatched  time.Duration // since the longest dispatched job was handed to the queue
 	Callbacks         int64         // not delivered yet, counted to StatsCap

@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/assay-run/assay/pkg/client"
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // slotsPerWorker and a most of four workers make a backlog of 13 slots or more want all four.
@@ -38,6 +41,36 @@ func (f *fleet) byMetric() {
 		l.width.Store(1)
 		f.until("one worker, as the backlog is small", func() bool { return count() == "1 1" })
 	})
+	f.sleepers(count)
+}
+
+// sleepers runs 12 jobs that sleep, which are three workers. The scaler keeps three while they run, several of its periods
+// and cooldowns long, though the jobs have given up their slots after 100 ms.
+func (f *fleet) sleepers(count func() string) {
+	f.t.Helper()
+	const jobs, workersOfThem = 12, "3 3"
+	b, err := f.client.SubmitSpecs(f.t.Context(), client.BatchOptions{Name: "sleepers"}, func(yield func(job.Spec) bool) {
+		for i := range jobs {
+			s := job.Spec{Name: fmt.Sprint(i), Program: job.Program{Python: &job.Python{Code: "import time; time.sleep(3600)"}}, Policy: json.RawMessage(`{"wall":"1h"}`)}
+			if !yield(s) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.until("all of them run", func() bool { return f.backlog("default") == jobs && count() == workersOfThem })
+	for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(2 * time.Second) {
+		if n := count(); n != workersOfThem {
+			f.t.Errorf("beside %d jobs that sleep there are %q workers, and the metric is %g", jobs, n, f.backlog("default"))
+			break
+		}
+	}
+	if _, err := f.client.CancelBatch(f.t.Context(), b.ID); err != nil {
+		f.t.Error(err)
+	}
+	f.until("one worker, as they are canceled", func() bool { return count() == "1 1" })
 }
 
 // backlog is a pool's metric as a scraper finds it; of several dispatchers the most.

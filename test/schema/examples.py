@@ -134,6 +134,8 @@ def _fleet(call):
     call("unquarantineWorker", "POST", f"/v1/admin/workers/{worker}/unquarantine", why)
     call("cordonWorker", "POST", f"/v1/admin/workers/{worker}/cordon", why)
     call("uncordonWorker", "POST", f"/v1/admin/workers/{worker}/uncordon", why)
+    call("cordonWorkers", "POST", "/v1/admin/workers/cordon", why | {"workers": {"pool": "default"}, "dry_run": True})
+    call("uncordonWorkers", "POST", "/v1/admin/workers/uncordon", {"workers": {"state": "cordoned"}})
     call("requeue", "POST", "/v1/admin/requeue", why | {"worker": worker})
     call("pause", "POST", "/v1/admin/pause", why | {"tenant": "team"})
     call("listPauses", "GET", "/v1/admin/pauses")
@@ -147,6 +149,7 @@ def _fleet(call):
     call("listActions", "GET", "/v1/admin/actions?limit=2")
     call("getLeader", "GET", "/v1/admin/leader")
     call("getVersion", "GET", "/v1/admin/version")
+    call("getWhySlow", "GET", "/v1/admin/why-slow")
     call("sweep", "POST", "/v1/admin/sweep", {"dry_run": True})
 
 

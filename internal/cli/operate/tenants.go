@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/cli/show"
@@ -158,15 +159,32 @@ func readCeiling(text string) (json.RawMessage, error) {
 
 // List prints tenants as a table.
 func List(w io.Writer, all []api.TenantStatus) error {
-	t := show.NewTable(w, "TENANT", "VERSION", "WEIGHT", "MAX RUNNING", "QUEUED", "DISPATCHED", "RUNNING", "OVERRIDDEN")
+	t := show.NewTable(w, "TENANT", "VERSION", "WEIGHT", "MAX RUNNING", "QUEUED", "DISPATCHED", "RUNNING", "OLDEST", "NEAREST LIMIT", "OVERRIDDEN")
 	for _, s := range all {
 		over := ""
 		if s.Tenant.Override != nil {
 			over = "yes"
 		}
-		t.Row(s.Tenant.Name, s.Tenant.Version, s.Tenant.Weight, s.Tenant.MaxRunning, s.Queued, s.Dispatched, s.Running, over)
+		t.Row(s.Tenant.Name, s.Tenant.Version, s.Tenant.Weight, s.Tenant.MaxRunning, s.Queued, s.Dispatched, s.Running, age(s), nearest(s), over)
 	}
 	return t.End()
+}
+
+// age is how long the first job of a tenant's queues has waited.
+func age(s api.TenantStatus) string {
+	if s.Queued == 0 {
+		return "-"
+	}
+	return time.Duration(s.OldestSeconds * float64(time.Second)).Round(time.Second).String()
+}
+
+// nearest is the quota of which a tenant has used most.
+func nearest(s api.TenantStatus) string {
+	if len(s.Quotas) == 0 {
+		return "-"
+	}
+	q := s.Quotas[0]
+	return fmt.Sprintf("%s %.0f%%", q.Name, 100*q.Share())
 }
 
 // Show prints one tenant.
@@ -174,6 +192,11 @@ func Show(w io.Writer, s api.TenantStatus) error {
 	t := s.Tenant
 	_, err := fmt.Fprintf(w, "%s, version %d: weight %g, max_running %d (0: no limit), label_caps %v\n%d queued, %d dispatched, %d running\n",
 		t.Name, t.Version, t.Weight, t.MaxRunning, map[string]int(t.LabelCaps), s.Queued, s.Dispatched, s.Running)
+	for _, q := range s.Quotas {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%s: %d of %d\n", q.Name, q.Used, q.Limit)
+		}
+	}
 	if err == nil && len(t.Ceiling) > 0 {
 		_, err = fmt.Fprintf(w, "ceiling %s\n", t.Ceiling)
 	}

@@ -28,3 +28,11 @@ func Size(n int64) string {
 	}
 	return fmt.Sprintf("%.1fKi", float64(n)/1024)
 }
+
+// Cores formats cores in use and all cores, such as 1.5/8; "?" if there is no count of them.
+func Cores(used, all float64) string {
+	if all == 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%.1f/%g", used, all)
+}

@@ -29,23 +29,24 @@ func Lines(now api.Fleet, first *api.Fleet) []string {
 }
 
 func summary(b *strings.Builder, now api.Fleet) {
-	var slots, busy, n, sessions int
-	var rate float64
+	var n, running, free, sessions int
+	var rate, cores, used float64
 	for _, p := range now.Pools {
-		n, slots, busy = n+p.Workers, slots+p.Slots, busy+p.Busy
+		n, running, free, sessions = n+p.Workers, running+p.Running, free+p.Free, sessions+p.Sessions
+		cores, used = cores+p.Cores, used+p.CoresUsed
 	}
 	for _, w := range now.Workers {
 		if w.Tally != nil {
-			rate, sessions = rate+w.Tally.PerSecond, sessions+w.Tally.Sessions
+			rate += w.Tally.PerSecond
 		}
 	}
 	var q store.QueueGroup
 	for _, g := range now.Queue {
 		q.Queued, q.Dispatched, q.Running = q.Queued+g.Queued, q.Dispatched+g.Dispatched, q.Running+g.Running
 	}
-	fmt.Fprintf(b, "workers %d   slots %d of %d busy", n, busy, slots)
+	fmt.Fprintf(b, "workers %d   running %d   free %d   cores %.1f of %.0f   sessions %d", n, running, free, used, cores, sessions)
 	if len(now.Workers) > 0 {
-		fmt.Fprintf(b, "   %.1f jobs/s   sessions %d", rate, sessions)
+		fmt.Fprintf(b, "   %.1f jobs/s", rate)
 	}
 	fmt.Fprintf(b, "\nqueued %d   dispatched %d   running %d\n", q.Queued, q.Dispatched, q.Running)
 }
@@ -98,14 +99,14 @@ func counts(now, then map[string]int64) string {
 
 func workers(b *strings.Builder, now api.Fleet) {
 	if len(now.Workers) == 0 {
-		t := show.NewTable(b, "POOL", "WORKERS", "BUSY", "SLOTS")
+		t := show.NewTable(b, "POOL", "WORKERS", "RUNNING", "FREE", "CORES")
 		for _, p := range now.Pools {
-			t.Row(p.Pool, p.Workers, p.Busy, p.Slots)
+			t.Row(p.Pool, p.Workers, p.Running, p.Free, show.Cores(p.CoresUsed, p.Cores))
 		}
 		_ = t.End()
 		return
 	}
-	t := show.NewTable(b, "WORKER", "POOL", "STATE", "LEVELS", "BUSY", "SLOTS", "JOBS/S", "SESSIONS", "HEARD")
+	t := show.NewTable(b, "WORKER", "POOL", "STATE", "LEVELS", "RUNNING", "FREE", "CORES", "JOBS/S", "SESSIONS", "HEARD")
 	for _, w := range slices.SortedFunc(slices.Values(now.Workers), func(a, b store.Worker) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.ID, b.ID))
 	}) {
@@ -113,7 +114,7 @@ func workers(b *strings.Builder, now api.Fleet) {
 		if y := w.Tally; y != nil {
 			rate, sessions = fmt.Sprintf("%.1f", y.PerSecond), fmt.Sprint(y.Sessions)
 		}
-		t.Row(w.ID, w.Pool, stateOf(w), levelsOf(w), w.Busy, w.Slots, rate, sessions, fmt.Sprint(max(now.At.Sub(w.SeenAt), 0).Round(time.Second), " ago"))
+		t.Row(w.ID, w.Pool, stateOf(w), levelsOf(w), w.Running, w.Free, show.Cores(w.CoresUsed, w.Cores), rate, sessions, fmt.Sprint(max(now.At.Sub(w.SeenAt), 0).Round(time.Second), " ago"))
 	}
 	_ = t.End()
 }
@@ -148,16 +149,24 @@ func queue(b *strings.Builder, groups []store.QueueGroup) {
 		b.WriteString("nothing waits or runs\n")
 		return
 	}
-	t := show.NewTable(b, "POOL", "NEEDS", "TENANT", "PRIORITY", "QUEUED", "DISPATCHED", "RUNNING")
+	t := show.NewTable(b, "POOL", "NEEDS", "TENANT", "PRIORITY", "QUEUED", "DISPATCHED", "RUNNING", "IN", "OLDEST", "WAITS FOR")
 	for _, g := range groups {
 		need := placement.ParseClass(g.Pool)
 		about := ""
 		if g.AtLeast {
 			about = "~"
 		}
-		t.Row(placement.PoolOf(g.Pool), cmp.Or(need.String(), "-"), g.Tenant, g.Priority, about+fmt.Sprint(g.Queued), g.Dispatched, g.Running)
+		t.Row(placement.PoolOf(g.Pool), cmp.Or(need.String(), "-"), g.Tenant, g.Priority, about+fmt.Sprint(g.Queued), g.Dispatched, g.Running, cmp.Or(strings.Join(slices.Sorted(maps.Keys(g.RunningIn)), ","), "-"), oldest(g), cmp.Or(string(g.WaitsFor), "-"))
 	}
 	_ = t.End()
+}
+
+// oldest is the age of the first queued job of a group.
+func oldest(g store.QueueGroup) string {
+	if g.Queued == 0 {
+		return "-"
+	}
+	return time.Duration(g.OldestSeconds * float64(time.Second)).Round(time.Second).String()
 }
 
 // cut shortens a line to the width of the screen, in characters; 0: unknown.

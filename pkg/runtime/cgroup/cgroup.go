@@ -165,6 +165,17 @@ func (h *Hierarchy) Open(path string) Group {
 	return &v1Group{root: h.root, path: path, moved: &h.own.moved}
 }
 
+// CPU returns the CPU time that the group at path and its descendants have used, those that are gone included.
+// The error wraps os.ErrNotExist if there is no such group.
+func (h *Hierarchy) CPU(path string) (time.Duration, error) {
+	if h.v2 {
+		n, err := readKey(filepath.Join(h.root, path, "cpu.stat"), "usage_usec")
+		return time.Duration(n) * time.Microsecond, err
+	}
+	n, err := readInt(filepath.Join(h.root, "cpuacct", path, "cpuacct.usage"))
+	return time.Duration(n), err
+}
+
 // RemoveAll kills all processes in the group at path and its descendants, and removes the groups in
 // every controller. A missing path is not an error.
 func (h *Hierarchy) RemoveAll(ctx context.Context, path string) error {

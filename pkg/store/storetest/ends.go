@@ -265,6 +265,7 @@ func testRead(t *testing.T, open Open) {
 	t.Run("batches, an upload that took long", func(t *testing.T) { testLongUpload(t, newFixture(t, open, Options{})) })
 	t.Run("stats", func(t *testing.T) { testStats(t, newFixture(t, open, Options{})) })
 	t.Run("queue", func(t *testing.T) { testQueue(t, newFixture(t, open, Options{})) })
+	t.Run("health", func(t *testing.T) { testHealth(t, newFixture(t, open, Options{})) })
 }
 
 func testStats(t *testing.T, f *fixture) {
@@ -311,7 +312,7 @@ func testRegistry(t *testing.T, open Open) {
 		a := store.Worker{ID: "a", Pool: pool, Version: "1", Slots: 4, StartedAt: start, Host: json.RawMessage(`{"cores":2}`)}
 		b := store.Worker{ID: "b", Pool: "gpu", Version: "1", Slots: 8, StartedAt: start, Draining: true}
 		f.must(f.PutWorkers(ctx, []store.Worker{b, a, a}))
-		a.Busy, a.Held, a.Tally = 3, "short of memory", &store.Tally{Outcomes: map[job.Outcome]int64{job.Succeeded: 7}, PerSecond: 1.5}
+		a.InUse, a.Load, a.Held, a.Tally = 3, store.WorkerLoad{Running: 20, Cores: 2, CoresUsed: 1.5, Results: 1}, "short of memory", &store.Tally{Outcomes: map[job.Outcome]int64{job.Succeeded: 7}, PerSecond: 1.5}
 		f.must(f.PutWorkers(ctx, []store.Worker{a}))
 		got, err := f.Workers(ctx, time.Hour)
 		f.must(err)
@@ -321,6 +322,9 @@ func testRegistry(t *testing.T, open Open) {
 			}
 			got[i].SeenAt, got[i].StartedAt = time.Time{}, got[i].StartedAt.UTC()
 		}
+		a.Settle()
+		b.Settle()
+		got[0].InUse, got[1].InUse = a.InUse, b.InUse // which free slots follow from
 		if diff := cmp.Diff([]store.Worker{a, b}, got); diff != "" {
 			t.Errorf("workers (-want +got):\n%s", diff)
 		}

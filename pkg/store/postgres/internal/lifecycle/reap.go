@@ -45,26 +45,30 @@ WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 
 // sweepStep is one step of a sweep. It ends about when its time is up, with an error or
 // without, and what is left is done by the next sweep.
-type sweepStep func(ctx context.Context, st *store.ReapStats, until time.Time) error
+type sweepStep struct {
+	name string
+	do   func(ctx context.Context, st *store.ReapStats, until time.Time) error
+}
 
 // sweep makes steps one after the other. A step that fails keeps none of the others from being
 // made: what is in one's way need not be in another's.
 func (s *Transitions) sweep(ctx context.Context, st *store.ReapStats, steps ...sweepStep) error {
 	var errs []error
 	for _, step := range steps {
-		errs = append(errs, step(ctx, st, time.Now().Add(s.cfg.CancelTime)))
+		errs = append(errs, st.Time(step.name, func() error { return step.do(ctx, st, time.Now().Add(s.cfg.CancelTime)) }))
 	}
 	return errors.Join(errs...)
 }
 
 // Sweep is this package's part of store.Scheduler's Reap.
 func (s *Transitions) Sweep(ctx context.Context, st *store.ReapStats) error {
-	return s.sweep(ctx, st, s.reapExpired, s.reapOutlived, s.reapUnclaimed, s.reapAbandoned, s.reapCanceled)
+	return s.sweep(ctx, st, sweepStep{"expired", s.reapExpired}, sweepStep{"outlived", s.reapOutlived}, sweepStep{"unclaimed", s.reapUnclaimed},
+		sweepStep{"abandoned", s.reapAbandoned}, sweepStep{"canceled", s.reapCanceled})
 }
 
 // ReapLeases implements store.Scheduler.
 func (s *Transitions) ReapLeases(ctx context.Context) (st store.ReapStats, err error) {
-	err = s.sweep(ctx, &st, s.acquit, s.reapLeases, s.condemn)
+	err = s.sweep(ctx, &st, sweepStep{"acquit", s.acquit}, sweepStep{"lease", s.reapLeases}, sweepStep{"condemn", s.condemn})
 	return st, err
 }
 

@@ -25,21 +25,26 @@ WITH RECURSIVE heads AS (
 	SELECT next.* FROM heads h, LATERAL (
 		SELECT j.pool, j.tenant_id FROM live_jobs j WHERE j.state = 'queued' AND (j.pool, j.tenant_id) > (h.pool, h.tenant_id)
 		ORDER BY j.pool, j.tenant_id LIMIT 1) next)
-SELECT h.pool, t.name, q.priority, q.n, q.batched
+SELECT h.pool, t.name, q.priority, q.n, q.batched, greatest(extract(epoch FROM now() - age.first), 0)::float8
 FROM (SELECT * FROM heads LIMIT %d) h JOIN tenants t ON t.id = h.tenant_id, LATERAL (
 	SELECT priority, count(*) AS n, count(*) FILTER (WHERE batch_id <> '00000000-0000-0000-0000-000000000000') AS batched
 	FROM (SELECT j.priority, j.batch_id FROM live_jobs j WHERE j.state = 'queued' AND j.pool = h.pool AND j.tenant_id = h.tenant_id
 		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT %d) first
-	GROUP BY priority) q`, queueGroups, queueCounted)
+	GROUP BY priority) q, LATERAL (
+	SELECT min(f.created_at) AS first FROM (VALUES (false), (true)) AS batch (of_one), LATERAL (
+		SELECT j.created_at FROM live_jobs j WHERE j.state = 'queued' AND j.pool = h.pool AND j.tenant_id = h.tenant_id
+			AND j.batch_id >= CASE WHEN of_one THEN '00000000-0000-0000-0000-000000000001' ELSE '00000000-0000-0000-0000-000000000000' END::uuid
+		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) f) age`, queueGroups, queueCounted)
 
 // underway counts what was dispatched or runs, of which there is never more than the
 // workers' slots and the windows.
 const underway = `
-SELECT j.pool, t.name, j.priority, count(*) FILTER (WHERE j.state = 'dispatched'), count(*) FILTER (WHERE j.state = 'running'),
+SELECT j.pool, t.name, j.priority, coalesce(w.pool, ''), count(*) FILTER (WHERE j.state = 'dispatched'), count(*) FILTER (WHERE j.state = 'running'),
 	count(*) FILTER (WHERE batch_id <> '00000000-0000-0000-0000-000000000000')
-FROM (SELECT pool, tenant_id, priority, batch_id, state FROM live_jobs WHERE state = 'dispatched'
-	UNION ALL SELECT pool, tenant_id, priority, batch_id, state FROM live_jobs WHERE state = 'running') j JOIN tenants t ON t.id = j.tenant_id
-GROUP BY 1, 2, 3`
+FROM (SELECT pool, tenant_id, priority, batch_id, state, '' AS worker FROM live_jobs WHERE state = 'dispatched'
+	UNION ALL SELECT pool, tenant_id, priority, batch_id, state, worker FROM live_jobs WHERE state = 'running') j
+	JOIN tenants t ON t.id = j.tenant_id LEFT JOIN workers w ON w.id = j.worker
+GROUP BY 1, 2, 3, 4`
 
 // outstanding is exact where the queue is too long to count: what a tenant's live
 // batches have not recorded. The condition on sealed_at is one that the index of
@@ -96,8 +101,10 @@ func (q *queueCount) read(res pgx.BatchResults) error {
 	if err != nil {
 		return err
 	}
-	if _, err = pgx.ForEachRow(rows, []any{&k.pool, &k.tenant, &k.priority, &n, &batched}, func() error {
-		q.at(k).Queued = n
+	var oldest float64
+	if _, err = pgx.ForEachRow(rows, []any{&k.pool, &k.tenant, &k.priority, &n, &batched, &oldest}, func() error {
+		g := q.at(k)
+		g.Queued, g.OldestSeconds = n, oldest
 		q.batched[k.tenant] += batched
 		q.counted[queueKey{pool: k.pool, tenant: k.tenant}] += n
 		return nil
@@ -107,9 +114,16 @@ func (q *queueCount) read(res pgx.BatchResults) error {
 	if rows, err = res.Query(); err != nil {
 		return err
 	}
-	if _, err = pgx.ForEachRow(rows, []any{&k.pool, &k.tenant, &k.priority, &n, &m, &batched}, func() error {
+	var in string
+	if _, err = pgx.ForEachRow(rows, []any{&k.pool, &k.tenant, &k.priority, &in, &n, &m, &batched}, func() error {
 		g := q.at(k)
-		g.Dispatched, g.Running = n, m
+		g.Dispatched, g.Running = g.Dispatched+n, g.Running+m
+		if m > 0 && in != "" {
+			if g.RunningIn == nil {
+				g.RunningIn = map[string]int64{}
+			}
+			g.RunningIn[in] += m
+		}
 		q.batched[k.tenant] += batched
 		return nil
 	}); err != nil {

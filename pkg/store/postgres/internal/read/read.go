@@ -111,7 +111,7 @@ func (s *Reader) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, e
 		j.BatchID, j.TraceID = pg.BatchID(batch), format.TraceID(trace)
 		j.StartedAt, j.EndedAt = pg.OrZero(started), pg.OrZero(ended)
 		if paused {
-			j.Message = "paused by an operator"
+			j.WaitsFor, j.Message = job.WaitsPaused, "paused by an operator"
 		}
 		if j.State == job.Queued || j.State == job.Dispatched {
 			j.Lease, j.Worker = 0, "" // those of an attempt that is over

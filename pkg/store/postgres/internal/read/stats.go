@@ -35,6 +35,12 @@ SELECT n.pool,
 		SELECT min(created_at) FROM heads)), 0)::bigint
 FROM named n`, store.StatsCap)
 
+// runningIn counts running jobs by the pool of their worker.
+const runningIn = `
+SELECT w.pool, sum(r.n)::bigint
+FROM (SELECT worker, count(*) AS n FROM live_jobs WHERE state = 'running' GROUP BY worker) r JOIN workers w ON w.id = r.worker
+GROUP BY 1`
+
 // queuedInBatches is exact for the queues that are too long to count: what the
 // live batches have not recorded, less what is under way.
 const queuedInBatches = `
@@ -85,9 +91,10 @@ func (s *Reader) Waiting(ctx context.Context, tenant string) (jobs, batches int6
 // Stats implements store.Scheduler.
 func (s *Reader) Stats(ctx context.Context) (st store.Stats, err error) {
 	err = s.db.Do(ctx, "stats", func(ctx context.Context) error {
-		st = store.Stats{Pools: map[string]store.PoolStats{}}
+		st = store.Stats{Pools: map[string]store.PoolStats{}, RunningIn: map[string]int64{}}
 		b := &pgx.Batch{}
 		b.Queue(poolStats)
+		b.Queue(runningIn)
 		b.Queue(queuedInBatches)
 		b.Queue(upkeep)
 		res := s.db.Pool.SendBatch(ctx, b)
@@ -109,7 +116,17 @@ func (s *Reader) Stats(ctx context.Context) (st store.Stats, err error) {
 		if err != nil {
 			return err
 		}
-		var inBatches int64
+		if rows, err = res.Query(); err != nil {
+			return err
+		}
+		var running, inBatches int64
+		_, err = pgx.ForEachRow(rows, []any{&name, &running}, func() error {
+			st.RunningIn[name] = running
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 		if err := res.QueryRow().Scan(&inBatches); err != nil {
 			return err
 		}

@@ -74,10 +74,43 @@ const load = `
 SELECT (SELECT count(*) FROM (SELECT worker FROM live_jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r WHERE worker = $1),
 	(SELECT count(*) FROM sessions WHERE state = 'live' AND worker = $1)`
 
+// What a drain waits for, the oldest first.
+var (
+	loadJobs = fmt.Sprintf(`
+SELECT r.id, t.name, r.started_at FROM (SELECT id, tenant_id, worker, started_at FROM live_jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r
+	JOIN tenants t ON t.id = r.tenant_id
+WHERE r.worker = $1 ORDER BY r.started_at LIMIT %d`, store.LoadListed)
+	loadSessions = fmt.Sprintf(`
+SELECT s.id, t.name, s.created_at FROM sessions s JOIN tenants t ON t.id = s.tenant_id
+WHERE s.state = 'live' AND s.worker = $1 ORDER BY s.created_at LIMIT %d`, store.LoadListed)
+)
+
 // Load implements store.Operations.
 func (s *Registry) Load(ctx context.Context, worker string) (l store.Load, err error) {
 	err = s.db.Do(ctx, "load of a worker", func(ctx context.Context) error {
-		return s.db.Pool.QueryRow(ctx, load, worker).Scan(&l.Running, &l.Sessions)
+		b := &pgx.Batch{}
+		b.Queue(load, worker)
+		b.Queue(loadJobs, worker)
+		b.Queue(loadSessions, worker)
+		res := s.db.Pool.SendBatch(ctx, b)
+		defer res.Close()
+		if err := res.QueryRow().Scan(&l.Running, &l.Sessions); err != nil {
+			return err
+		}
+		rows, err := res.Query()
+		if err != nil {
+			return err
+		}
+		if l.Jobs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.WorkerJob]); err != nil {
+			return err
+		}
+		if rows, err = res.Query(); err != nil {
+			return err
+		}
+		if l.LiveSessions, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.WorkerSession]); err != nil {
+			return err
+		}
+		return res.Close()
 	})
 	return l, err
 }

@@ -22,14 +22,14 @@ WHERE w.id = i.id AND w.started_at > i.started_at AND ` + nameTaken
 const nameTaken = `w.seen_at > now() - interval '20 seconds'`
 
 const putWorkers = `
-INSERT INTO workers AS w (id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, seen_at)
-SELECT DISTINCT ON (i.id) id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, now() - silence * interval '1 millisecond'
-FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::boolean[], $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::text[], $12::bigint[])
-	AS i (id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, silence)
+INSERT INTO workers AS w (id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, load, seen_at)
+SELECT DISTINCT ON (i.id) id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, load, now() - silence * interval '1 millisecond'
+FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::boolean[], $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bigint[])
+	AS i (id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, load, silence)
 ORDER BY i.id, i.started_at DESC
 ON CONFLICT (id) DO UPDATE SET pool = EXCLUDED.pool, version = EXCLUDED.version, slots = EXCLUDED.slots, busy = EXCLUDED.busy,
 	draining = EXCLUDED.draining, started_at = EXCLUDED.started_at, host = EXCLUDED.host, offer = EXCLUDED.offer,
-	held = EXCLUDED.held, tally = EXCLUDED.tally, seen_at = greatest(w.seen_at, EXCLUDED.seen_at),
+	held = EXCLUDED.held, tally = EXCLUDED.tally, load = EXCLUDED.load, seen_at = greatest(w.seen_at, EXCLUDED.seen_at),
 	took_over_at = CASE WHEN w.started_at = EXCLUDED.started_at THEN w.took_over_at ELSE now() END
 WHERE w.started_at <= EXCLUDED.started_at OR NOT (` + nameTaken + `)`
 
@@ -43,21 +43,21 @@ func (s *Registry) PutWorkers(ctx context.Context, ws []store.Worker) error {
 	var slots, busy []int32
 	var draining []bool
 	var started []time.Time
-	var hosts, offers, tallies []*string
+	var hosts, offers, tallies, loads []*string
 	var silence []int64
 	for _, w := range ws {
 		silence = append(silence, w.Silence.Milliseconds())
 		ids, pools, versions = append(ids, w.ID), append(pools, w.Pool), append(versions, w.Version)
 		held = append(held, pg.CleanText(w.Held))
-		slots, busy, draining = append(slots, int32(w.Slots)), append(busy, int32(w.Busy)), append(draining, w.Draining)
+		slots, busy, draining = append(slots, int32(w.Slots)), append(busy, int32(w.InUse)), append(draining, w.Draining)
 		started, hosts, offers = append(started, w.StartedAt), append(hosts, pg.TextOrNull(w.Host)), append(offers, pg.TextOrNull(w.Offer))
-		tallies = append(tallies, pg.TextOrNull(tallyOf(w.Tally)))
+		tallies, loads = append(tallies, pg.TextOrNull(tallyOf(w.Tally))), append(loads, pg.TextOrNull(loadOf(w.Load)))
 	}
 	return s.db.Urgent(ctx, "put workers", func(ctx context.Context) error {
 		b := &pgx.Batch{}
 		b.Queue(`SELECT set_config('synchronous_commit', 'off', true)`) // of the transaction that a batch is
 		b.Queue(rivals, ids, started)
-		b.Queue(putWorkers, ids, pools, versions, slots, busy, draining, started, hosts, offers, held, tallies, silence)
+		b.Queue(putWorkers, ids, pools, versions, slots, busy, draining, started, hosts, offers, held, tallies, loads, silence)
 		return s.db.Pool.SendBatch(ctx, b).Close()
 	})
 }
@@ -66,11 +66,12 @@ func (s *Registry) PutWorkers(ctx context.Context, ws []store.Worker) error {
 func (s *Registry) Workers(ctx context.Context, seenWithin time.Duration) (ws []store.Worker, err error) {
 	err = s.db.Do(ctx, "workers", func(ctx context.Context) error {
 		rows, err := s.db.Pool.Query(ctx, `
-			SELECT id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, seen_at,
+			SELECT id, pool, version, slots, busy, draining, started_at, host, offer, held, tally, load, seen_at,
 				quarantined_until, quarantine, (1000 * extract(epoch FROM quarantined_until - now()))::bigint,
 				CASE WHEN rival_at > now() - interval '1 minute' THEN rival_since END, rival_at,
 				coalesce(cordoned_at, paused_at), CASE WHEN cordoned_at IS NULL THEN coalesce(paused_by, '') ELSE cordoned_by END,
-				CASE WHEN cordoned_at IS NULL AND pause IS NOT NULL THEN 'its pool is paused' || CASE WHEN pause = '' THEN '' ELSE ': ' || pause END ELSE cordon END
+				CASE WHEN cordoned_at IS NULL AND pause IS NOT NULL THEN 'its pool is paused' || CASE WHEN pause = '' THEN '' ELSE ': ' || pause END ELSE cordon END,
+				cordoned_at IS NULL AND paused_at IS NOT NULL
 			FROM workers LEFT JOIN paused_pools USING (pool)
 			WHERE $1::bigint = 0 OR seen_at > now() - $1 * interval '1 millisecond' ORDER BY id`, seenWithin.Milliseconds())
 		if err != nil {
@@ -82,10 +83,10 @@ func (s *Registry) Workers(ctx context.Context, seenWithin time.Duration) (ws []
 			var c store.Cordon
 			var left *int64
 			var why string
-			var tally []byte
-			err := row.Scan(&w.ID, &w.Pool, &w.Version, &w.Slots, &w.Busy, &w.Draining, &w.StartedAt,
-				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.Held, &tally, &w.SeenAt, &until, &why, &left, &rivalSince, &rivalAt,
-				&cordoned, &c.By, &c.Reason)
+			var tally, load []byte
+			err := row.Scan(&w.ID, &w.Pool, &w.Version, &w.Slots, &w.InUse, &w.Draining, &w.StartedAt,
+				(*[]byte)(&w.Host), (*[]byte)(&w.Offer), &w.Held, &tally, &load, &w.SeenAt, &until, &why, &left, &rivalSince, &rivalAt,
+				&cordoned, &c.By, &c.Reason, &c.Pool)
 			if cordoned != nil {
 				c.At = *cordoned
 				w.Cordon = &c
@@ -99,6 +100,11 @@ func (s *Registry) Workers(ctx context.Context, seenWithin time.Duration) (ws []
 			if err == nil && tally != nil && json.Unmarshal(tally, &w.Tally) != nil {
 				w.Tally = nil // of a worker of another version
 			}
+			w.Load.Running = w.InUse // unless the load says better
+			if err == nil && load != nil {
+				err = json.Unmarshal(load, &w.Load)
+			}
+			w.Settle()
 			return w, err
 		})
 		return err
@@ -111,6 +117,11 @@ func tallyOf(t *store.Tally) json.RawMessage {
 		return nil
 	}
 	raw, _ := json.Marshal(t) // plain data: there is nothing in it that could fail
+	return raw
+}
+
+func loadOf(l store.WorkerLoad) json.RawMessage {
+	raw, _ := json.Marshal(l) // numbers: there is nothing in it that could fail
 	return raw
 }
 

@@ -1,0 +1,225 @@
+package dispatcher
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/assay-run/assay/pkg/fleet"
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+const (
+	// databaseEvery is how often the leader reads the state of Postgres: it locks the lock table for a moment.
+	databaseEvery = 15 * time.Second
+	// reportWait is how old the leader's counts may be, in periods of the gauges, before a dispatcher counts by itself.
+	reportWait = 4
+)
+
+// report is what a dispatcher writes down: about itself, and, if it leads, what it has counted for all.
+type report struct {
+	fleet.Report
+	Counts *counts `json:"counts,omitempty"`
+}
+
+// counts is what one dispatcher counts for all of them.
+type counts struct {
+	Stats    store.Stats         `json:"stats"`
+	Tenants  []fleet.TenantQueue `json:"tenants"`
+	Quotas   []tenantQuota       `json:"quotas"` // the most used ones
+	Database fleet.Database      `json:"database"`
+}
+
+// reporter writes the report of this dispatcher, and reads the counts of the leader. So the queue is counted once,
+// however many dispatchers export the counts.
+type reporter struct {
+	store  reporterStore
+	leader *leader
+	every  time.Duration
+	log    *slog.Logger
+
+	looks, reaps *timings
+	steps        atomic.Pointer[map[string]time.Duration] // of the reaper, the last time of each
+	waiting      func() map[string]int
+	upkeep       func() map[string]time.Time
+	learn        func(map[string]time.Time) // upkeep of the leaders before
+	connections  int
+	quotas       fleet.QuotaDefaults
+
+	last     *counts
+	database time.Time // when it was read last
+	tenants  time.Time // the same
+}
+
+// reporterStore is what a reporter needs of the store.
+type reporterStore interface {
+	Stats(ctx context.Context) (store.Stats, error)
+	Queue(ctx context.Context) ([]store.QueueGroup, error)
+	Tenants(ctx context.Context) ([]store.Tenant, error)
+	store.Health
+}
+
+// counts returns the counts of this moment: counted here if this dispatcher leads or no leader reports, else those of the
+// leader. After an error the counts before stand.
+func (r *reporter) counts(ctx context.Context) (*counts, error) {
+	if r.leader.is() {
+		c, err := r.count(ctx)
+		r.write(ctx, c)
+		return c, err
+	}
+	r.write(ctx, nil)
+	read, err := r.read(ctx)
+	if read != nil || err != nil {
+		return read, err
+	}
+	return r.count(ctx)
+}
+
+// recall learns from the last reports of all dispatchers when upkeep succeeded last.
+func (r *reporter) recall(ctx context.Context) {
+	all, err := r.store.Reports(ctx, time.Hour)
+	if err != nil && ctx.Err() == nil {
+		r.log.WarnContext(ctx, "reports of the past not read", "error", err)
+	}
+	for _, s := range all {
+		var found report
+		if json.Unmarshal(s.Body, &found) == nil {
+			r.learn(found.Upkeep)
+		}
+	}
+}
+
+// count counts.
+func (r *reporter) count(ctx context.Context) (*counts, error) {
+	next := counts{}
+	if r.last != nil {
+		next = *r.last
+	}
+	var err error
+	if next.Stats, err = r.store.Stats(ctx); err != nil {
+		return nil, err
+	}
+	if time.Since(r.tenants) >= tenantsEvery {
+		queue, err := r.store.Queue(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if next.Quotas, err = r.nearest(ctx, queue); err != nil {
+			return nil, err
+		}
+		next.Tenants, r.tenants = reported(fleet.TenantQueues(queue)), time.Now()
+	}
+	if time.Since(r.database) >= databaseEvery {
+		d, err := r.store.Database(ctx)
+		if err != nil {
+			return nil, err
+		}
+		next.Database, r.database = d, time.Now()
+	}
+	r.last = &next
+	return r.last, nil
+}
+
+// tenantsReported bounds the tenants of a report.
+const tenantsReported = 200
+
+// reported sums up the tenants beyond those with most jobs.
+func reported(all []fleet.TenantQueue) []fleet.TenantQueue {
+	if len(all) <= tenantsReported {
+		return all
+	}
+	rest := fleet.TenantQueue{Tenant: otherTenants}
+	for _, q := range all[tenantsReported:] {
+		rest.Queued, rest.Dispatched, rest.Running = rest.Queued+q.Queued, rest.Dispatched+q.Dispatched, rest.Running+q.Running
+		rest.OldestSeconds = max(rest.OldestSeconds, q.OldestSeconds)
+	}
+	return append(all[:tenantsReported:tenantsReported], rest)
+}
+
+// tenantQuota is the most used quota of a tenant.
+type tenantQuota struct {
+	Tenant string `json:"tenant"`
+	fleet.Quota
+}
+
+// nearest returns the tenants that are nearest to a limit, agesMost at most.
+func (r *reporter) nearest(ctx context.Context, queue []store.QueueGroup) ([]tenantQuota, error) {
+	usage, err := r.store.Usage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tenants, err := r.store.Tenants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queues := map[string]fleet.TenantQueue{}
+	for _, q := range fleet.TenantQueues(queue) {
+		queues[q.Tenant] = q
+	}
+	var all []tenantQuota
+	for _, t := range tenants {
+		if quotas := fleet.QuotasOf(t, queues[t.Name], usage[t.Name], r.quotas); len(quotas) > 0 && quotas[0].Used > 0 {
+			all = append(all, tenantQuota{t.Name, quotas[0]})
+		}
+	}
+	slices.SortFunc(all, func(a, b tenantQuota) int {
+		return cmp.Or(cmp.Compare(b.Share(), a.Share()), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	return all[:min(len(all), agesMost)], nil
+}
+
+// read returns the counts that the leader wrote last; nil if they are too old or there are none.
+func (r *reporter) read(ctx context.Context) (*counts, error) {
+	all, err := r.store.Reports(ctx, max(reportWait*r.every, reportWait*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range all {
+		var found report
+		if json.Unmarshal(s.Body, &found) != nil || !found.Leads || found.Counts == nil { // a dispatcher of another release
+			continue
+		}
+		r.learn(found.Upkeep)
+		return found.Counts, nil
+	}
+	return nil, nil
+}
+
+// write writes the report of this dispatcher. Without it only others lack the news, so a failure is logged and forgotten.
+func (r *reporter) write(ctx context.Context, c *counts) {
+	now := time.Now()
+	out := report{Counts: c, Report: fleet.Report{
+		Dispatcher: r.leader.holder, Leads: r.leader.is(), Looks: r.looks.sum(now), Reaps: r.reaps.sum(now),
+		Waiting: r.waiting(), Upkeep: r.upkeep(), MaxConnections: r.connections,
+	}}
+	if steps := r.steps.Load(); steps != nil {
+		out.ReapStepsMS = map[string]float64{}
+		for name, took := range *steps {
+			out.ReapStepsMS[name] = job.Milliseconds(took)
+		}
+	}
+	raw, err := json.Marshal(out)
+	if err == nil {
+		err = r.store.PutReport(ctx, r.leader.holder, raw)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.log.WarnContext(ctx, "report not written", "error", err)
+	}
+}
+
+// reaped notes a round of the reaper.
+func (r *reporter) reaped(now time.Time, took time.Duration, steps map[string]time.Duration, err error) {
+	r.reaps.add(now, took, err)
+	known := map[string]time.Duration{}
+	if old := r.steps.Load(); old != nil {
+		maps.Copy(known, *old)
+	}
+	maps.Copy(known, steps)
+	r.steps.Store(&known)
+}

@@ -1,0 +1,2 @@
+DROP TABLE reports;
+ALTER TABLE workers DROP COLUMN load;

@@ -238,6 +238,30 @@ class AsyncAPI:
         c = operation("GET", "/v1/admin/version")
         return models.FleetVersion.from_dict((await self._transport.send(c)).json())
 
+    async def get_why_slow(self) -> models.WhySlow:
+        """Show what makes the fleet slow.
+
+        Gathers the looks of the scheduler, the rounds of the reaper, the queue by tenant, the oldest snapshot in
+        Postgres, its locks and connections, results that wait at workers, workers that take no jobs, and pauses. The
+        verdict names what stands out, the gravest first.
+        """
+        c = operation("GET", "/v1/admin/why-slow")
+        return models.WhySlow.from_dict((await self._transport.send(c)).json())
+
+    async def cordon_workers(self, body: models.WorkersRequest | Mapping[str, Any]) -> models.WorkersReport:
+        """Keep the workers of a pool, of a version or with labels from taking jobs and sessions.
+
+        Chooses among the workers of the last day. Each gets a record of its own in the audit log. What they run goes
+        on. Workers that come later are not cordoned.
+        """
+        c = operation("POST", "/v1/admin/workers/cordon", body=body, content="application/json")
+        return models.WorkersReport.from_dict((await self._transport.send(c)).json())
+
+    async def uncordon_workers(self, body: models.WorkersRequest | Mapping[str, Any]) -> models.WorkersReport:
+        """Let the workers of a pool, of a version or with labels take jobs again."""
+        c = operation("POST", "/v1/admin/workers/uncordon", body=body, content="application/json")
+        return models.WorkersReport.from_dict((await self._transport.send(c)).json())
+
     async def get_worker(self, worker: str) -> models.WorkerStatus:
         """One worker, and its running jobs by the records."""
         c = operation("GET", "/v1/admin/workers/{worker}", path={"worker": worker})
@@ -650,12 +674,33 @@ class AsyncAPI:
         c = operation("POST", "/v1/check", query={"wait": wait}, body=body, content="application/json")
         return models.CheckReport.from_dict((await self._transport.send(c)).json())
 
-    async def get_fleet(self) -> models.Fleet:
+    async def get_fleet(
+        self,
+        *,
+        pool: str | None = None,
+        version: str | None = None,
+        label: list[str] | None = None,
+        state: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> models.Fleet:
         """The present state of the fleet.
 
         For people and their tools; cheap, and at most a second or two old. The count of waiting jobs is bounded.
+
+        Args:
+            pool: Workers of this pool.
+            version: Workers of this version.
+            label: KEY=VALUE, any number of times: workers that have all of them.
+            state: Workers in this state: working, held, draining, cordoned or quarantined.
+            after: The `next` of the page before.
+            limit: Most workers of the answer; 10,000 without it.
         """
-        c = operation("GET", "/v1/fleet")
+        c = operation(
+            "GET",
+            "/v1/fleet",
+            query={"pool": pool, "version": version, "label": label, "state": state, "after": after, "limit": limit},
+        )
         return models.Fleet.from_dict((await self._transport.send(c)).json())
 
     async def list_jobs(
@@ -1394,7 +1439,29 @@ class AsyncAPI:
         c = operation("POST", "/v1/uploads/{id}/seal", path={"id": id}, body=body, content="application/json")
         return models.Batch.from_dict((await self._transport.send(c)).json())
 
-    async def list_workers(self) -> models.WorkerList:
-        """The connected workers."""
-        c = operation("GET", "/v1/workers")
+    async def list_workers(
+        self,
+        *,
+        pool: str | None = None,
+        version: str | None = None,
+        label: list[str] | None = None,
+        state: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> models.WorkerList:
+        """The connected workers.
+
+        Args:
+            pool: Workers of this pool.
+            version: Workers of this version.
+            label: KEY=VALUE, any number of times: workers that have all of them.
+            state: Workers in this state: working, held, draining, cordoned or quarantined.
+            after: The `next` of the page before.
+            limit: Most workers of the answer; 10,000 without it.
+        """
+        c = operation(
+            "GET",
+            "/v1/workers",
+            query={"pool": pool, "version": version, "label": label, "state": state, "after": after, "limit": limit},
+        )
         return models.WorkerList.from_dict((await self._transport.send(c)).json())

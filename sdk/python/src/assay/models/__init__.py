@@ -38,6 +38,14 @@ limits, and did not run (`compiled` of the result has the compiler's messages)."
 
 State: TypeAlias = Literal["queued", "dispatched", "running", "finished", "canceled"] | str
 
+Wait: TypeAlias = Literal["paused", "quota", "pool", "image", "worker", "cores", "slot", "turn"] | str
+"""What a queued job waits for: that an operator resumes its batch, tenant or pool (paused); that fewer jobs of its
+tenant run (quota); a worker of its pool (pool), one that takes its image (image) or has what it needs (worker); cores
+or a slot of the workers that could run it; or its turn."""
+
+WorkerState: TypeAlias = Literal["working", "held", "draining", "cordoned", "quarantined"] | str
+"""Whether a worker takes jobs, and if not, why."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted(Model):
@@ -745,6 +753,79 @@ class Compiled(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseState(Model):
+    """A JSON object of the API, DatabaseState.
+
+    Attributes:
+        callbacks: Not delivered yet, counted to 10,000.
+        connections_max: Without those that are reserved for superusers.
+        dead_rows: In the partitions of jobs.
+        feedback: Standbys that keep Postgres from removing rows.
+        holder: The session, slot or prepared transaction with the oldest snapshot. Postgres cannot remove rows that
+            were deleted since.
+        indexes: Of one partition of jobs.
+        live_days: Partitions that statements of the queue read.
+        locks: In the shared lock table.
+        locks_max: That it has room for.
+        settings: Of the server, by name.
+        undated: Jobs of a day without a partition, counted to 10,000.
+    """
+
+    callbacks: int
+    connections: int
+    connections_max: int
+    dead_rows: int
+    feedback: list[str] | None = None
+    holder: DatabaseStateHolder | None = None
+    indexes: int
+    live_days: int
+    locks: int
+    locks_max: int
+    oldest_dispatched_seconds: float
+    partitions: int
+    settings: dict[str, str]
+    undated: int
+    _shapes: ClassVar[dict[str, str]] = {"holder": "DatabaseStateHolder"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "callbacks": "int",
+        "connections": "int",
+        "connections_max": "int",
+        "dead_rows": "int",
+        "indexes": "int",
+        "live_days": "int",
+        "locks": "int",
+        "locks_max": "int",
+        "oldest_dispatched_seconds": "float",
+        "partitions": "int",
+        "settings": "dict",
+        "undated": "int",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseStateHolder(Model):
+    """The session, slot or prepared transaction with the oldest snapshot. Postgres cannot remove rows that were deleted
+    since.
+
+    Attributes:
+        name: Application name or name of the slot.
+        seconds: Age of the transaction; 0 if it is not known.
+        statement: Its beginning.
+        transactions: Transactions that began since.
+    """
+
+    kind: Literal["session", "slot", "prepared", "standby"]
+    name: str | None = None
+    pid: int | None = None
+    seconds: float
+    state: str | None = None
+    statement: str | None = None
+    transactions: int
+    user: str | None = None
+    _zeros: ClassVar[dict[str, str]] = {"kind": "str", "seconds": "float", "transactions": "int"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery(Model):
     """A callback and how far it has come."""
 
@@ -757,6 +838,42 @@ class Delivery(Model):
     url: str
     _shapes: ClassVar[dict[str, str]] = {"delivered_at": "@", "given_up_at": "@"}
     _zeros: ClassVar[dict[str, str]] = {"id": "str", "tries": "int", "url": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatcherReport(Model):
+    """How one dispatcher works, as it wrote down some seconds ago.
+
+    Attributes:
+        dispatcher: Its host name and process.
+        leads: It schedules and reaps for all.
+        looks: Calls of the last minute.
+        max_connections: Connections to Postgres that it may open.
+        reap_steps_ms: Time of each step of the last round of the reaper.
+        reaps: Calls of the last minute.
+        upkeep: Last success of each task that only the leader does.
+        waiting: Messages of workers that have no answer yet, by kind.
+    """
+
+    at: datetime
+    dispatcher: str
+    leads: bool
+    looks: Timings
+    max_connections: int
+    reap_steps_ms: dict[str, float] | None = None
+    reaps: Timings
+    upkeep: dict[str, datetime] | None = None
+    waiting: dict[str, int]
+    _shapes: ClassVar[dict[str, str]] = {"at": "@", "looks": "Timings", "reaps": "Timings", "upkeep": "{@}"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "at": "time",
+        "dispatcher": "str",
+        "leads": "bool",
+        "looks": "Timings",
+        "max_connections": "int",
+        "reaps": "Timings",
+        "waiting": "dict",
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -975,9 +1092,15 @@ class File(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet(Model):
-    """A JSON object of the API, Fleet."""
+    """A JSON object of the API, Fleet.
+
+    Attributes:
+        next: Where the next page of workers begins: give it as after. Absent after the last.
+        pools: Of all workers, whichever are asked for.
+    """
 
     at: datetime
+    next: str | None = None
     pools: list[PoolSummary]
     queue: list[QueueGroup]
     workers: list[Worker]
@@ -1116,6 +1239,9 @@ class Job(Model):
         message: Why a queued job does not run.
         pool: The job's pool, and behind a ? its other requirements. Absent if it has neither.
         spec: One program to run once. At most 8 MiB of JSON.
+        waits_for: What a queued job waits for: that an operator resumes its batch, tenant or pool (paused); that
+            fewer jobs of its tenant run (quota); a worker of its pool (pool), one that takes its image (image) or has
+            what it needs (worker); cores or a slot of the workers that could run it; or its turn.
     """
 
     batch_id: str | None = None
@@ -1131,6 +1257,7 @@ class Job(Model):
     state: State
     tenant: str | None = None
     trace_id: str | None = None
+    waits_for: Wait | None = None
     worker: str | None = None
     _shapes: ClassVar[dict[str, str]] = {
         "created_at": "@",
@@ -1423,7 +1550,8 @@ class LinkRequest(Model):
     """Either path or stream.
 
     Attributes:
-        expires_in: A Go duration from 1s to 168h. None: 1h.
+        expires_in: A Go duration from 1s to 168h, and at most as long as the key is good. None: 1h, or what is left
+            of the key.
         path: Of an artifact.
         step: Of which step the output is; absent: of the whole.
     """
@@ -1793,16 +1921,35 @@ class PoolSummary(Model):
     """A JSON object of the API, PoolSummary.
 
     Attributes:
+        busy: The same as running.
+        cores: Cores of the workers' hosts. Two workers of one host both count them.
+        cores_used: Cores that jobs and sessions use.
         exclusive: It takes jobs that name it, and no others.
+        free: Jobs that would start at once.
+        running: Jobs that the workers run, however long they have run.
+        sessions: Live sessions.
+        slots: Most jobs that run for a short time, at once. A job that has run for 100 ms holds no slot.
         workers: Zero for a configured pool without workers.
     """
 
     busy: int
+    cores: float | None = None
+    cores_used: float | None = None
     exclusive: bool | None = None
+    free: int
     pool: str
+    running: int
+    sessions: int | None = None
     slots: int
     workers: int
-    _zeros: ClassVar[dict[str, str]] = {"busy": "int", "pool": "str", "slots": "int", "workers": "int"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "busy": "int",
+        "free": "int",
+        "pool": "str",
+        "running": "int",
+        "slots": "int",
+        "workers": "int",
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2137,16 +2284,26 @@ class QueueGroup(Model):
     Attributes:
         at_least: The tenant's queue is too long to be counted job by job; its sum is right, how it spreads over its
             groups is not.
+        message: What the queued jobs wait for, in a sentence.
+        oldest_seconds: Age of the first queued job: of the first one without a batch, or of the oldest batch's.
         pool: The pool of the jobs, and behind a ? their other requirements. Empty if they have neither.
+        running_in: The running jobs by the pool of their worker.
+        waits_for: What a queued job waits for: that an operator resumes its batch, tenant or pool (paused); that
+            fewer jobs of its tenant run (quota); a worker of its pool (pool), one that takes its image (image) or has
+            what it needs (worker); cores or a slot of the workers that could run it; or its turn.
     """
 
     at_least: bool | None = None
     dispatched: int
+    message: str | None = None
+    oldest_seconds: float | None = None
     pool: str
     priority: int
     queued: int
     running: int
+    running_in: dict[str, int] | None = None
     tenant: str
+    waits_for: Wait | None = None
     _zeros: ClassVar[dict[str, str]] = {
         "dispatched": "int",
         "pool": "str",
@@ -2155,6 +2312,16 @@ class QueueGroup(Model):
         "running": "int",
         "tenant": "str",
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota(Model):
+    """A limit of a tenant. Requests beyond it get 429; beyond running, jobs wait."""
+
+    limit: int
+    name: Literal["jobs", "batches", "sessions", "running"]
+    used: int
+    _zeros: ClassVar[dict[str, str]] = {"limit": "int", "name": "str", "used": "int"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2586,6 +2753,22 @@ class SessionSpec(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedWorker(Model):
+    """A connected worker that takes no jobs.
+
+    Attributes:
+        running: Jobs that it still runs.
+    """
+
+    id: str
+    pool: str
+    reason: str | None = None
+    running: int
+    state: Literal["quarantined", "cordoned", "draining", "held"]
+    _zeros: ClassVar[dict[str, str]] = {"id": "str", "pool": "str", "running": "int", "state": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredOutput(Model):
     """Where all of an output is that takes more than 256 KiB of JSON: `GET /v1/jobs/{id}/output/{stream}`. Its text has
     the head and the tail."""
@@ -2747,20 +2930,74 @@ class TenantList(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TenantQueue(Model):
+    """A JSON object of the API, TenantQueue.
+
+    Attributes:
+        at_least: The queue is too long to be counted job by job.
+        oldest_seconds: Age of the first job of its queues.
+    """
+
+    at_least: bool | None = None
+    dispatched: int
+    oldest_seconds: float
+    queued: int
+    running: int
+    tenant: str
+    _zeros: ClassVar[dict[str, str]] = {
+        "dispatched": "int",
+        "oldest_seconds": "float",
+        "queued": "int",
+        "running": "int",
+        "tenant": "str",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantStatus(Model):
     """A JSON object of the API, TenantStatus.
 
     Attributes:
         at_least: The queue is too long to be counted job by job.
+        oldest_seconds: Age of the first job of its queues.
+        quotas: Those with a limit, the most used first.
     """
 
     at_least: bool | None = None
     dispatched: int
+    oldest_seconds: float
     queued: int
+    quotas: list[Quota]
     running: int
     tenant: Tenant
-    _shapes: ClassVar[dict[str, str]] = {"tenant": "Tenant"}
-    _zeros: ClassVar[dict[str, str]] = {"dispatched": "int", "queued": "int", "running": "int", "tenant": "Tenant"}
+    _shapes: ClassVar[dict[str, str]] = {"quotas": "[Quota]", "tenant": "Tenant"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "dispatched": "int",
+        "oldest_seconds": "float",
+        "queued": "int",
+        "quotas": "list",
+        "running": "int",
+        "tenant": "Tenant",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings(Model):
+    """Calls of the last minute.
+
+    Attributes:
+        count: Those that failed included.
+        last_error: Of the last failure, however long ago.
+    """
+
+    count: int
+    failed: int
+    last_error: str | None = None
+    last_fail: datetime | None = None
+    max_ms: float
+    mean_ms: float
+    _shapes: ClassVar[dict[str, str]] = {"last_fail": "@"}
+    _zeros: ClassVar[dict[str, str]] = {"count": "int", "failed": "int", "max_ms": "float", "mean_ms": "float"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2935,31 +3172,93 @@ class VerifyRequest(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WhySlow(Model):
+    """A JSON object of the API, WhySlow.
+
+    Attributes:
+        free: Jobs that would start at once.
+        results: Results that wait at workers for a dispatcher to confirm them.
+        stopped_more: Stopped workers that the list leaves out.
+        tenants: Those whose jobs have waited longest, first.
+        verdict: What stands out, the gravest first.
+    """
+
+    at: datetime
+    database: DatabaseState
+    dispatched: int
+    dispatchers: list[DispatcherReport]
+    free: int
+    leader: Leader | None = None
+    pauses: list[Pause]
+    queued: int
+    results: int
+    running: int
+    stopped: list[StoppedWorker]
+    stopped_more: int | None = None
+    tenants: list[TenantQueue]
+    verdict: list[str]
+    _shapes: ClassVar[dict[str, str]] = {
+        "at": "@",
+        "database": "DatabaseState",
+        "dispatchers": "[DispatcherReport]",
+        "leader": "Leader",
+        "pauses": "[Pause]",
+        "stopped": "[StoppedWorker]",
+        "tenants": "[TenantQueue]",
+    }
+    _zeros: ClassVar[dict[str, str]] = {
+        "at": "time",
+        "database": "DatabaseState",
+        "dispatched": "int",
+        "dispatchers": "list",
+        "free": "int",
+        "pauses": "list",
+        "queued": "int",
+        "results": "int",
+        "running": "int",
+        "stopped": "list",
+        "tenants": "list",
+        "verdict": "list",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Worker(Model):
     """A JSON object of the API, Worker.
 
     Attributes:
+        busy: The same as running.
         cordon: An operator keeps it from taking jobs.
+        cores: Cores of its host.
+        cores_used: Cores that its jobs and sessions use.
+        free: Jobs that would start at once; 0 while it takes none.
         held: Why it takes no jobs at the moment; absent if it does.
         host: The limits that the machine can enforce, and its images, as reported by the worker. Workers of other
             versions may report more or less.
         offer: Which jobs it can run: isolations, labels, images (none: any), cpu, memory.
         quarantine: Set while the worker takes no jobs because it fails more often than its pool.
+        results: Results that no dispatcher has confirmed yet.
         rival: Set while another process of the same name, which started earlier, is refused.
-        slots: Most jobs at once.
+        running: Jobs that it runs, however long they have run.
+        slots: Most jobs that run for a short time, at once. A job that has run for 100 ms holds no slot.
         tally: Its work since its start; absent if it does not report that.
     """
 
     busy: int
     cordon: WorkerCordon | None = None
+    cores: float | None = None
+    cores_used: float | None = None
     draining: bool
+    free: int
     held: str | None = None
     host: Host | None = None
     id: str
     offer: dict[str, Any] | None = None
     pool: str
     quarantine: WorkerQuarantine | None = None
+    results: int | None = None
     rival: WorkerRival | None = None
+    running: int
     seen_at: datetime
     slots: int
     started_at: datetime
@@ -2977,8 +3276,10 @@ class Worker(Model):
     _zeros: ClassVar[dict[str, str]] = {
         "busy": "int",
         "draining": "bool",
+        "free": "int",
         "id": "str",
         "pool": "str",
+        "running": "int",
         "seen_at": "time",
         "slots": "int",
         "started_at": "time",
@@ -2988,10 +3289,15 @@ class Worker(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCordon(Model):
-    """An operator keeps it from taking jobs."""
+    """An operator keeps it from taking jobs.
+
+    Attributes:
+        pool: Its whole pool is paused.
+    """
 
     at: datetime
     by: str
+    pool: bool | None = None
     reason: str | None = None
     _shapes: ClassVar[dict[str, str]] = {"at": "@"}
     _zeros: ClassVar[dict[str, str]] = {"at": "time", "by": "str"}
@@ -3036,9 +3342,26 @@ class WorkerTally(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerList(Model):
-    """A JSON object of the API, WorkerList."""
+class WorkerJob(Model):
+    """A JSON object of the API, WorkerJob."""
 
+    id: str
+    started_at: datetime
+    tenant: str
+    _shapes: ClassVar[dict[str, str]] = {"started_at": "@"}
+    _zeros: ClassVar[dict[str, str]] = {"id": "str", "started_at": "time", "tenant": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerList(Model):
+    """A JSON object of the API, WorkerList.
+
+    Attributes:
+        next: Where the next page begins: give it as after. Absent after the last.
+        pools: Of all workers, whichever are asked for.
+    """
+
+    next: str | None = None
     pools: list[PoolSummary]
     workers: list[Worker]
     _shapes: ClassVar[dict[str, str]] = {"pools": "[PoolSummary]", "workers": "[Worker]"}
@@ -3046,16 +3369,85 @@ class WorkerList(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSelector(Model):
+    """Workers to which all of it applies. At least one field is required.
+
+    Attributes:
+        labels: That the workers have.
+        state: Whether a worker takes jobs, and if not, why.
+    """
+
+    labels: dict[str, str] | None = None
+    names: list[str] | None = None
+    pool: str | None = None
+    state: WorkerState | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSession(Model):
+    """A JSON object of the API, WorkerSession."""
+
+    created_at: datetime
+    id: str
+    tenant: str
+    _shapes: ClassVar[dict[str, str]] = {"created_at": "@"}
+    _zeros: ClassVar[dict[str, str]] = {"created_at": "time", "id": "str", "tenant": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus(Model):
     """A JSON object of the API, WorkerStatus.
 
     Attributes:
+        jobs: Those that began first. A drain waits for them.
+        live_sessions: Those that began first. A drain waits for them, too.
         running: Jobs.
         sessions: Live ones.
     """
 
+    jobs: list[WorkerJob]
+    live_sessions: list[WorkerSession]
     running: int
     sessions: int
     worker: Worker
-    _shapes: ClassVar[dict[str, str]] = {"worker": "Worker"}
-    _zeros: ClassVar[dict[str, str]] = {"running": "int", "sessions": "int", "worker": "Worker"}
+    _shapes: ClassVar[dict[str, str]] = {"jobs": "[WorkerJob]", "live_sessions": "[WorkerSession]", "worker": "Worker"}
+    _zeros: ClassVar[dict[str, str]] = {
+        "jobs": "list",
+        "live_sessions": "list",
+        "running": "int",
+        "sessions": "int",
+        "worker": "Worker",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersReport(Model):
+    """A JSON object of the API, WorkersReport.
+
+    Attributes:
+        changed: How many of them changed. The others were so already.
+        workers: The chosen workers, by name.
+    """
+
+    changed: int
+    dry_run: bool | None = None
+    workers: list[str]
+    _zeros: ClassVar[dict[str, str]] = {"changed": "int", "workers": "list"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersRequest(Model):
+    """A JSON object of the API, WorkersRequest.
+
+    Attributes:
+        dry_run: Only name the workers.
+        reason: Is stored in the audit log.
+        workers: Workers to which all of it applies. At least one field is required.
+    """
+
+    dry_run: bool | None = None
+    reason: str | None = None
+    workers: WorkerSelector
+    _shapes: ClassVar[dict[str, str]] = {"workers": "WorkerSelector"}
+    _zeros: ClassVar[dict[str, str]] = {"workers": "WorkerSelector"}

@@ -39,7 +39,7 @@ type WorkersRequest struct {
 	Reason  string               `json:"reason,omitempty"`
 }
 
-// WorkersReport is what came of it.
+// WorkersReport is the result of a WorkersRequest.
 type WorkersReport struct {
 	Workers []string `json:"workers"` // that were chosen
 	Changed int      `json:"changed"` // of them; the others were so already

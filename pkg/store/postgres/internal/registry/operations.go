@@ -74,7 +74,7 @@ const load = `
 SELECT (SELECT count(*) FROM (SELECT worker FROM live_jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r WHERE worker = $1),
 	(SELECT count(*) FROM sessions WHERE state = 'live' AND worker = $1)`
 
-// What a drain waits for, the oldest first.
+// Jobs and sessions on a worker, the oldest first. A drain waits for them.
 var (
 	loadJobs = fmt.Sprintf(`
 SELECT r.id, t.name, r.started_at FROM (SELECT id, tenant_id, worker, started_at FROM live_jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r

@@ -1,6 +1,7 @@
 package callback
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -23,9 +24,14 @@ func TestSignatureIsTheStandards(t *testing.T) {
 	}
 }
 
+// noCallbacks is a store without open callbacks.
+type noCallbacks struct{ Store }
+
+func (noCallbacks) OpenCallbacks(context.Context, string) (int, error) { return 0, nil }
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	s, err := New(Config{}, nil, secrets{"acme/hook": key, "acme/short": "0123", "acme/broken": "whsec_*"})
+	s, err := New(Config{}, noCallbacks{}, secrets{"acme/hook": key, "acme/short": "0123", "acme/broken": "whsec_*"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,12 +16,13 @@ import (
 // stuckStore is a store whose Reap does not come to an end.
 type stuckStore struct {
 	store.Store
-	began  chan struct{}
+	once   sync.Once
+	began  chan struct{} // closed by the first Reap
 	leases atomic.Int64
 }
 
 func (s *stuckStore) Reap(ctx context.Context) (store.ReapStats, error) {
-	close(s.began)
+	s.once.Do(func() { close(s.began) })
 	<-ctx.Done()
 	return store.ReapStats{}, ctx.Err()
 }
@@ -42,8 +44,12 @@ func TestLeasesDoNotWait(t *testing.T) {
 	s := &stuckStore{began: make(chan struct{})}
 	log := slog.New(slog.DiscardHandler)
 	l := newLeader(s, log)
+	m, err := newMetrics()
+	if err != nil {
+		t.Fatal(err)
+	}
 	l.until.Store(int64(time.Hour))
-	r := &reaper{store: s, leader: l, sessions: &session.Ends{Store: s, Log: log}, log: log, every: time.Millisecond}
+	r := &reaper{store: s, leader: l, sessions: &session.Ends{Store: s, Log: log}, metrics: m, reaped: func(time.Time, time.Duration, map[string]time.Duration, error) {}, log: log, every: time.Millisecond}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); r.run(ctx) }()

@@ -15,22 +15,22 @@ import (
 	"time"
 )
 
-// ContainerdConfig says where and how to run a containerd. Only Dir is required.
+// ContainerdConfig configures a containerd. Only Dir is required.
 type ContainerdConfig struct {
 	// Dir holds images, snapshots, state, configuration and log.
 	Dir string
 	// BinDir holds containerd, its shims and ctr. Default: PATH.
 	BinDir string
-	// LogLevel is containerd's: debug, info, warn (default).
+	// LogLevel is containerd's log level: debug, info, warn (default).
 	LogLevel string
-	// Log is where its log goes; nil: into a file in Dir, which grows.
+	// Log receives its log; nil: a file in Dir, which grows.
 	Log *os.File
 }
 
-// Where the socket is, of which the directory may be a substitute.
+// The directory and name of the socket. SocketDir may replace the directory.
 const sockets, socket = "s", "containerd.sock"
 
-// ContainerdAddress is where a containerd of a directory answers, if one runs there.
+// ContainerdAddress returns the address of the containerd of a directory, if one runs there.
 func ContainerdAddress(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -79,8 +79,9 @@ disabled_plugins = [
   path = "{{.Root}}/opt"
 `))
 
-// StartContainerd runs a containerd of our own beside any that the system has. What a killed predecessor left in cfg.Dir
-// (running containers, shims, mounts) is removed first; images and snapshots are kept. It needs root.
+// StartContainerd runs a private containerd beside any of the system. It first removes leftovers of
+// a killed predecessor in cfg.Dir (running containers, shims, mounts) and keeps images and
+// snapshots. It needs root.
 func StartContainerd(ctx context.Context, cfg ContainerdConfig) (*Containerd, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil || cfg.Dir == "" {
@@ -89,7 +90,7 @@ func StartContainerd(ctx context.Context, cfg ContainerdConfig) (*Containerd, er
 	if os.Geteuid() != 0 {
 		return nil, errors.New("start containerd: needs root, to make namespaces and mounts for other people's code; run with sudo")
 	}
-	// Mounts are found again by their path, which the kernel reports without symbolic links.
+	// Mounts are found by their path, which the kernel reports without symbolic links.
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("start containerd: %w", err)
 	}
@@ -120,33 +121,33 @@ func StartContainerd(ctx context.Context, cfg ContainerdConfig) (*Containerd, er
 // Address is the path of containerd's socket.
 func (c *Containerd) Address() string { return c.address }
 
-// Version is what containerd calls itself, such as "1.6.20" or "v2.4.2".
+// Version returns the version that containerd reports, such as "1.6.20" or "v2.4.2".
 func (c *Containerd) Version() string { return c.version }
 
-// Process is the daemon's. It is another one after a restart.
+// Process returns the daemon's process. A restart replaces it.
 func (c *Containerd) Process() *Process { return c.proc }
 
 // PID is the daemon's process id, for tests that kill it.
 func (c *Containerd) PID() int { return c.proc.PID() }
 
-// Stop ends the daemon, then everything that ran under it: containers, shims, mounts. Images stay for the next start.
-// Stopping twice does nothing.
+// Stop ends the daemon, then everything that ran under it: containers, shims, mounts. Images stay
+// for the next start. A second call does nothing.
 func (c *Containerd) Stop(ctx context.Context) error {
 	c.proc.Stop(ctx, 10*time.Second, syscall.SIGTERM)
-	// Whoever runs out of time must still not leave containers of other people's code behind.
+	// Even without time left, no containers with untrusted code may stay behind.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	if err := c.sweep(ctx); err != nil {
 		return fmt.Errorf("stop containerd: %w", err)
 	}
 	if sockets := filepath.Dir(c.address); filepath.Dir(sockets) != c.dir {
-		_ = os.RemoveAll(sockets) // it was a substitute in the temporary directory
+		_ = os.RemoveAll(sockets) // in the temporary directory: the usual path was too long
 	}
 	return nil
 }
 
-// Restart replaces the daemon as an upgrade or a crash of it does: it is killed and started again, and the containers
-// keep running meanwhile.
+// Restart replaces the daemon like an upgrade or a crash: it kills the daemon and starts it again.
+// The containers keep running.
 func (c *Containerd) Restart(ctx context.Context) error {
 	c.proc.Stop(ctx, 0)
 	if err := c.run(ctx); err != nil {
@@ -164,7 +165,7 @@ func (c *Containerd) Import(ctx context.Context, namespace, archive string) erro
 	return nil
 }
 
-// HasImage says whether the namespace has an image of that name.
+// HasImage reports whether the namespace has an image of that name.
 func (c *Containerd) HasImage(ctx context.Context, namespace, name string) (bool, error) {
 	cmd := c.command(ctx, "ctr", "--address", c.address, "--namespace", namespace, "images", "list", "--quiet", "name=="+name)
 	out, err := cmd.Output()
@@ -191,7 +192,8 @@ func (c *Containerd) checkInstalled(ctx context.Context) error {
 	return nil
 }
 
-// refuseSecond makes sure that no live daemon is swept away. The caller's lock already prevents that among ourselves.
+// refuseSecond makes sure that no live daemon is removed. The caller's lock already prevents that
+// among our own processes.
 func (c *Containerd) refuseSecond() error {
 	conn, err := net.DialTimeout("unix", c.address, time.Second)
 	if err != nil {
@@ -224,8 +226,8 @@ func (c *Containerd) start(ctx context.Context, level string) error {
 
 func (c *Containerd) configFile() string { return filepath.Join(c.dir, "config.toml") }
 
-// run starts the daemon with the configuration that is there and waits for it to serve. What a daemon left that does
-// not is removed.
+// run starts the daemon with the existing configuration and waits until it serves. If it does not,
+// its leftovers are removed.
 func (c *Containerd) run(ctx context.Context) error {
 	if err := c.again(ctx); err != nil {
 		return errors.Join(err, c.Stop(ctx))
@@ -233,8 +235,8 @@ func (c *Containerd) run(ctx context.Context) error {
 	return nil
 }
 
-// again starts the daemon with the configuration that is there and waits for it to serve. If it does not, no daemon is
-// left, but whatever ran under the one before.
+// again starts the daemon with the existing configuration and waits until it serves. If it does
+// not, no daemon is left, but the containers of the previous daemon keep running.
 func (c *Containerd) again(ctx context.Context) error {
 	log := c.log
 	if log == nil {
@@ -259,7 +261,8 @@ func (c *Containerd) again(ctx context.Context) error {
 	return nil
 }
 
-// answers asks for the version over the socket: the socket accepts connections before the services behind it are up.
+// answers requests the version over the socket: the socket accepts connections before the services
+// are up.
 func (c *Containerd) answers(ctx context.Context) error {
 	conn, err := net.DialTimeout("unix", c.address, time.Second)
 	if err != nil {
@@ -285,7 +288,8 @@ func (c *Containerd) command(ctx context.Context, name string, args ...string) *
 	return cmd
 }
 
-// searchPath includes the system administrator's directories, where runc is and where a plain user's PATH may not look.
+// searchPath includes the system administrator's directories: runc is there, and PATH of an
+// ordinary user may omit them.
 func (c *Containerd) searchPath() string {
 	path := SearchPath()
 	if c.binDir != "" {
@@ -294,10 +298,11 @@ func (c *Containerd) searchPath() string {
 	return path
 }
 
-// SearchPath is where containerd's programs are looked for.
+// SearchPath lists the directories of containerd's programs.
 func SearchPath() string { return os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin" }
 
-// MissingContainerd are the programs that containerd runs containers with and that are in none of these directories.
+// MissingContainerd returns the programs that containerd needs to run containers and that are in
+// none of these directories.
 func MissingContainerd(searchPath string) (names []string) {
 	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc"} {
 		if _, err := lookPath(searchPath, name); err != nil {

@@ -1,3 +1,3 @@
-// Package daemon runs servers that end with this process, above all a containerd of its own. A worker that is alone in a
-// container has one, and so has a fleet on one machine.
+// Package daemon runs servers that end with this process, mainly a private containerd. A worker
+// that is alone in a container uses one, and so does a fleet on one machine.
 package daemon

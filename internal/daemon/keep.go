@@ -10,11 +10,11 @@ import (
 const (
 	restartPause    = 100 * time.Millisecond // before the first try to start a daemon again; doubled each time
 	restartPauseMax = 10 * time.Second
-	restartTime     = 2 * time.Minute // until it has to answer
+	restartTime     = 2 * time.Minute // timeout of a restart
 )
 
-// Keep has the daemon started again whenever it ends; its containers run on meanwhile. What cannot be started is tried
-// again for ever. stop ends that, then the daemon and all that runs under it, as Stop does.
+// Keep restarts the daemon whenever it ends; its containers keep running. Failed restarts are
+// repeated forever. stop ends this, then stops the daemon and everything under it, like Stop.
 func (c *Containerd) Keep(log *slog.Logger) (stop func(context.Context) error) {
 	ctx, quit := context.WithCancel(context.Background())
 	var keeper sync.WaitGroup
@@ -39,7 +39,7 @@ func (c *Containerd) Keep(log *slog.Logger) (stop func(context.Context) error) {
 	}
 }
 
-// revive starts the daemon again, or returns when ctx ends.
+// revive restarts the daemon, or returns when ctx ends.
 func (c *Containerd) revive(ctx context.Context, log *slog.Logger) {
 	for pause := restartPause; ctx.Err() == nil; pause = min(2*pause, restartPauseMax) {
 		within, cancel := context.WithTimeout(ctx, restartTime)

@@ -19,11 +19,13 @@ type Process struct {
 	err  error         // how it ended; read after done
 }
 
-// Start starts cmd in a process group of its own, so that a terminal's Ctrl-C reaches only us and the child is
-// stopped in order; if we die first, the kernel sends it onDeath.
+// Start starts cmd in a separate process group. So a terminal's Ctrl-C reaches only this process,
+// which stops the child in order. If this process dies first, the kernel sends onDeath to the
+// child.
 //
-// The kernel ties that signal to the *thread* that forked. So the goroutine that starts the child keeps its thread until
-// the child is gone, which costs nothing: it has to wait for it anyway.
+// The kernel ties that signal to the *thread* that forked. So the goroutine that starts the child
+// keeps its thread until the child is gone. That costs nothing, because it waits for the child
+// anyway.
 func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -49,10 +51,10 @@ func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Process, error) {
 	return p, nil
 }
 
-// PID is its process id.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited says whether the child is gone.
+// Exited reports whether the child is gone.
 func (p *Process) Exited() bool {
 	select {
 	case <-p.done:
@@ -62,8 +64,8 @@ func (p *Process) Exited() bool {
 	}
 }
 
-// Stop sends the signals one after another, each with its time to take effect, and SIGKILL at the end. An ended context
-// skips the waiting, not the killing.
+// Stop sends the signals one after another, each with its time to take effect, and finally SIGKILL.
+// An ended context skips the waiting, but not the kill.
 func (p *Process) Stop(ctx context.Context, patience time.Duration, signals ...syscall.Signal) {
 	for _, s := range signals {
 		if p.Exited() {
@@ -81,7 +83,8 @@ func (p *Process) Stop(ctx context.Context, patience time.Duration, signals ...s
 	<-p.done
 }
 
-// Ready polls probe until it succeeds, the child ends or ctx does; what names the child in errors, log is where it writes.
+// Ready polls probe until it succeeds, the child ends or ctx ends. what is the name of the child in
+// errors, log its log file.
 func (p *Process) Ready(ctx context.Context, what, log string, probe func() error) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -103,7 +106,7 @@ func (p *Process) Ready(ctx context.Context, what, log string, probe func() erro
 // Done is closed when the child has been reaped.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err says how the child ended, which is never nil; it may be asked once Done is closed.
+// Err returns how the child ended and is never nil. Call it only after Done is closed.
 func (p *Process) Err() error {
 	if p.err == nil {
 		return errors.New("exit status 0")
@@ -111,7 +114,7 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Killed reports whether a signal ended the process; it may be asked once Done is closed.
+// Killed reports whether a signal ended the process. Call it only after Done is closed.
 func (p *Process) Killed() bool {
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled()

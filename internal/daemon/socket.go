@@ -9,15 +9,16 @@ import (
 	"syscall"
 )
 
-// A unix socket's path may have 107 bytes. What a component appends to its directory gets reserved from that.
+// The path of a unix socket is limited to 107 bytes. This part is reserved for the name that a
+// component appends to its directory.
 const (
 	maxSocketPath     = 107
 	reservedForSocket = 24 // "/containerd.sock.ttrpc", "/.s.PGSQL.5432.lock"
 )
 
-// SocketDir returns a directory for name's sockets: dir/name if that is short enough, else one in the system's temporary
-// directory that is always the same for dir. It belongs to uid and is closed to everybody else, because the components
-// trust whoever can connect.
+// SocketDir returns a directory for name's sockets: dir/name if that is short enough, otherwise a
+// fixed directory for dir in the system's temporary directory. It belongs to uid and is closed to
+// all other users, because the components trust every client.
 func SocketDir(dir, name string, uid int) (string, error) {
 	path := socketPath(dir, name)
 	if err := os.Mkdir(path, 0o700); err != nil && !os.IsExist(err) {
@@ -27,7 +28,7 @@ func SocketDir(dir, name string, uid int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("socket directory: %w", err)
 	}
-	// In a shared temporary directory somebody else may have been there first.
+	// In a shared temporary directory, another user may have created it first.
 	owner := int(info.Sys().(*syscall.Stat_t).Uid)
 	if !info.IsDir() || (owner != os.Geteuid() && owner != uid) {
 		return "", fmt.Errorf("socket directory %s belongs to somebody else (uid %d); remove it", path, owner)

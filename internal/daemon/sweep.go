@@ -18,14 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweep removes everything that runs or is mounted on behalf of this directory while its daemon is down. What belongs to
-// it is found from the directory alone: shims name its socket in their arguments, bundles and mounts lie below it.
+// sweep removes everything that runs or is mounted for this directory while its daemon is down. The
+// directory alone identifies these things: shims name its socket in their arguments, and bundles
+// and mounts are below it.
 func (c *Containerd) sweep(ctx context.Context) error {
 	bundles, err := filepath.Glob(filepath.Join(c.stateDir, "io.containerd.runtime.v2.task", "*", "*"))
 	if err != nil {
 		return err
 	}
-	// Containers first: once its shim is gone, a container's processes are nobody's children.
+	// Containers first: without its shim, a container's processes have no parent.
 	for _, b := range bundles {
 		c.killContainer(b)
 	}
@@ -49,8 +50,8 @@ func (c *Containerd) killContainer(bundle string) {
 	if err != nil || pid <= 1 {
 		return
 	}
-	// The number may have been given to somebody else since, above all after a reboot. Hold the process while checking
-	// that it is the one that was there when the file was written.
+	// The number may have been reused since, mainly after a reboot. Hold the process while checking
+	// that it already existed when the file was written.
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return
@@ -63,13 +64,14 @@ func (c *Containerd) killContainer(bundle string) {
 	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 }
 
-// startedAround says whether the process was started at most a few seconds before t.
+// startedAround reports whether the process was started at most a few seconds before t.
 func startedAround(pid int, t time.Time) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
 	}
-	// The command name may hold anything, so count fields from its closing parenthesis: starttime is field 22.
+	// The command name may contain any characters, so count fields from its closing parenthesis:
+	// starttime is field 22.
 	_, rest, ok := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(" "))
 	fields := bytes.Fields(rest)
 	if !ok || len(fields) < 20 {
@@ -110,7 +112,7 @@ func (c *Containerd) killShims(ctx context.Context) error {
 	}
 }
 
-// shims lists the processes that are a containerd shim for our socket. Zombies have no arguments and do not count.
+// shims returns the containerd shims for our socket. Zombies have no arguments and do not count.
 func (c *Containerd) shims() ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -124,7 +126,7 @@ func (c *Containerd) shims() ([]int, error) {
 		}
 		data, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		if err != nil {
-			continue // gone meanwhile
+			continue // has ended in the meantime
 		}
 		args := strings.Split(string(data), "\x00")
 		i := slices.Index(args, "-address")
@@ -135,15 +137,17 @@ func (c *Containerd) shims() ([]int, error) {
 	return pids, nil
 }
 
-// deleteBundle lets the shim's own "delete" remove what the runtime made (cgroups, its record of the container), then
-// removes the shim's socket and the bundle. It does as much as it can: what stays is unmounted and harmless.
+// deleteBundle first runs the shim's own "delete", which removes the objects of the runtime
+// (cgroups, its record of the container). Then it removes the shim's socket and the bundle. It does
+// as much as possible: leftovers are unmounted and harmless.
 func (c *Containerd) deleteBundle(ctx context.Context, bundle string) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	namespace, id := filepath.Base(filepath.Dir(bundle)), filepath.Base(bundle)
 	cmd := c.command(ctx, shimBinary(bundle), "-namespace", namespace, "-address", c.address, "-id", id, "-bundle", bundle, "delete")
 	cmd.Dir = bundle
-	// A shim in a bundle without a process has nothing to delete and says so: not worth a report.
+	// For a bundle without a process, the shim has nothing to delete and returns an error, which is
+	// not reported.
 	_ = cmd.Run()
 	removeCgroups(bundle)
 	removeShimSocket(bundle)
@@ -151,7 +155,7 @@ func (c *Containerd) deleteBundle(ctx context.Context, bundle string) {
 	_ = os.RemoveAll(bundle)
 }
 
-// shimBinary is the shim that made the bundle.
+// shimBinary returns the shim that made the bundle.
 func shimBinary(bundle string) string {
 	if data, err := os.ReadFile(filepath.Join(bundle, "shim-binary-path")); err == nil { // since containerd 1.7
 		return strings.TrimSpace(string(data))
@@ -159,8 +163,8 @@ func shimBinary(bundle string) string {
 	return "containerd-shim-runc-v2"
 }
 
-// removeShimSocket removes the socket of a killed shim. Shims keep them outside of the state directory, in one place for
-// all containerds of a machine, under a name hashed from ours.
+// removeShimSocket removes the socket of a killed shim. Shims keep sockets outside the state
+// directory, in one place for all containerds of a machine, under a hash of our path.
 func removeShimSocket(bundle string) {
 	data, err := os.ReadFile(filepath.Join(bundle, "address"))
 	if err != nil {
@@ -178,8 +182,8 @@ func removeShimSocket(bundle string) {
 	}
 }
 
-// removeCgroups removes the container's cgroups if the runtime did not: after a kill of everything, its record is gone
-// while the empty groups are still there.
+// removeCgroups removes the container's cgroups if the runtime did not. After a kill of all
+// processes, its record is gone but the empty groups remain.
 func removeCgroups(bundle string) {
 	data, err := os.ReadFile(filepath.Join(bundle, "config.json"))
 	if err != nil {
@@ -197,7 +201,7 @@ func removeCgroups(bundle string) {
 		roots, _ := filepath.Glob(pattern)
 		for _, root := range roots {
 			removeCgroup(filepath.Join(root, path))
-			// The group that held it, made for it; rmdir refuses if it holds others.
+			// The parent group, which was made for it; rmdir fails if it holds others.
 			if parent := filepath.Dir(path); parent != "/" {
 				_ = unix.Rmdir(filepath.Join(root, parent))
 			}
@@ -205,7 +209,8 @@ func removeCgroups(bundle string) {
 	}
 }
 
-// removeCgroup removes a group and those below it. rmdir refuses where a process is left, so nothing alive is hurt.
+// removeCgroup removes a group and its descendants. rmdir fails for a group with a process, so
+// nothing alive is affected.
 func removeCgroup(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -238,7 +243,7 @@ func unmountTree(dir string) error {
 	return errors.Join(errs...)
 }
 
-// mountsBelow lists the mount points at or below dir in the order in which they were mounted.
+// mountsBelow returns the mount points at or below dir in mount order.
 func mountsBelow(dir string) ([]string, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -261,5 +266,5 @@ func mountsBelow(dir string) ([]string, error) {
 	return found, lines.Err()
 }
 
-// unescapeMount undoes the kernel's octal escapes of blanks and backslashes.
+// unescapeMount decodes the kernel's octal escapes of blanks and backslashes.
 var unescapeMount = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace

@@ -15,13 +15,13 @@ import (
 	"github.com/assay-run/assay/internal/daemon"
 )
 
-// child is one of our own programs: started again when it dies, because a fleet heals, but given up on when it cannot
-// even start.
+// child is one of our own programs. It is restarted when it dies, because a fleet heals, but not if
+// it repeatedly fails to start.
 type child struct {
 	name, path, logFile string
-	env                 []string      // all of it
+	env                 []string      // the complete environment
 	patience            time.Duration // from SIGTERM to SIGKILL
-	copyTo              io.Writer     // its log goes there too; nil: only to the file
+	copyTo              io.Writer     // also receives its log; nil: only the file
 	log                 *slog.Logger
 
 	mu       sync.Mutex
@@ -35,9 +35,9 @@ type child struct {
 const (
 	firstPause = 100 * time.Millisecond
 	maxPause   = 5 * time.Second
-	// A child that lived this long was healthy: the next pause is the first again.
+	// A child that lived this long was healthy: the pause starts at the minimum again.
 	healthyAfter = 5 * time.Second
-	// A child that ends by itself this often in a row, each time young, will not get better.
+	// A child that exits this often in a row after a short life is given up.
 	maxDeaths = 8
 )
 
@@ -56,7 +56,8 @@ func (c *child) start() error {
 	return nil
 }
 
-// launch starts one process. Its log is appended to, so that the reason of a crash is still there after the restart.
+// launch starts one process. It appends to the log, so that the reason of a crash is still there
+// after the restart.
 func (c *child) launch() (*daemon.Process, *os.File, error) {
 	log, err := os.OpenFile(c.logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -68,7 +69,7 @@ func (c *child) launch() (*daemon.Process, *os.File, error) {
 	if c.copyTo != nil {
 		both := io.MultiWriter(log, c.copyTo)
 		cmd.Stdout, cmd.Stderr = both, both
-		// A grandchild that keeps the pipe open must not keep us waiting.
+		// do not wait for a grandchild that keeps the pipe open
 		cmd.WaitDelay = time.Second
 	}
 	c.mu.Lock()
@@ -88,14 +89,14 @@ func (c *child) launch() (*daemon.Process, *os.File, error) {
 
 var errStopping = errors.New("stopping")
 
-// keep waits for the process to die, and starts it again after a pause that grows.
+// keep waits for the process to die, and restarts it after a growing pause.
 func (c *child) keep(p *daemon.Process, log *os.File) {
 	pause, deaths := firstPause, 0
 	for {
 		born := time.Now()
 		<-p.Done()
 		log.Close()
-		// Whoever kills it wants to see it come back.
+		// A killed child counts as healthy: it must come back.
 		if time.Since(born) > healthyAfter || p.Killed() {
 			pause, deaths = firstPause, 0
 		}
@@ -127,14 +128,14 @@ func (c *child) giveUp(why error) {
 	c.log.Error("program given up on", "program", c.name, "error", why)
 }
 
-// givenUp returns why the program is no longer started; nil while it is.
+// givenUp returns the reason why the program is no longer restarted, or nil.
 func (c *child) givenUp() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.gaveUp
 }
 
-// stop ends the program for good: SIGTERM, then, when it runs out of patience, SIGKILL.
+// stop ends the program permanently: SIGTERM, and SIGKILL after its patience.
 func (c *child) stop(ctx context.Context) error {
 	c.mu.Lock()
 	already := c.stopping

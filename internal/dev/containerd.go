@@ -11,5 +11,5 @@ type ContainerdConfig = daemon.ContainerdConfig
 // StartContainerd runs a containerd of our own beside any that the system has.
 var StartContainerd = daemon.StartContainerd
 
-// ContainerdAddress is where a containerd of a directory answers, if one runs there.
+// ContainerdAddress returns the address of the containerd of a directory, if one runs there.
 var ContainerdAddress = daemon.ContainerdAddress

@@ -27,19 +27,22 @@ import (
 
 // FleetConfig describes a whole fleet on this machine. Dir and BinDir are required.
 type FleetConfig struct {
-	// Dir is the data directory: everything that the fleet keeps is below it.
+	// Dir is the data directory, with all data of the fleet.
 	Dir string
 	// Listen is the API's address; port 0 takes a free one.
 	Listen string
-	// BinDir holds dispatcher, worker and guest, and faults/worker, built with the tag faults, for noop.
+	// BinDir holds dispatcher, worker and guest. For noop it also holds faults/worker, built with the
+	// tag faults.
 	BinDir string
 	// ImageArchives are OCI archives that the worker imports.
 	ImageArchives []string
-	// ImageCache is where the default image is built if ImageArchives are none, and kept; empty: it is not.
+	// ImageCache is where the default image is built and kept if there are no ImageArchives. Empty:
+	// it is not built.
 	ImageCache string
 	// Runtime is containerd (default), or noop: no isolation and no containerd.
 	Runtime string
-	// Env is added to the environment of dispatcher and worker, as NAME=value; it wins.
+	// Env is added to the environment of dispatcher and worker, as NAME=value. It overrides other
+	// values.
 	Env []string
 	// Verbose copies the log of every process to Stderr.
 	Verbose bool
@@ -53,9 +56,9 @@ type Fleet struct {
 	url    string
 	lock   *Lock
 	key    *identity.Key                 // of the workers
-	token  string                        // of an operator, our own; empty: nobody needs one
+	token  string                        // of our own operator; empty: no token is necessary
 	stops  []func(context.Context) error // in the order of starting
-	failed chan error                    // a component that is not restarted has ended
+	failed chan error                    // reports the end of a component that is not restarted
 	wg     sync.WaitGroup                // watchers of components
 	quit   chan struct{}                 // closed when stopping begins
 	once   sync.Once
@@ -68,17 +71,18 @@ const (
 	devPool   = "default"
 )
 
-// Times that a fleet is given.
+// Time limits of a fleet.
 const (
 	startPatience  = 2 * time.Minute  // from the first component to the first registered worker
-	workerPatience = 30 * time.Second // to finish or hand back what it runs
+	workerPatience = 30 * time.Second // to finish or return its jobs
 	childPatience  = 15 * time.Second
 )
 
-// StartFleet starts Postgres, NATS, containerd, a dispatcher and a worker, and returns when a job can be submitted and a
-// worker is there to run it. What was started is stopped again if anything fails. The context bounds the starting only.
+// StartFleet starts Postgres, NATS, containerd, a dispatcher and a worker. It returns when jobs can
+// be submitted and a worker is ready to run them. On an error it stops everything that it started.
+// The context limits only the start.
 //
-// What this machine lacks for it is an error that names all of it, before anything is started.
+// If this machine lacks required programs, the error lists all of them, and nothing is started.
 func StartFleet(ctx context.Context, cfg FleetConfig) (_ *Fleet, err error) {
 	if err := cfg.lacks(thisMachine()).err(); err != nil {
 		return nil, err
@@ -117,17 +121,18 @@ func StartFleet(ctx context.Context, cfg FleetConfig) (_ *Fleet, err error) {
 	return f, f.programs(ctx, env)
 }
 
-// URL is where the API answers.
+// URL returns the address of the API.
 func (f *Fleet) URL() string { return f.url }
 
 // Dir is the data directory.
 func (f *Fleet) Dir() string { return f.cfg.Dir }
 
-// Failed yields the reason if something ended that cannot be restarted; the fleet is to be stopped then.
+// Failed yields the reason if a component ended that cannot be restarted. The fleet should then be
+// stopped.
 func (f *Fleet) Failed() <-chan error { return f.failed }
 
-// Stop stops everything in the order that loses nothing: the worker finishes or hands back its jobs, then the dispatcher,
-// then what they stand on. Stopping twice does nothing.
+// Stop stops everything in an order that loses nothing: first the worker, which finishes or returns
+// its jobs, then the dispatcher, then the components. A second call does nothing.
 func (f *Fleet) Stop(ctx context.Context) error {
 	f.once.Do(func() {
 		close(f.quit)
@@ -146,7 +151,7 @@ func (f *Fleet) Stop(ctx context.Context) error {
 
 func (f *Fleet) onStop(stop func(context.Context) error) { f.stops = append(f.stops, stop) }
 
-// components starts what the programs stand on, and returns the environment that tells them where it is.
+// components starts the components and returns the environment with their addresses.
 func (f *Fleet) components(ctx context.Context) ([]string, error) {
 	pg, err := StartPostgres(ctx, PostgresConfig{Dir: f.path("postgres")})
 	if err != nil {
@@ -219,7 +224,8 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 			"ASSAY_WORKER_ID=" + devWorker,
 			"ASSAY_WORKER_TOKEN=" + f.key.Token(f.setting("ASSAY_WORKER_ID", devWorker), f.setting("ASSAY_POOL", cmp.Or(os.Getenv("ASSAY_POOL"), devPool))),
 			"ASSAY_ENVIRONMENTS=" + f.path("environments"),
-			"ASSAY_EGRESS_NEVER=" + strings.Trim(fromHere(listen)+","+os.Getenv("ASSAY_EGRESS_NEVER"), ","), // no job is a client of the fleet, even where an operator opens loopback
+			// no job may be a client of the fleet, even if an operator opens loopback
+			"ASSAY_EGRESS_NEVER=" + strings.Trim(fromHere(listen)+","+os.Getenv("ASSAY_EGRESS_NEVER"), ","),
 			"ASSAY_IMAGE_ARCHIVES=" + strings.Join(f.cfg.ImageArchives, ","),
 		}, others...)},
 	}
@@ -235,7 +241,7 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 			return err
 		}
 		f.onStop(c.stop)
-		// Only a dispatcher lets workers in: one that comes before waits for seconds.
+		// Only a dispatcher admits workers: an earlier worker waits for seconds.
 		if err := f.until(ctx, children, api.Ready); err != nil {
 			return err
 		}
@@ -249,7 +255,8 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 	})
 }
 
-// program is the path of a program. A worker that runs nothing is built apart, but by tests.
+// program returns the path of a program. A worker that runs nothing is built separately, except by
+// tests.
 func (cfg FleetConfig) program(name string) string {
 	if apart := filepath.Join(cfg.BinDir, "faults", name); name == "worker" && cfg.Runtime == "noop" {
 		if _, err := os.Stat(apart); err == nil {
@@ -259,7 +266,8 @@ func (cfg FleetConfig) program(name string) string {
 	return filepath.Join(cfg.BinDir, name)
 }
 
-// offered returns nil if a worker offers something, else what workers say.
+// offered returns nil if a worker offers an isolation level, otherwise the report of the last
+// worker.
 func offered(ws []store.Worker) error {
 	said := []string{"no worker has registered"}
 	for _, w := range ws {
@@ -272,7 +280,7 @@ func offered(ws []store.Worker) error {
 	return errors.New(said[len(said)-1])
 }
 
-// until waits for what f must be able to do, or until a child has given up.
+// until retries can until it succeeds or a child has been given up.
 func (f *Fleet) until(ctx context.Context, children []*child, can func(context.Context) error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -295,7 +303,8 @@ func (f *Fleet) until(ctx context.Context, children []*child, can func(context.C
 	}
 }
 
-// watch reports an end that nobody asked for. revive brings the component back; without, the fleet has failed.
+// watch reports an unexpected end of a component. revive restarts the component; without revive,
+// the fleet has failed.
 func (f *Fleet) watch(name string, p *daemon.Process, revive func() (*daemon.Process, error)) {
 	f.wg.Go(func() {
 		for {
@@ -305,7 +314,7 @@ func (f *Fleet) watch(name string, p *daemon.Process, revive func() (*daemon.Pro
 			case <-p.Done():
 			}
 			select {
-			case <-f.quit: // both at once: it was asked for
+			case <-f.quit: // both at once: the fleet is being stopped
 				return
 			default:
 			}
@@ -335,7 +344,7 @@ func (f *Fleet) watchContainerd(c *Containerd) {
 	})
 }
 
-// keyIn returns the key in a file, which is made if it is not there.
+// keyIn returns the key in a file and creates the file if it does not exist.
 func keyIn(file string) (string, error) {
 	have, err := os.ReadFile(file)
 	if err == nil {
@@ -351,7 +360,7 @@ func keyIn(file string) (string, error) {
 	return key, nil
 }
 
-// setting returns what the programs are told by the environment that wins.
+// setting returns a setting of the programs from the overriding environment.
 func (f *Fleet) setting(name, otherwise string) string {
 	for _, e := range slices.Backward(f.cfg.Env) {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
@@ -363,7 +372,7 @@ func (f *Fleet) setting(name, otherwise string) string {
 
 func (f *Fleet) path(name string) string { return filepath.Join(f.cfg.Dir, name) }
 
-// freeAddress turns port 0 into a free port. The dispatcher needs the same one again if it is restarted.
+// freeAddress replaces port 0 by a free port. A restarted dispatcher needs the same port again.
 func freeAddress(listen string) (string, error) {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -377,7 +386,8 @@ func freeAddress(listen string) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// fromHere is where this machine reaches what listens at an address: at all of its addresses, loopback is one.
+// fromHere returns an address at which this machine reaches a listener. For a listener on all
+// addresses, that is loopback.
 func fromHere(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {

@@ -21,20 +21,21 @@ import (
 	"github.com/assay-run/assay/pkg/language"
 )
 
-// imageTime is recorded in images, as images/build does: the same packages give the same image.
+// imageTime is the time in images, as in images/build: the same packages give the same image.
 const imageTime = 1700000000
 
-// needsImage says whether the fleet is to build its default image.
+// needsImage reports whether the fleet must build its default image.
 func (cfg FleetConfig) needsImage() bool {
 	return cfg.Runtime != "noop" && len(cfg.ImageArchives) == 0 && cfg.ImageCache != ""
 }
 
-// DefaultImage is what jobs run in that name no image.
+// DefaultImage is the image of jobs that name none.
 const DefaultImage = "python"
 
-// BuildImage returns the archive of an image of jobs, python or polyglot, in the directory dir. If it is not there it is
-// built, from the packages of this machine's distribution: half a minute with a mirror of them near, polyglot some minutes.
-// That needs root and mmdebstrap. What is built, and how it goes wrong, is written to said.
+// BuildImage returns the archive of a job image, python or polyglot, in the directory dir. If it
+// does not exist, it is built from the packages of this machine's distribution. That takes half a
+// minute with a mirror nearby, and some minutes for polyglot. It requires root and mmdebstrap.
+// Progress and errors are written to said.
 func BuildImage(ctx context.Context, dir, name string, said io.Writer) (archive string, err error) {
 	key, err := imageKey(name)
 	if err != nil {
@@ -72,7 +73,7 @@ func BuildImage(ctx context.Context, dir, name string, said io.Writer) (archive 
 	return archive, os.Rename(made, archive)
 }
 
-// imageKey is another one if the image is built in another way.
+// imageKey is a hash of everything that determines the image.
 func imageKey(name string) (string, error) {
 	h := sha256.New()
 	for _, part := range []string{"build", "languages", name} {
@@ -91,7 +92,7 @@ func imageKey(name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:6]), nil
 }
 
-// buildImage runs images/build in the directory work, and packs what it makes.
+// buildImage runs images/build in the directory work and packs the result.
 func buildImage(ctx context.Context, work, name string) (archive string, err error) {
 	if err := os.CopyFS(filepath.Join(work, "images"), images.Recipes); err != nil {
 		return "", err
@@ -100,7 +101,7 @@ func buildImage(ctx context.Context, work, name string) (archive string, err err
 	cmd := exec.CommandContext(ctx, "bash", filepath.Join(work, "images", "build"), "--rootfs", rootfs, name)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	// The script and all that it starts, which cleans up after itself.
+	// The script and all its children; the script cleans up after itself.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
@@ -110,7 +111,7 @@ func buildImage(ctx context.Context, work, name string) (archive string, err err
 	return packImage(work, name, rootfs)
 }
 
-// packImage makes an archive of a root file system, and of what images/build says of it.
+// packImage makes an archive of a root file system and of its description by images/build.
 func packImage(work, name, rootfs string) (archive string, err error) {
 	img := ociimage.Image{Name: "assay.local/" + name + ":latest", Created: time.Unix(imageTime, 0)}
 	config, err := images.Recipes.ReadFile(name + "/config.json")

@@ -15,12 +15,12 @@ import (
 // ErrLocked is wrapped by the error of Acquire when another process holds the directory.
 var ErrLocked = errors.New("data directory is in use")
 
-// Lock is the exclusive hold of one process on a data directory. The kernel lets go of it when the process ends, however
-// it ends.
+// Lock is the exclusive lock of a process on a data directory. The kernel releases it when the
+// process ends, however it ends.
 type Lock struct{ file *os.File }
 
-// Acquire takes the directory dir, creating it if need be, without waiting. If another process has it, the error wraps
-// ErrLocked and names that process.
+// Acquire locks the directory dir without waiting, and creates it if necessary. If another process
+// holds the lock, the error wraps ErrLocked and names that process.
 func Acquire(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
@@ -38,7 +38,7 @@ func Acquire(dir string) (*Lock, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// The pid is information for people; what holds is the lock.
+	// The pid is only information for people; the lock is what counts.
 	if err := f.Truncate(0); err == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
@@ -59,8 +59,9 @@ func holder(f *os.File) string {
 	return fmt.Sprintf("process %s (%s)", pid, strings.TrimSpace(string(name)))
 }
 
-// Release lets go of the directory. The lock file stays: removing it would let two processes lock two different files.
+// Release releases the lock. The lock file stays: without it, two processes could lock two
+// different files.
 func (l *Lock) Release() error {
-	// Closing alone is not enough: a child that is between fork and exec right now still shares the open file.
+	// Closing is not sufficient: a child between fork and exec still shares the open file.
 	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
 }

@@ -16,29 +16,30 @@ import (
 	"github.com/assay-run/assay/pkg/queue/identity"
 )
 
-// maxPayload bounds a message. Specs and results above the inline limits travel by object path, so this is generous.
+// maxPayload limits a message. It is generous: larger specs and results go through the object
+// store.
 const maxPayload = 8 << 20
 
-// NATSConfig says where to keep the server's data and where to listen. Only Dir is required.
+// NATSConfig configures a server. Only Dir is required.
 type NATSConfig struct {
 	// Dir holds JetStream's files.
 	Dir string
 	// Port on 127.0.0.1; 0 takes a free one.
 	Port int
-	// Key makes the server ask dispatchers, who come with it, who else may connect; nil:
-	// everybody on this machine may, and may do anything.
+	// Key makes the server ask dispatchers, which authenticate with it, who else may connect. With
+	// nil, every process on this machine may connect and has all permissions.
 	Key *identity.Key
-	// Cluster makes the server one of several; nil: it is alone.
+	// Cluster makes the server a member of a cluster; nil: it is alone.
 	Cluster *NATSCluster
 	// Logger receives the server's log; default slog.Default.
 	Logger *slog.Logger
 }
 
-// NATSCluster is what a server of a cluster knows of it.
+// NATSCluster describes the place of a server in its cluster.
 type NATSCluster struct {
-	Node   string   // the server's name, which no other has: storage is placed by names
-	Listen string   // where it listens for the others, a host and a port
-	Peers  []string // where they listen; its own address may be among them
+	Node   string   // unique name of the server: storage is placed by names
+	Listen string   // host and port for the other servers
+	Peers  []string // host and port of the other servers; may include its own
 }
 
 // NATS is a nats-server inside this process.
@@ -62,13 +63,13 @@ func StartNATS(ctx context.Context, cfg NATSConfig) (*NATS, error) {
 		MaxPayload: maxPayload,
 		JetStream:  true,
 		StoreDir:   cfg.Dir,
-		NoSigs:     true, // signals are ours
+		NoSigs:     true, // this program handles signals
 	}
 	if cfg.Key != nil {
 		issuer, dispatcher := cfg.Key.Public()
 		opts.Nkeys = []*server.NkeyUser{{Nkey: dispatcher}}
 		opts.AuthCallout = &server.AuthCallout{Issuer: issuer, Account: server.DEFAULT_GLOBAL_ACCOUNT, AuthUsers: []string{dispatcher}}
-		opts.AuthTimeout = 3 // seconds, in which a dispatcher answers
+		opts.AuthTimeout = 3 // seconds for the dispatcher's answer
 	}
 	if cfg.Port == 0 {
 		opts.Port = server.RANDOM_PORT
@@ -126,7 +127,7 @@ func (n *NATS) waitReady(ctx context.Context, fatal <-chan string) error {
 	}
 }
 
-// ClientURL is where clients connect.
+// ClientURL returns the address for clients.
 func (n *NATS) ClientURL() string {
 	addr, ok := n.server.Addr().(*net.TCPAddr)
 	if !ok {

@@ -12,12 +12,12 @@ import (
 	"github.com/assay-run/assay/internal/daemon"
 )
 
-// machine is where a fleet is to run.
+// machine describes the machine of a fleet.
 type machine struct {
 	root     bool
 	self     string            // this program's path
-	path     string            // directories of containerd's programs, with colons between them
-	postgres func() error      // why a server cannot be run; nil: it can
+	path     string            // directories of containerd's programs, separated by colons
+	postgres func() error      // the reason why a server cannot run; nil: it can
 	has      func(string) bool // a program in PATH
 }
 
@@ -30,7 +30,7 @@ func thisMachine() machine {
 		has: func(name string) bool { _, err := exec.LookPath(name); return err == nil }}
 }
 
-// canRunPostgres says why StartPostgres would not find what it needs.
+// canRunPostgres returns an error if a requirement of StartPostgres is missing.
 func canRunPostgres() error {
 	dir, err := findPostgres("")
 	if err != nil {
@@ -42,19 +42,19 @@ func canRunPostgres() error {
 	return nil
 }
 
-// lack is what a fleet stands on and a machine does not have.
+// lack is a missing requirement of a fleet.
 type lack struct {
 	what, why string
-	packages  []string // of Debian, that bring it
+	packages  []string // Debian packages that provide it
 }
 
-// lacks is everything that is not there.
+// lacks is the list of missing requirements.
 type lacks struct {
 	on  machine
 	all []lack
 }
 
-// lacks says what is not on a machine and the fleet needs. Nothing is started to find that out.
+// lacks returns the missing requirements of a fleet on a machine. It starts nothing.
 func (cfg FleetConfig) lacks(on machine) lacks {
 	l := lacks{on: on}
 	l.programs(cfg)
@@ -84,14 +84,14 @@ func (l *lacks) add(what, why string, packages ...string) {
 	l.all = append(l.all, lack{what, why, packages})
 }
 
-// root is who this program must be run by.
+// root requires this program to run as root.
 func (l *lacks) root(why string) {
 	if !l.on.root {
 		l.add("root", why+"; run: sudo "+strings.Join(append([]string{l.on.self}, os.Args[1:]...), " "))
 	}
 }
 
-// programs are our own, which come together.
+// programs requires our own programs, which are installed together.
 func (l *lacks) programs(cfg FleetConfig) {
 	names := []string{"dispatcher", "worker"}
 	if cfg.Runtime != "noop" {
@@ -104,7 +104,7 @@ func (l *lacks) programs(cfg FleetConfig) {
 	}
 }
 
-// image is what the default one is built with.
+// image requires the tools that build the default image.
 func (l *lacks) image() {
 	switch {
 	case !l.on.has("apt-get"):
@@ -121,7 +121,7 @@ func executable(path string) bool {
 	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }
 
-// err is nil if nothing lacks. It says which command installs everything that packages bring.
+// err is nil if nothing is missing. It includes the command that installs all missing packages.
 func (l lacks) err() error {
 	if len(l.all) == 0 {
 		return nil

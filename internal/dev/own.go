@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// ownSettings say where a fleet's parts are and who they are. A fleet on one machine brings its own parts, so what this
-// process was told of those of another fleet is kept from its programs.
+// ownSettings are the addresses and credentials of a fleet's components. A fleet on one machine
+// starts its own components, so its programs do not inherit these settings of another fleet from
+// this process.
 var ownSettings = []string{
 	"ASSAY_CONTAINERD_ADDRESS", "ASSAY_DATABASE_URL", "ASSAY_ENVIRONMENTS", "ASSAY_IMAGE_ARCHIVES", "ASSAY_LISTEN",
 	"ASSAY_METRICS_LISTEN", "ASSAY_NATS_DIR", "ASSAY_NATS_URL", "ASSAY_OBJECTS_URL", "ASSAY_OIDC_AUDIENCE", "ASSAY_OIDC_CLAIM",
@@ -16,11 +17,11 @@ var ownSettings = []string{
 	"ASSAY_WORKERS_REFUSED", "ASSAY_WORKER_ID", "ASSAY_WORKER_TOKEN",
 }
 
-// credentials are what a worker is not told: it sits beside untrusted code.
+// credentials are not passed to a worker, because it runs beside untrusted code.
 var credentials = []string{"ASSAY_DATABASE_URL", "ASSAY_OPERATOR_TOKENS", "ASSAY_SECRETS_KEY", "ASSAY_TOKENS", "ASSAY_WORKERS_KEY"}
 
-// environment is what a program is told: by this process's environment, if it is not the fleet's own to say, and then by
-// said, of which the last word of a name counts.
+// environment returns the environment of a program: that of this process without ownSettings, then
+// said. The last value of a name counts. A worker gets no credentials.
 func environment(program string, said []string) []string {
 	env := append(slices.DeleteFunc(os.Environ(), isOneOf(ownSettings)), said...)
 	if program == "worker" {
@@ -29,7 +30,7 @@ func environment(program string, said []string) []string {
 	return env
 }
 
-// isOneOf picks out what is said of these names.
+// isOneOf selects the variables with these names.
 func isOneOf(names []string) func(string) bool {
 	return func(env string) bool {
 		name, _, _ := strings.Cut(env, "=")

@@ -24,20 +24,22 @@ import (
 
 const (
 	postgresUser = "assay" // role and database of the cluster
-	postgresPort = "5432"  // only names the socket: nothing listens on TCP
+	postgresPort = "5432"  // only part of the socket's name: there is no TCP listener
 )
 
-// PostgresConfig says where and how to run a cluster. Only Dir is required.
+// PostgresConfig configures a cluster. Only Dir is required.
 type PostgresConfig struct {
 	// Dir holds the cluster, its log and its socket. It is created if missing.
 	Dir string
-	// BinDir holds the server's programs. Default: beside `postgres` in PATH, else the newest of the distribution's.
+	// BinDir holds the server's programs. Default: beside `postgres` in PATH, or the newest of the
+	// distribution.
 	BinDir string
-	// Of makes the server a standby of another one, which it copies and follows; nil: it is
-	// a server in its own right. Its settings are not copied. The other one knows it as
-	// "standby", for synchronous_standby_names.
+	// Of makes the server a standby that copies and follows another server. With nil it is a primary.
+	// The settings are not copied. The other server knows it as "standby", for
+	// synchronous_standby_names.
 	Of *Postgres
-	// Settings are added to the server's configuration, e.g. {"max_connections": "500"}; they win over the defaults.
+	// Settings are added to the server's configuration, e.g. {"max_connections": "500"}. They
+	// override the defaults.
 	Settings map[string]string
 }
 
@@ -48,11 +50,12 @@ type Postgres struct {
 	proc                                *daemon.Process
 }
 
-// StartPostgres runs a server on the cluster in cfg.Dir, making the cluster first if there is none. The server listens on
-// a unix socket only, in a directory that only its own account (and root) may enter, and therefore trusts its clients.
+// StartPostgres runs a server on the cluster in cfg.Dir and creates the cluster if there is none.
+// The server listens only on a unix socket, in a directory that only its own account (and root) may
+// enter. So it trusts its clients.
 //
-// Postgres refuses to run as root. For root, the server runs as the account `postgres`, or `nobody` where there is none,
-// and that account owns the cluster.
+// Postgres refuses to run as root. For root, the server runs as the account `postgres`, or `nobody`
+// if there is none, and that account owns the cluster.
 func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil || cfg.Dir == "" {
@@ -98,14 +101,15 @@ func (p *Postgres) dsn(database string) string {
 
 // CreateDatabase makes an empty database and returns its connection string.
 func (p *Postgres) CreateDatabase(ctx context.Context, name string) (dsn string, err error) {
-	// The copy of template1 goes through the log rather than through two checkpoints: much faster for a small one.
+	// The copy of template1 uses the log instead of two checkpoints: much faster for a small
+	// database.
 	if _, err := p.query(ctx, "CREATE DATABASE "+quoteIdent(name)); err != nil {
 		return "", err
 	}
 	return p.dsn(name), nil
 }
 
-// DropDatabase removes a database and everybody's connections to it.
+// DropDatabase removes a database and closes all connections to it.
 func (p *Postgres) DropDatabase(ctx context.Context, name string) error {
 	_, err := p.query(ctx, "DROP DATABASE IF EXISTS "+quoteIdent(name)+" WITH (FORCE)")
 	return err
@@ -119,7 +123,7 @@ func (p *Postgres) Databases(ctx context.Context) ([]string, error) {
 
 func quoteIdent(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 
-// query runs one statement with the server's own client, which keeps this package free of a database driver.
+// query runs a statement with the server's own client. So this package needs no database driver.
 func (p *Postgres) query(ctx context.Context, sql string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(p.binDir, "psql"), "--no-psqlrc", "--quiet", "--tuples-only", "--no-align",
 		"--set=ON_ERROR_STOP=1", "--command="+sql, p.dsn("postgres"))
@@ -131,12 +135,13 @@ func (p *Postgres) query(ctx context.Context, sql string) (string, error) {
 	return out.String(), nil
 }
 
-// Stop ends the server: clients are disconnected and a checkpoint is written ("fast"); if that takes too long or ctx ends,
-// it stops at once ("immediate") and recovers at the next start. Stopping twice does nothing.
+// Stop ends the server: it disconnects clients and writes a checkpoint ("fast"). If that takes too
+// long or ctx ends, it stops at once ("immediate") and recovers at the next start. A second call
+// does nothing.
 func (p *Postgres) Stop(ctx context.Context) error {
 	p.proc.Stop(ctx, 20*time.Second, syscall.SIGINT, syscall.SIGQUIT)
 	if p.socketDir != filepath.Join(filepath.Dir(p.dataDir), "s") {
-		_ = os.RemoveAll(p.socketDir) // it was a substitute in the temporary directory
+		_ = os.RemoveAll(p.socketDir) // in the temporary directory: the usual path was too long
 	}
 	return nil
 }
@@ -144,8 +149,8 @@ func (p *Postgres) Stop(ctx context.Context) error {
 // PID is the server's process id, for tests that kill it.
 func (p *Postgres) PID() int { return p.proc.PID() }
 
-// initialise makes the cluster if there is none. It does so beside the final place: an interrupted try leaves no half of
-// a cluster that looks like one.
+// initialise creates the cluster if there is none. It uses a temporary place first, so an
+// interrupted attempt leaves no partial cluster.
 func (p *Postgres) initialise(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(p.dataDir, "PG_VERSION")); err == nil {
 		return p.checkVersion()
@@ -170,7 +175,7 @@ func (p *Postgres) initialise(ctx context.Context) error {
 	return nil
 }
 
-// checkVersion tells an upgrade of the server apart from other reasons not to start.
+// checkVersion distinguishes an upgrade of the server from other start failures.
 func (p *Postgres) checkVersion() error {
 	data, err := os.ReadFile(filepath.Join(p.dataDir, "PG_VERSION"))
 	if err != nil {
@@ -189,8 +194,9 @@ func (p *Postgres) checkVersion() error {
 	return nil
 }
 
-// removeStalePID removes a postmaster.pid whose server is gone. The server does that itself unless the number now belongs
-// to another process of the same account, which happens after a reboot; then it would refuse to start for ever.
+// removeStalePID removes a postmaster.pid whose server is gone. The server does that itself, unless
+// the number now belongs to another process of the same account, which happens after a reboot. Then
+// it would never start.
 func (p *Postgres) removeStalePID() error {
 	path := filepath.Join(p.dataDir, "postmaster.pid")
 	data, err := os.ReadFile(path)
@@ -220,7 +226,7 @@ func sameFile(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// defaultSettings suit a laptop: little memory, all durability. Commits reach the disk; only the size of things is small.
+// defaultSettings suit a laptop: little memory, full durability. Commits reach the disk.
 func (p *Postgres) defaultSettings() map[string]string {
 	return map[string]string{
 		"listen_addresses":        "",
@@ -268,7 +274,7 @@ func (p *Postgres) start(ctx context.Context, settings map[string]string) error 
 	return nil
 }
 
-// acceptsConnections reads the state that the server keeps in line 8 of its pid file, as pg_ctl does.
+// acceptsConnections reads the server state from line 8 of its pid file, as pg_ctl does.
 func (p *Postgres) acceptsConnections() error {
 	data, err := os.ReadFile(filepath.Join(p.dataDir, "postmaster.pid"))
 	if err != nil {
@@ -293,10 +299,12 @@ func (p *Postgres) command(ctx context.Context, name string, args ...string) *ex
 	return cmd
 }
 
-// debianPostgres is where Debian and Ubuntu keep several versions, and none of them in PATH.
+// debianPostgres matches the directories of Debian and Ubuntu, which hold several versions outside
+// PATH.
 const debianPostgres = "/usr/lib/postgresql/*/bin/postgres"
 
-// findPostgres returns the directory of the server's programs: dir if given, else where they usually are.
+// findPostgres returns the directory of the server's programs: dir if given, otherwise a usual
+// place.
 func findPostgres(dir string) (string, error) {
 	if dir != "" {
 		if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
@@ -325,7 +333,7 @@ func majorVersion(path string) int {
 // account is the user that runs the server.
 type account struct {
 	uid, gid int
-	switchTo bool // we are root and have to become it
+	switchTo bool // we are root and must switch to it
 }
 
 func serverAccount() (*account, error) {
@@ -346,7 +354,7 @@ func serverAccount() (*account, error) {
 	return nil, errors.New("it refuses to run as root and there is no account postgres or nobody; create one")
 }
 
-// makeDir creates dir for the account. A cluster that was made by root for the account stays usable.
+// makeDir creates dir for the account. A cluster that root created for the account stays usable.
 func (a *account) makeDir(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
@@ -360,8 +368,9 @@ func (a *account) makeDir(dir string) error {
 	return nil
 }
 
-// sysProcAttr makes a child run as the account. Where a parent of dir is closed to it (a home of root's, a temporary
-// directory), the child keeps the one capability that lets it pass; the alternative would be to open the parents.
+// sysProcAttr runs a child as the account. If a parent of dir is closed to it (root's home, a
+// temporary directory), the child keeps the one capability that lets it pass. The alternative would
+// be to open the parents.
 func (a *account) sysProcAttr(dir string) *syscall.SysProcAttr {
 	if !a.switchTo {
 		return &syscall.SysProcAttr{}
@@ -373,7 +382,7 @@ func (a *account) sysProcAttr(dir string) *syscall.SysProcAttr {
 	return attr
 }
 
-// reachable says whether everybody may pass through all parents of dir.
+// reachable reports whether all users may pass through all parents of dir.
 func reachable(dir string) bool {
 	for p := filepath.Dir(dir); ; p = filepath.Dir(p) {
 		if info, err := os.Stat(p); err != nil || info.Mode()&0o001 == 0 {

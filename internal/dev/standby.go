@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// copyFrom makes the cluster a copy of another server's, which it then follows, if there
-// is none. As with initialise, half a copy does not look like one.
+// copyFrom makes the cluster a standby copy of another server, if there is no cluster. Like
+// initialise, it leaves no partial copy.
 func (p *Postgres) copyFrom(ctx context.Context, primary *Postgres) error {
 	if _, err := os.Stat(filepath.Join(p.dataDir, "PG_VERSION")); err == nil {
 		return p.checkVersion()
@@ -30,7 +30,7 @@ func (p *Postgres) copyFrom(ctx context.Context, primary *Postgres) error {
 	return nil
 }
 
-// Promote makes a standby a primary, and returns when it takes writes.
+// Promote makes a standby a primary, and returns when it accepts writes.
 func (p *Postgres) Promote(ctx context.Context) error {
 	out, err := p.query(ctx, "SELECT pg_promote(true, 60)")
 	if err == nil && strings.TrimSpace(out) != "t" {
@@ -39,5 +39,5 @@ func (p *Postgres) Promote(ctx context.Context) error {
 	return err
 }
 
-// Kill ends the server as a crash does, without a word to anybody.
+// Kill ends the server like a crash, without notice.
 func (p *Postgres) Kill(ctx context.Context) { p.proc.Stop(ctx, 0) }

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// tenantOfFleet is whose token the fleet's own is. No job is ever this tenant's.
+// tenantOfFleet is the tenant of the fleet's own token. No job belongs to this tenant.
 const tenantOfFleet = "assay-dev"
 
-// ownToken makes the token with which the fleet asks its own dispatcher, where that one lets in nobody without: only an
-// operator sees workers, so no token of the user's would do. It returns what the dispatcher is told, after everything
-// else that it is told; nothing where everybody is let in.
+// ownToken makes the token that the fleet uses with its own dispatcher, if that requires tokens.
+// Only an operator sees workers, so a token of the user would not be sufficient. It returns the
+// setting for the dispatcher, to be added after all others, or nothing if tokens are not required.
 func (f *Fleet) ownToken() (env []string, err error) {
 	tokens := f.inherited("ASSAY_TOKENS")
 	if path, ok := strings.CutPrefix(tokens, "@"); ok {
@@ -23,24 +23,24 @@ func (f *Fleet) ownToken() (env []string, err error) {
 		}
 		tokens = string(text)
 	}
-	if strings.TrimSpace(tokens) == "" { // of a file: the dispatcher, which is told of it, too, refuses it
+	if strings.TrimSpace(tokens) == "" { // an empty file: the dispatcher reads it too and rejects it
 		return nil, nil
 	}
 	f.token = rand.Text()
-	// A line of its own: the last one of a file may be a comment.
+	// A separate line: the last line of a file may be a comment.
 	return []string{"ASSAY_TOKENS=" + tokens + "\n" + f.token + "=" + tenantOfFleet + ":operator"}, nil
 }
 
-// OperatorToken returns the token of an operator that the fleet has made for itself. It is empty where the dispatcher
-// was given no tokens: the user of this process is an admin there.
+// OperatorToken returns the operator token that the fleet made for itself. It is empty if the
+// dispatcher has no tokens: then the user of this process is an admin.
 func (f *Fleet) OperatorToken() string { return f.token }
 
-// inherited is what the dispatcher is told of name by the environment that wins, else by that of this process.
+// inherited returns the dispatcher's value of name: from the overriding environment, or else from
+// this process.
 func (f *Fleet) inherited(name string) string { return f.setting(name, os.Getenv(name)) }
 
-// OwnTokens returns the tokens of a fleet that has one user: a token, and the Unix user who
-// runs this program, who needs none over loopback. Under sudo that is also the user who called
-// it.
+// OwnTokens returns the tokens of a fleet with one user: a token, and the Unix user of this
+// program, who needs no token over loopback. Under sudo that includes the user who called it.
 func OwnTokens(token string, env func(string) string) string {
 	const admin = "=default:admin" // the tenant of a fleet without tokens
 	all := []string{token + admin, "uid:" + strconv.Itoa(os.Geteuid()) + admin}

@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// Ports for servers that listen where they listened before. They lie below those
-// that systems give to connections and to whoever asks for any port: one of these
-// may be taken by somebody else as soon as it is free, and a test would talk to
-// another test's server.
+// Ports for servers that restart at the same address. They are below the ephemeral ports of
+// systems. Another process could take a released ephemeral port at once, and a test would then talk
+// to the server of another test.
 const (
 	firstPort    = 10240
 	portsOfOne   = 320 // of one test binary
@@ -19,13 +18,13 @@ const (
 	ephemeralMin = 32768
 )
 
-var _ = [ephemeralMin - firstPort - portsOfAll]struct{}{} // they do lie below
+var _ = [ephemeralMin - firstPort - portsOfAll]struct{}{} // they are below the ephemeral ports
 
-// Address returns a loopback address for a server of this test. No other test is given it, in this test binary or in
-// one that runs at the same time, whatever tree it is of.
+// Address returns a loopback address for a server of this test. No other test gets it, in this or
+// any other running test binary, from whatever source tree.
 func Address(t testing.TB) string {
 	t.Helper()
-	Needs(t, "an address of its own") // which test binaries of other users may have marked
+	Needs(t, "an address of its own") // other users' test binaries may have marked it
 	defer env.use(t)()
 	if env.ports == nil {
 		dir, err := env.slotIn(filepath.Join(os.TempDir(), "assay-test-ports-"+strconv.Itoa(os.Getuid())))
@@ -45,7 +44,7 @@ func Address(t testing.TB) string {
 		env.ports = env.ports[1:]
 		l, err := net.Listen("tcp", at)
 		if err != nil {
-			continue // somebody else's
+			continue // taken by another user
 		}
 		_ = l.Close()
 		return at

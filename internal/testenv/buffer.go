@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Buffer keeps what is written to it. Several goroutines may write, and read it meanwhile.
+// Buffer collects writes. It is safe for concurrent use.
 type Buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -18,7 +18,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// String is all of it so far.
+// String returns the content so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,15 +12,15 @@ import (
 	"github.com/assay-run/assay/internal/dev"
 )
 
-// Image is the reference of the default image, under which images/build names it.
+// Image is the reference of the default image, as images/build names it.
 const Image = "assay.local/python:latest"
 
 // Env is a private containerd that holds the default image, unpacked.
 type Env struct {
 	// Address is containerd's socket.
 	Address string
-	// Namespace holds the image. It differs between test binaries, because runc keeps its records of a machine's
-	// containers by namespace, whichever containerd they belong to.
+	// Namespace holds the image. Each test binary has a different one, because runc keeps its records
+	// of containers by namespace for the whole machine, regardless of the containerd.
 	Namespace string
 	// Image is the default image's reference.
 	Image string
@@ -28,8 +28,8 @@ type Env struct {
 	Daemon *dev.Containerd
 }
 
-// Containerd returns the containerd of this test binary. Tests share it: give containers names of their own and remove
-// them.
+// Containerd returns the containerd of this test binary. Tests share it: use unique container names
+// and remove the containers.
 func Containerd(t testing.TB) *Env {
 	t.Helper()
 	Needs(t, "containerd, and root")

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Deployed returns the names ASSAY_… of all variables that the compose file sets for a service, and those in templates of the chart.
+// Deployed returns the names ASSAY_… of all variables that the compose file sets for a service, and
+// those in templates of the chart.
 func Deployed(t *testing.T, service string, templates ...string) []string {
 	t.Helper()
 	read := func(elem ...string) string {
@@ -25,7 +26,7 @@ func Deployed(t *testing.T, service string, templates ...string) []string {
 	if next := regexp.MustCompile(`\n(  )?[a-z]+:`).FindStringIndex(text); next != nil {
 		text = text[:next[0]]
 	}
-	text = regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(text, "") // what a value is taken from are names of .env
+	text = regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(text, "") // names inside a value refer to .env
 	for _, file := range templates {
 		text += read("deploy", "helm", "assay", "templates", filepath.FromSlash(file))
 	}

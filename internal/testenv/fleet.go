@@ -17,11 +17,12 @@ import (
 	"github.com/assay-run/assay/internal/dev"
 )
 
-// FleetDir returns a data directory for dev.StartFleet as that would make it at a fleet's first start, without the ten
-// seconds of a processor that this takes: a new Postgres cluster, and a containerd that has imported the archives. It is
-// removed when the test ends.
+// FleetDir returns a data directory for dev.StartFleet, in the state after a fleet's first start,
+// but without the ten seconds of processor time of that start: a new Postgres cluster, and a
+// containerd that has imported the archives. It is removed when the test ends.
 //
-// It is copied from one that the tests of all packages share. Files of images, which nobody writes to, are linked.
+// It is a copy of a directory that the tests of all packages share. Image files are linked, because
+// they are never written.
 func FleetDir(t testing.TB, archive string) (dir string) {
 	t.Helper()
 	Needs(t, "a fleet, and root")
@@ -52,7 +53,7 @@ func FleetDir(t testing.TB, archive string) (dir string) {
 // firstStart is the directory of a fleet that was started once.
 type firstStart struct{ dir, archive string }
 
-// parts are what is kept of it, and copied.
+// parts are the parts of it that are kept and copied.
 var parts = []string{"postgres", "containerd"}
 
 func (f firstStart) copyTo(ctx context.Context, dir string) error {
@@ -72,7 +73,7 @@ func (f firstStart) copyTo(ctx context.Context, dir string) error {
 	return ownDatabases(filepath.Join(dir, "containerd"))
 }
 
-// make starts a fleet unless that was done with this archive.
+// make starts a fleet unless that was already done with this archive.
 func (f firstStart) make(ctx context.Context) error {
 	info, err := os.Stat(f.archive)
 	if err != nil {
@@ -96,7 +97,7 @@ func (f firstStart) make(ctx context.Context) error {
 	return os.WriteFile(done, []byte(key), 0o644)
 }
 
-// start runs a fleet until it is ready, of which its containerd is kept, and a Postgres that nothing has used.
+// start runs a fleet until it is ready. It keeps the fleet's containerd and an unused Postgres.
 func (f firstStart) start(ctx context.Context) error {
 	whole, err := os.MkdirTemp(f.dir, "start-")
 	if err != nil {
@@ -135,7 +136,8 @@ func (f firstStart) start(ctx context.Context) error {
 	return pg.Stop(ctx)
 }
 
-// ownDatabases gives a copied containerd its own of the files that it writes to: its databases.
+// ownDatabases gives a copied containerd separate copies of the files that it writes: its
+// databases.
 func ownDatabases(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// Guest returns the path of the guest binary. It is built once for a test
-// binary and kept beside what else the tests cache. Where there is no compiler,
-// ASSAY_GUEST says where it is.
+// Guest returns the path of the guest binary. It is built once for a test binary and kept in the
+// test cache. Without a compiler, ASSAY_GUEST names it.
 func Guest(t testing.TB) string {
 	t.Helper()
 	Needs(t, "the program of cmd/guest")

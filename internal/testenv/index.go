@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// PackageIndex writes an index of packages into a directory, for any server of files: /simple has one package, friendly 1.0, whose
-// module friendly has word = 'hello'.
+// PackageIndex writes a package index into a directory, for any file server. /simple has one
+// package, friendly 1.0, and its module friendly has word = 'hello'.
 func PackageIndex(t testing.TB, dir string) {
 	t.Helper()
 	var wheel bytes.Buffer

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/internal/dev"
 )
 
-// NATS starts a server with an empty JetStream for this test alone, which takes milliseconds, and returns its URL. A test
-// that restarts its server uses NATSAgain.
+// NATS starts a server with an empty JetStream for this test alone, which takes milliseconds, and
+// returns its URL. A test that restarts its server uses NATSAgain.
 func NATS(t testing.TB) (url string) {
 	t.Helper()
 	Needs(t, "NATS")
@@ -26,9 +26,9 @@ func NATS(t testing.TB) (url string) {
 	return n.ClientURL()
 }
 
-// NATSAgain starts a server at a port that it may have had before. A process that this one was about to start when the
-// port was let go still holds it, until it runs its own program: on a busy machine that takes a while, and is waited for.
-// The caller stops the server.
+// NATSAgain starts a server at a port that may have been used before. A child process that this
+// process was just starting still holds the port until it executes its own program. On a busy
+// machine that takes a while, and NATSAgain waits for it. The caller stops the server.
 func NATSAgain(t testing.TB, cfg dev.NATSConfig) *dev.NATS {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

@@ -11,14 +11,15 @@ import (
 	"testing"
 )
 
-// Part is what a run takes of a corpus that is too long for every change: one item in so many, others with each commit.
-// Flags name it: NAME.every, where 1 takes all, and NAME.turn, so that what failed can be run again.
+// Part selects a part of a corpus that is too long for every change: one item in N, different ones
+// for each commit. Its flags are NAME.every, where 1 selects all items, and NAME.turn, which
+// repeats a failed selection.
 type Part struct {
 	name        string
 	every, turn *int
 }
 
-// NewPart makes the flags. It is called before flags are parsed, as a package's variable is.
+// NewPart defines the flags. Call it before flags are parsed, for example in a package variable.
 func NewPart(name string, every int) *Part {
 	return &Part{name,
 		flag.Int(name+".every", every, "run one in this many; 1: all of them"),
@@ -26,7 +27,7 @@ func NewPart(name string, every int) *Part {
 	}
 }
 
-// Of returns the items of corpus that this run takes, in their order, and logs the flags that take them again.
+// Of returns the selected items of corpus in order, and logs the flags that select them again.
 func Of[T any](t testing.TB, p *Part, corpus []T) (taken []T) {
 	t.Helper()
 	every := max(1, *p.every)
@@ -45,7 +46,7 @@ func Of[T any](t testing.TB, p *Part, corpus []T) (taken []T) {
 	return taken
 }
 
-// commit is a number that the repository's newest commit gives; 0 in a copy that git does not know.
+// commit returns a number derived from the newest commit of the repository, or 0 outside git.
 func commit(t testing.TB) int {
 	t.Helper()
 	hash, err := exec.CommandContext(t.Context(), "git", "-C", RepoRoot(t), "rev-parse", "HEAD").Output()
@@ -60,7 +61,8 @@ func commit(t testing.TB) int {
 	return int(n)
 }
 
-// TakesAll checks that a target of the Makefile runs the whole of every corpus of this package of which a usual run takes a part.
+// TakesAll checks that a target of the Makefile runs every partially selected corpus of this
+// package completely.
 func TakesAll(t *testing.T, target string) {
 	t.Helper()
 	makefile, err := os.ReadFile(filepath.Join(RepoRoot(t), "Makefile"))

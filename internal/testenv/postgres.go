@@ -9,13 +9,14 @@ import (
 	"github.com/assay-run/assay/internal/dev"
 )
 
-// databasePrefix tells the tests' databases from the cluster's own.
+// databasePrefix marks the databases of tests.
 const databasePrefix = "test_"
 
-// Postgres returns the connection string of a new, empty database that is dropped when the test ends. Migrations are the
-// caller's. The cluster is shared by the tests of a binary.
+// Postgres returns the connection string of a new, empty database that is dropped when the test
+// ends. The caller runs migrations. The tests of a binary share the cluster.
 //
-// Unlike everywhere else, fsync is off: a test's data need not survive a power cut, and a killed server loses nothing by it.
+// Only here fsync is off: the data of a test need not survive a power cut, and a killed server
+// loses nothing by it.
 func Postgres(t testing.TB) (dsn string) {
 	t.Helper()
 	Needs(t, "Postgres")

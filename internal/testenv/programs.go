@@ -18,9 +18,9 @@ import (
 	"github.com/assay-run/assay/internal/dev"
 )
 
-// Programs returns a directory with every program of cmd, built from this very source with these tags. All test binaries
-// share one build, for linking takes long; the directory is the test's own, so that its processes can be told from those
-// of others by their paths.
+// Programs returns a directory with every program of cmd, built from this source tree with these
+// tags. All test binaries share one build, because linking takes long. The directory belongs to the
+// test, so that the paths of its processes are unique.
 func Programs(t testing.TB, tags ...string) string {
 	t.Helper()
 	Needs(t, "the programs of cmd")
@@ -42,7 +42,7 @@ func programs(ctx context.Context, own string, tags []string) error {
 		return err
 	}
 	defer func() { _ = lock.Release() }()
-	// What is as it should be is not linked again.
+	// A current link is not replaced.
 	build := exec.CommandContext(ctx, "go", "build", "-tags", strings.Join(tags, ","), "-o", shared, "./cmd/...")
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -61,7 +61,8 @@ func programs(ctx context.Context, own string, tags []string) error {
 	return nil
 }
 
-// turn waits until no other test binary has the directory, for as long as builds take on a busy machine.
+// turn waits until no other test binary uses the directory. The timeout allows for builds on a busy
+// machine.
 func turn(ctx context.Context, dir string) (*dev.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -78,7 +79,7 @@ func turn(ctx context.Context, dir string) (*dev.Lock, error) {
 	}
 }
 
-// link gives a file another name; where that is on another file system, it copies it.
+// link links a file to another name, or copies it to another file system.
 func link(from, to string) error {
 	err := os.Link(from, to)
 	if !errors.Is(err, unix.EXDEV) {

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Runsc returns gVisor's runsc, which is built from its Go module if it is not
-// there yet.
+// Runsc returns the path of gVisor's runsc. It builds runsc from its Go module if necessary.
 func Runsc(t testing.TB) string {
 	t.Helper()
 	Needs(t, "runsc")

@@ -12,16 +12,17 @@ import (
 	"github.com/assay-run/assay/internal/settings"
 )
 
-// Setting is what a program can be told, as its configuration describes it.
+// Setting is a setting of a program, as its configuration describes it.
 type Setting struct {
 	Flag          string   // without dashes
 	Variables     []string // of the environment: one, of the same name
 	Default, Help string
 }
 
-// Settings compares the table of a program's settings in docs/operations.md with what there is, or writes it. Each has a
-// variable of its flag's name, none is among those that the program had once, and there are most of them: each is one
-// more thing to know for whoever runs a fleet, so one that comes takes another's place, or has an argument.
+// Settings compares the settings table of docs/operations.md with the settings of a program, or
+// writes it. Each setting has a variable with its flag's name, and removed settings do not come
+// back. The total is limited: each setting is more to learn for operators, so a new one replaces
+// another or needs a justification.
 func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, most int, write bool) {
 	t.Helper()
 	all = slices.DeleteFunc(all, func(s Setting) bool { return s.Flag == "help" || s.Flag == "version" })
@@ -66,17 +67,18 @@ func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, m
 	}
 }
 
-// mostOfBoth is how many settings there are by name, those that both programs have counted once. The last that came
-// without another's going is drop-ins: addresses that are not of the API, and a password in place of a bearer token, are
-// for an operator to open, and no other setting says what a dispatcher serves. After it, who may come and how: an issuer of
-// JWTs (what it is called, for whom its tokens are, which groups count, and where it says them), signing in there (a name, its
-// secret, our own address), a certificate with its key, and for how long it is known who did what.
-//
-// The longest life of a waiting job (ASSAY_QUEUE_LIFE) is a promise of the fleet to its tenants, and the number of a
-// fleet (ASSAY_CELL) follows from nothing on its hosts: another fleet has another.
+// mostOfBoth is the number of settings by name; settings of both programs count once. The latest
+// additions without a removal are:
+//   - drop-ins: only an operator may open addresses outside the API and accept a password instead
+//     of a bearer token, and no other setting controls what a dispatcher serves
+//   - authentication: an issuer of JWTs (name, audience, groups and their claim), sign-in there
+//     (client ID, secret, our public address), a certificate with its key, and the lifetime of the
+//     audit log
+//   - the maximum life of a waiting job (ASSAY_QUEUE_LIFE), a promise of the fleet to its tenants
+//   - the number of a fleet (ASSAY_CELL), which cannot be derived from its hosts
 const mostOfBoth = 58
 
-// settingsRow finds the rows of either table.
+// settingsRow matches the rows of both tables.
 var settingsRow = regexp.MustCompile("(?m)^\\| `(ASSAY_[A-Z_]+)` \\| `--")
 
 func settingsTable(all []Setting) string {

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// Needs says what a test needs of a machine beside Go and python3: root, say, or a server that it starts itself. Whatever else this
-// package gives says so by itself. `go test -short` (make quick) skips such tests. Nothing but this file skips any for what a machine has.
+// Needs states the requirements of a test beyond Go and python3, such as root or a server that the
+// test starts. Other functions of this package state their own. `go test -short` (make quick) skips
+// such tests. Only this file skips tests because of the machine.
 func Needs(t testing.TB, what string) {
 	t.Helper()
 	if testing.Short() {
@@ -14,7 +15,8 @@ func Needs(t testing.TB, what string) {
 	}
 }
 
-// Sample has `go test -short` run one in three cases of a long table, the same ones each time: a case calls it at its beginning.
+// Sample makes `go test -short` run one in three cases of a long table, always the same ones. A
+// case calls it at its beginning.
 func Sample(t testing.TB) {
 	t.Helper()
 	hash := fnv.New32a()

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Soon waits for what another goroutine sends. Without it a test that waits in vain ends the whole package, by its timeout.
+// Soon waits for a value from another goroutine. Without it, a test that waits forever ends the
+// whole package by its timeout.
 func Soon[T any](t testing.TB, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {

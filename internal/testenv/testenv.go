@@ -1,19 +1,21 @@
-// Package testenv gives tests the real components: Postgres, NATS with JetStream, containerd with the default image.
+// Package testenv provides the real components to tests: Postgres, NATS with JetStream, containerd
+// with the default image.
 //
-// A package that uses it hands its TestMain over, so that everything that the tests started is stopped at the end and
-// goroutines that are left over fail the run:
+// A package that uses it calls Main in its TestMain. Main stops everything that the tests started
+// and fails the run if goroutines are left:
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
+//
 //
 //	func TestStore(t *testing.T) {
 //		dsn := testenv.Postgres(t) // an empty database of this test's own
 //		…
 //	}
 //
-// Postgres and containerd start once per test binary, on first use. Their directories are kept under .cache/testenv in
-// the repository, so that making a cluster and unpacking an image is paid for once. Test binaries that run at the same
-// time each take a directory of their own. Missing set-up fails the test with the command to run; nothing is skipped
-// but by -short: see Needs.
+// Postgres and containerd start once per test binary, on first use. Their directories are kept
+// under .cache/testenv in the repository, so that a cluster is created and an image unpacked only
+// once. Concurrent test binaries use separate directories. If a requirement is missing, the test
+// fails and names the command to run. Only -short skips tests: see Needs.
 package testenv
 
 import (
@@ -33,7 +35,7 @@ import (
 )
 
 const (
-	startTimeout = 2 * time.Minute // the first use makes a cluster or unpacks an image, maybe on a busy machine
+	startTimeout = 2 * time.Minute // the first use creates a cluster or unpacks an image, possibly on a busy machine
 	stopTimeout  = time.Minute
 	maxSlots     = 64
 )
@@ -58,7 +60,7 @@ func Main(m *testing.M, leaks ...goleak.Option) {
 	os.Exit(code)
 }
 
-// env is what this test binary has started.
+// env holds everything that this test binary has started.
 var env environment
 
 type environment struct {
@@ -66,7 +68,7 @@ type environment struct {
 	managed    bool // TestMain will stop it
 	postgres   *dev.Postgres
 	databases  int
-	ports      []int // that no test was given yet; nil: none was asked for
+	ports      []int // not used by any test yet; nil: none were requested
 	containerd *Env
 	stops      []func(context.Context) error // run in reverse
 }
@@ -95,7 +97,8 @@ func (e *environment) use(t testing.TB) (unlock func()) {
 	return e.mu.Unlock
 }
 
-// slot takes a directory of the kind that no other test binary uses now, and keeps it until the environment stops.
+// slot takes a directory of this kind that no other test binary uses, and keeps it until the
+// environment stops.
 func (e *environment) slot(kind string) (string, error) {
 	root, err := repoRoot()
 	if err != nil {
@@ -104,7 +107,7 @@ func (e *environment) slot(kind string) (string, error) {
 	return e.slotIn(filepath.Join(root, ".cache", "testenv", kind))
 }
 
-// slotIn takes a directory in another one.
+// slotIn takes a directory below another one.
 func (e *environment) slotIn(all string) (string, error) {
 	for i := range maxSlots {
 		dir := filepath.Join(all, strconv.Itoa(i))
@@ -121,7 +124,8 @@ func (e *environment) slotIn(all string) (string, error) {
 	return "", fmt.Errorf("all %d directories in %s are in use", maxSlots, all)
 }
 
-// startContext bounds a start. It is not the test's context: the component outlives the test that happened to be first.
+// startContext limits the time of a start. It is not the test's context: the component outlives the
+// first test.
 func startContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), startTimeout)
 }
@@ -136,7 +140,8 @@ func RepoRoot(t testing.TB) string {
 	return root
 }
 
-// repoRoot looks upwards from the working directory, which `go test` sets to the package's own.
+// repoRoot searches upwards from the working directory, which `go test` sets to the directory of
+// the package.
 func repoRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -44,8 +44,8 @@ class AsyncMapper:
         )  # fmt: skip
 
     async def results(self) -> AsyncIterator[Result]:
-        """The results. However it ends, nothing goes on: batches without a key are canceled, those with one can be
-        taken up again."""
+        """The results. After any end, no work continues: batches without a key are canceled, and batches with a key
+        can be resumed."""
         if self._options.lease:
             self._tasks.start(self._keep, seconds(self._about["lease"]) / 3)
         try:
@@ -137,7 +137,7 @@ class AsyncMapper:
             await self._queue.put((chunk, e))
 
     async def _next(self) -> list[Result]:
-        """The results that come next, from whatever chunk."""
+        """The next results, from any chunk."""
         if self._ready and self._queue.empty() and (self._options.order == "completed" or self._given in self._ready):
             return []
         try:

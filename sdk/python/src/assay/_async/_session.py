@@ -34,12 +34,12 @@ F = TypeVar("F", bound=HostFunction)
 
 
 class AsyncSession(AsyncMapped):
-    """A live interpreter, or a shell: what one execution leaves behind, the next one finds.
+    """A live interpreter, or a shell, which keeps its state between executions.
 
-    Made by AsyncClient.session and AsyncClient.attach; nothing happens until it is entered by a with statement, or
-    started. It may be shared: executions run one after another, in the order in which they come.
+    AsyncClient.session and AsyncClient.attach make it. It starts when a with statement enters it, or by start(). It may
+    be shared: executions run one after another, in the order in which they come.
 
-    Once it has ended, whatever is asked of it raises ConflictError, which says why it has.
+    After its end, every call raises ConflictError with the reason.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class AsyncSession(AsyncMapped):
         """Starts the session, unless it is started already, and returns it.
 
         Raises:
-            InvalidError: field and detail say what of it is wrong.
-            QuotaError: the tenant has as many sessions as it may.
+            InvalidError: it is invalid; field and detail name the fault.
+            QuotaError: the tenant has the maximal number of sessions.
             UnavailableError: no worker has room for it.
         """
         if self._host is not None:
@@ -111,9 +111,9 @@ class AsyncSession(AsyncMapped):
             self._end.atexit = False
 
     async def close(self) -> models.Session | None:
-        """Ends the session, whatever it does, and returns it as it ended; None if it was closed before.
+        """Ends the session, also during an execution, and returns its final state; None if it was closed before.
 
-        What its policy names as artifacts is exported at its end. One that was attached ends, too: see detach.
+        Artifacts of its policy are exported at its end. An attached session ends too: see detach.
         """
         return await self._close(FOREVER)
 
@@ -134,7 +134,7 @@ class AsyncSession(AsyncMapped):
             await self._background.stop(self._host)
 
     async def leave(self, deadline: Deadline) -> None:
-        """What a client that is closed does: it ends a session that it started with a lease, and lets go of others."""
+        """Ends a session that its client started with a lease, and detaches others; a closed client calls it."""
         if self._host is not None and not self._closed:
             await (self._close(deadline) if self._own and self._host.lease > 0 else self.detach())
 
@@ -142,7 +142,7 @@ class AsyncSession(AsyncMapped):
         return await self.start()
 
     async def __aexit__(self, kind: object, *_: object) -> None:
-        """Ends the session, or lets go of one that was attached. What went wrong before is not hidden by it."""
+        """Ends the session, or detaches an attached one. It does not hide an earlier exception."""
         try:
             await (self.close() if self._own else self.detach())
         except AssayError:
@@ -150,7 +150,7 @@ class AsyncSession(AsyncMapped):
                 raise
 
     async def info(self) -> models.Session:
-        """The session as it stands, or as it ended: state, outcome and message say how and why."""
+        """The session in its present or final state: state, outcome and message have the details."""
         return models.Session.from_dict((await self._transport.send(Call("GET", self._path()))).json())
 
     async def keep(self) -> None:
@@ -167,18 +167,18 @@ class AsyncSession(AsyncMapped):
         wall: float | str | timedelta | None = None,
         timeout: float | None = None,
     ) -> Execution:
-        """Executes code in the session's own language, and waits for what comes of it. An exception is data, too.
+        """Executes code in the session's own language, and waits for the result. An exception is data too.
 
         Args:
             code: a snippet, or in a shell session a script.
-            variables: set before, as the values that they are; docs/grading.md lists the types.
+            variables: set before, with their exact types; docs/grading.md lists the types.
             wall: seconds (or a duration, or a timedelta) of this execution, at most the policy's.
             timeout: seconds for all of it, with the executions before it; then it is interrupted. The session lives on.
 
         Raises:
-            ConflictError: the session has ended before; the text says why. One that ends under an execution is an
-                Execution with an outcome, and not alive.
-            Unreachable: the fleet did not answer: whether the code was executed is not known.
+            ConflictError: the session has ended before; the text has the reason. If it ends under an execution, the
+                answer is an Execution with an outcome, and not alive.
+            Unreachable: the fleet did not answer, so it is unknown whether the code ran.
             Timeout: the timeout is over.
         """
         body = encode_python({"code": code, "variables": variables})
@@ -199,8 +199,8 @@ class AsyncSession(AsyncMapped):
         Args:
             command: a script, or the words of a command, which are quoted.
             stdin: its input; else there is none.
-            cwd: its directory, and env: further variables. With one of these, or an input, it runs in a subshell: what
-                it changes there is gone afterwards.
+            cwd: its directory, and env: further variables. With one of these, or an input, it runs in a subshell, whose
+                changes are lost.
             wall, timeout: as of run.
 
         Raises as run does.
@@ -235,7 +235,7 @@ class AsyncSession(AsyncMapped):
             self._turn.give()
 
     async def _give_way(self) -> None:
-        """Interrupts what nobody waits for any more; its request may be on its way still."""
+        """Interrupts an execution without a waiting caller; its request may still be on its way."""
         deadline = Deadline(TIDY)
         with contextlib.suppress(AssayError):
             for pause in (0.1, 0.4, 0.0):
@@ -243,21 +243,21 @@ class AsyncSession(AsyncMapped):
                 await sleep(pause)
 
     async def interrupt(self) -> None:
-        """Interrupts what is executed, as Ctrl-C does: the execution ends as canceled, and the session lives on."""
+        """Interrupts the execution, as Ctrl-C does: it ends as canceled, and the session lives on."""
         await self._transport.send(Call("POST", self._path("/interrupt"), once=True))
 
     async def reset(self) -> models.SessionReset:
-        """Makes the namespace and the shell what they were when the session was made; the answer says what is gone.
+        """Resets the namespace and the shell to their initial state; the answer lists the dropped items.
 
-        Functions that were registered since are gone, too. Files stay.
+        Functions registered since are dropped too. Files stay.
         """
         found = models.SessionReset.from_dict((await self._ask(Call("POST", self._path("/reset"), once=True))).json())
         self._functions.keep(found.functions)
         return found
 
     async def fork(self: S) -> S:
-        """A started copy: its variables, modules, functions and files as they are between two executions. From then on
-        neither sees what the other does, and each is closed for itself.
+        """A started copy, with the variables, modules, functions and files between two executions. From then on the two
+        are independent, and each is closed separately.
 
         Raises:
             ConflictError: it has shared memory open, or has ended.
@@ -297,7 +297,7 @@ class AsyncSession(AsyncMapped):
         await self._ask(assignment(self._path("/context"), "context", value))
 
     async def names(self) -> dict[str, Variable]:
-        """The variables with their types and what they look like, at most 200, without those that begin with _."""
+        """The variables with their types and reprs, at most 200, without names that begin with _."""
         return listed((await self._ask(Call("GET", self._path("/variables")))).json()["variables"])
 
     # Host functions
@@ -307,10 +307,10 @@ class AsyncSession(AsyncMapped):
     @overload
     def function(self, f: None = None, *, name: str | None = None) -> Callable[[F], F]: ...
     def function(self, f: Any = None, *, name: str | None = None) -> Any:
-        """Registers a function that code in the session calls, before or after the start; as a decorator, too.
+        """Registers a function that code in the session calls, before or after the start; also as a decorator.
 
-        It is called here, with what JSON has of the arguments, and its value goes back as JSON. Asynchronous ones run
-        in the event loop, others in threads, several at once. What it raises is raised in the session, as CallError.
+        It is called here, with the arguments as JSON, and its value returns as JSON. Asynchronous functions run in the
+        event loop, others in threads, several at once. Its exceptions are raised in the session, as CallError.
         While the session waits for it, it cannot use the session itself.
 
         Args:
@@ -318,7 +318,7 @@ class AsyncSession(AsyncMapped):
             name: by which code calls it; else its own.
 
         Raises:
-            TypeError, ValueError: it cannot be called, has no name of use, or the policy does not allow the name.
+            TypeError, ValueError: it is not callable, has no usable name, or the policy does not allow the name.
         """
         if f is None:
             return partial(self.function, name=name)
@@ -369,7 +369,7 @@ class AsyncSession(AsyncMapped):
         return models.Export.from_dict((await self._ask(c)).json())
 
     async def artifacts(self) -> models.Export:
-        """What was exported last, on request or at the end of the session."""
+        """The last exported artifacts, on request or at the end of the session."""
         return models.Export.from_dict((await self._transport.send(Call("GET", self._path("/artifacts")))).json())
 
     async def read_artifact(self, path: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Jobs whose results come as futures. What is submitted within a moment goes to the fleet together."""
+"""Jobs whose results come as futures. Jobs submitted within a moment go to the fleet together."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ._transport import FOREVER, AsyncTransport
 from ._upload import submit
 
 MOMENT = 0.002
-"""Seconds in which what is submitted is collected."""
+"""Seconds for which submitted jobs are collected."""
 
 TOGETHER = 1000
 """Most jobs of one batch."""
 
 AT_ONCE = 32
-"""Requests that wait for results. While there are as many, what is submitted is collected for longer."""
+"""Requests that wait for results. While there are as many, submitted jobs are collected for longer."""
 
 LEASE = 60.0
 """Seconds after which the fleet ends jobs of a client that died."""
 
 Future: TypeAlias = "asyncio.Future[Result]"
-"""What has a job's result, once there is one. To cancel it cancels the job."""
+"""The future result of a job. Canceling it cancels the job."""
 
 Waiting = tuple[dict[str, Any], "asyncio.Future[Result]"]
 
@@ -51,7 +51,7 @@ class AsyncSubmitter:
         return collector.submit(spec)
 
     async def stop(self) -> None:
-        """Ends what is under way in this loop: its futures are canceled, and so are their jobs."""
+        """Ends all work of this loop: cancels its futures and their jobs."""
         collector = self._collectors.pop(asyncio.get_running_loop(), None)
         if collector is not None:
             await collector.stop()

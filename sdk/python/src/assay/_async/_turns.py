@@ -1,4 +1,4 @@
-"""Who may speak with a session: its executions run one after another."""
+"""Turns at a session: its executions run one after another."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ._concurrency import Changed, finish
 from ._transport import FOREVER, AsyncTransport
 
 AGAIN = 0.1
-"""Seconds after which a wait is told once more to give way: it may not have begun when it was told before."""
+"""Seconds after which a wait is interrupted once more: it may not have begun at the first interrupt."""
 
 TELL = 5.0
-"""Seconds that it may take to tell."""
+"""Seconds that an interrupt may take."""
 
 
 class AsyncTurns:
     """Turns of the operations of one session.
 
-    One that waits for something in the session gives way to the others: it is interrupted. An interrupt is answered
-    before the next turn begins, so that it meets nobody else.
+    An operation that waits for something in the session yields to the others: it is interrupted. An interrupt is
+    answered before the next turn begins, so that it affects no other operation.
     """
 
     def __init__(self, transport: AsyncTransport) -> None:
@@ -64,7 +64,7 @@ class AsyncTurns:
             await self._leave(me)
 
     async def _abandon(self, me: object) -> None:
-        """Nobody waits any more for what was waited for in a turn."""
+        """Ends the wait of a turn without a waiting caller."""
         if self._waiting is me:
             await self._give_way(me)
 

@@ -18,7 +18,7 @@ CHUNK_JOBS = 10_000
 """Jobs after which a chunk ends. The fleet takes twice as many."""
 
 CHUNK_BYTES = 8 << 20
-"""Bytes of jobs after which a chunk ends. What is sent is held in memory: a chunk, or a batch that is not larger."""
+"""Bytes of jobs after which a chunk ends. The sent data is held in memory: a chunk, or a batch that is not larger."""
 
 DROP = 5.0
 """Seconds in which an upload that will not be sealed is given up. Else the fleet does it later."""

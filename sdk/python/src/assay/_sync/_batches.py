@@ -24,7 +24,7 @@ OVER = ("finished", "canceled")
 
 
 class Page(NamedTuple):
-    """Results, and where those after them are."""
+    """Results, and the cursor of the next ones."""
 
     results: list[Result]
     cursor: str
@@ -40,7 +40,7 @@ def batch_options(
     callback: Mapping[str, Any] | None = None,
     lease: float | str | timedelta | None = None,
 ) -> dict[str, Any]:
-    """What a batch says beside its jobs."""
+    """The fields of a batch beside its jobs."""
     given = {"labels": labels, "label_caps": label_caps, "defaults": defaults, "callback": callback}
     out: dict[str, Any] = {k: dict(v) for k, v in given.items() if v}
     if name is not None:
@@ -63,8 +63,8 @@ def page(transport: Transport, c: Call, deadline: Deadline = FOREVER) -> Page:
 
 
 def pace(elapsed: float) -> float:
-    """Seconds to let results come together before the next page is asked for: each page costs both ends more than a
-    result does. Nobody sees a tenth of what they have waited for already."""
+    """Seconds to let results collect before the next page: each page costs both ends more than a result does. A tenth
+    of the time already waited is not noticeable."""
     return min(elapsed / 10, 0.5)
 
 
@@ -94,9 +94,9 @@ def pages(
 
 
 def keep(transport: Transport, batch: str, tasks: Tasks) -> None:
-    """Prolongs the lease of a batch, three times in its length, until it is done or nobody waits for it any more.
+    """Prolongs the lease of a batch, three times in its length, until it is done or has no waiting caller.
 
-    What is wrong with the batch, who waits for it will see.
+    It ignores errors of the batch, which the waiting caller gets.
     """
     pause = 0.0
     while tasks.sleep(pause):
@@ -124,7 +124,7 @@ class Batch:
 
     Attributes:
         id: of the batch.
-        submitted: the batch as it was when it was submitted; None of one that was looked up.
+        submitted: the batch as submitted; None for a batch that was looked up.
     """
 
     def __init__(self, transport: Transport, id: str, submitted: models.Batch | None = None) -> None:
@@ -137,7 +137,7 @@ class Batch:
         return f"/v1/batches/{segment(self.id)}"
 
     def status(self) -> models.Batch:
-        """The batch as it stands: how many jobs are in which state, and how those that are over ended."""
+        """The present state of the batch: counts of jobs by state, and of finished jobs by outcome."""
         return models.Batch.from_dict((self._transport.send(call("GET", self._path))).json())
 
     def wait(self, timeout: float | None = None) -> models.Batch:
@@ -164,9 +164,9 @@ class Batch:
         """The results in the order in which they became visible, each once, as jobs end.
 
         Args:
-            follow: wait for those that are still to come, until the batch is done; its lease is kept meanwhile.
-                Without it, the results end with the last that is there.
-            fields: names of fields of a result; others are left out. assay.BRIEF leaves out most of the bytes.
+            follow: wait for further results until the batch is done, and renew its lease meanwhile. Without it, the
+                results end with the last available one.
+            fields: names of fields of a result; others are omitted. assay.BRIEF omits most of the bytes.
             timeout: seconds for all of it; then Timeout is raised, and the batch goes on.
         """
         return ResultStream(self._results(follow, list(fields) if fields is not None else None, Deadline(timeout)))
@@ -193,7 +193,7 @@ class Batch:
                     return
 
     def cancel(self) -> models.Batch:
-        """Ends every job of the batch. What was running is being stopped."""
+        """Ends every job of the batch. Running jobs are being stopped."""
         return models.Batch.from_dict((self._transport.send(call("POST", self._path + "/cancel"))).json())
 
     def retry(self) -> Batch:

@@ -47,8 +47,8 @@ class Mapper:
         )  # fmt: skip
 
     def results(self) -> Iterator[Result]:
-        """The results. However it ends, nothing goes on: batches without a key are canceled, those with one can be
-        taken up again."""
+        """The results. After any end, no work continues: batches without a key are canceled, and batches with a key
+        can be resumed."""
         if self._options.lease:
             self._tasks.start(self._keep, seconds(self._about["lease"]) / 3)
         try:
@@ -140,7 +140,7 @@ class Mapper:
             self._queue.put((chunk, e))
 
     def _next(self) -> list[Result]:
-        """The results that come next, from whatever chunk."""
+        """The next results, from any chunk."""
         if self._ready and self._queue.empty() and (self._options.order == "completed" or self._given in self._ready):
             return []
         try:

@@ -18,7 +18,7 @@ from ._operations import Operations
 class Process:
     """A command that runs in a sandbox, or has ended there: Sandbox.spawn().
 
-    What it writes is kept until it is read, up to 64 MiB of each stream; then it has to wait.
+    Its output is kept until it is read, up to 64 MiB of each stream; then the command has to wait.
     """
 
     def __init__(self, operations: Operations, running: Running) -> None:
@@ -61,7 +61,7 @@ class Process:
         return self.exit_code
 
     def read(self, wait: float | None = None) -> tuple[bytes, bytes]:
-        """What it has written to stdout and to stderr since the last read.
+        """Its output on stdout and stderr since the last read.
 
         Args:
             wait: seconds to wait until there is something, or it has ended; by default it does not wait. Nothing, after

@@ -39,17 +39,17 @@ from ._transport import FOREVER, Transport
 B = TypeVar("B", bound="Sandbox")
 
 CLOSE = 10.0
-"""Seconds that the end may take: a sandbox that nobody uses ends by its lease."""
+"""Seconds that the end may take: an unused sandbox ends by its lease."""
 
 
 class Sandbox:
     """Processes and files of one sandbox, which is a session of the fleet: client.sandbox().
 
-    Any number of commands may run at once. Programs are user 1000 of the sandbox and find its image; they may write
-    where the policy's write says, in /workspace and /tmp by default. What they do wrong is data. What raises is
-    OSError, with the sandbox's errno, about a file or a command that cannot be started; and, as everywhere, APIError,
-    Unreachable or Timeout about the fleet. A sandbox that has ended raises ConflictError, which says why: it ends when
-    its programs use more memory than its policy has.
+    Any number of commands may run at once. Programs are user 1000 of the sandbox and have its image; they may write to
+    the policy's write directories, by default /workspace and /tmp. Their failures are data. Faults of a file, or of a
+    command that cannot be started, raise OSError with the sandbox's errno. Failures of the fleet raise APIError,
+    Unreachable or Timeout, as everywhere. An ended sandbox raises ConflictError with the reason: it ends when its
+    programs use more memory than its policy has.
     """
 
     def __init__(
@@ -156,18 +156,18 @@ class Sandbox:
         timeout: float | None = None,
         limit: int | None = None,
     ) -> Completed:
-        """Runs a command and waits for its end. One that fails is a result, too.
+        """Runs a command and waits for its end. A failed command is a result too.
 
         Args:
             argv: words, or a text for sh.
-            stdin: what it reads; nothing by default.
-            cwd: where it runs; if it is relative, below the sandbox's own.
+            stdin: its input; nothing by default.
+            cwd: its directory; if it is relative, below the sandbox's own.
             env: variables, over those of the sandbox.
-            timeout: seconds, after which it is killed with all that it started.
+            timeout: seconds, after which it is killed with all of its processes.
             limit: bytes of each stream, by default 64 MiB. A command that writes more is killed: see Completed.
 
-        A command ends when its own process does. What it leaves in the background runs on, and what that writes later
-        is in no result. If the wait is ended from outside, the command is killed.
+        A command ends when its own process does. Its background processes run on, and no result has their later output.
+        If the wait is ended from outside, the command is killed.
 
         Raises:
             OSError: it cannot be started: FileNotFoundError (no such command or directory), PermissionError and so on.
@@ -266,7 +266,7 @@ class Sandbox:
         return bytes(out)
 
     def _read(self, path: str, start: int, length: int) -> tuple[int, bytes]:
-        """A part of a file, after the size that the file tells."""
+        """A part of a file, after its reported size."""
         op = {"do": "read", "path": path, "cwd": self._cwd, "start": start, "length": length}
         answer, piece = self._operations.get(op)
         return answer["size"], piece

@@ -156,12 +156,12 @@ class Aside(Model):
         ended: How far the job is ended: recorded and counted; recorded, but its batch does not count it; counted, but
             without a result; neither; or not at all (held), and the reaper leaves it alone.
         error: Of the refusal, as PostgreSQL words it.
-        outcome: How a program ended. Five say nothing about it, and a reward leaves them out: `canceled`, `expired`,
-            `lost` (our failure), `check_error` (the tests themselves failed: no solution could have passed them) and
-            `setup_error` (what the job asks for could not be had, such as its image, packages, inputs or secrets: it
-            did not run). Clients should take an outcome that they do not know for one of these. `compile_error` is
-            the program's own: it does not compile, within the limits for that, and did not run (`compiled` of the
-            result has the compiler's words).
+        outcome: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
+            `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
+            have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
+            did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
+            failure: it does not compile within the limits, and did not run (`compiled` of the result has the
+            compiler's messages).
         sqlstate: Of the refusal.
     """
 

@@ -1,3 +1,4 @@
-// Package oidc lets in whom an OpenID Connect issuer vouches for: with a JWT as the bearer token of a request, or by
-// signing in with a browser. What somebody may do follows from the groups that the issuer says they are in.
+// Package oidc authenticates users of an OpenID Connect issuer: with a JWT as the bearer token of a
+// request, or by sign-in with a browser. The permissions follow from the groups in the issuer's
+// token.
 package oidc

@@ -20,32 +20,33 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Config is which issuer is believed, and what it says of whom.
+// Config configures the issuer and the roles of its users.
 type Config struct {
 	Issuer   string   // as its tokens name it
-	Audience []string // whom a token must be meant for: one of these
-	Rules    []Rule   // the first whose group somebody is in decides
-	Claim    string   // has the groups; empty: "groups"
+	Audience []string // accepted audiences; a token must have one of them
+	Rules    []Rule   // the first rule with a group of the user decides
+	Claim    string   // the claim with the groups; empty: "groups"
 	Skew     time.Duration
 	HTTP     *http.Client // optional
 }
 
-// maxToken is the longest JWT that is looked at, in bytes.
+// maxToken is the maximum length of a JWT in bytes.
 const maxToken = 16 << 10
 
-// algorithms are those that tokens may be signed with. None is of a secret that we and the issuer share: a public key must
-// not be taken for one.
+// algorithms are the accepted signature algorithms. None uses a shared secret: otherwise a public
+// key could be used as one.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// Gate lets in who has a JWT of the issuer.
+// Gate authenticates requests with a JWT of the issuer.
 type Gate struct {
 	c      Config
 	issuer *issuer
 }
 
-// New returns a gate. The issuer is not asked before there is a token of it. The error wraps job.ErrInvalid.
+// New returns a gate. It contacts the issuer only when a token of it arrives. The error wraps
+// job.ErrInvalid.
 func New(c Config) (*Gate, error) {
 	u, err := url.Parse(c.Issuer)
 	switch {
@@ -66,13 +67,13 @@ func New(c Config) (*Gate, error) {
 	return &Gate{c: c, issuer: newIssuer(c.Issuer, c.HTTP)}, nil
 }
 
-// local says whether a host is this machine.
+// local reports whether a host is this machine.
 func local(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// Identify returns whose JWT the request is sent with. A token that is none is not ours to judge.
+// Identify returns the identity of a request with a JWT. Other tokens are not handled here.
 func (g *Gate) Identify(r *http.Request) (identity.Identity, error) {
 	token, ok := identity.Bearer(r)
 	if !ok {
@@ -88,7 +89,7 @@ func (g *Gate) Identify(r *http.Request) (identity.Identity, error) {
 	return g.identity(c)
 }
 
-// claims are what a token says.
+// claims are the claims of a token.
 type claims struct {
 	jwt.Claims
 	Nonce         string `json:"nonce"`
@@ -99,7 +100,8 @@ type claims struct {
 	all map[string]any
 }
 
-// verify reads a token that must be of the issuer, for one of an audience, and good now.
+// verify verifies a token: it must be from the issuer, for one of the audiences, and currently
+// valid.
 func (g *Gate) verify(ctx context.Context, token string, audience []string) (*claims, error) {
 	if len(token) > maxToken {
 		return nil, unauthorized("it has %d bytes, and the most is %d", len(token), maxToken)
@@ -119,7 +121,7 @@ func (g *Gate) verify(ctx context.Context, token string, audience []string) (*cl
 	return c, g.good(c, audience, time.Now())
 }
 
-// signed returns what a token says that is signed by the issuer.
+// signed returns the claims of a token if the issuer signed it.
 func (g *Gate) signed(ctx context.Context, t *jwt.JSONWebToken) (*claims, error) {
 	head := t.Headers[0]
 	keys, err := g.issuer.key(ctx, head.KeyID)
@@ -138,7 +140,7 @@ func (g *Gate) signed(ctx context.Context, t *jwt.JSONWebToken) (*claims, error)
 	return nil, unauthorized("it is not signed with a key of %s", g.c.Issuer)
 }
 
-// good says whether a token is for us, now.
+// good reports whether a token is for us and valid now.
 func (g *Gate) good(c *claims, audience []string, now time.Time) error {
 	switch {
 	case !slices.ContainsFunc(c.Audience, func(a string) bool { return slices.Contains(audience, a) }):
@@ -159,7 +161,7 @@ func unauthorized(format string, args ...any) error {
 	return fmt.Errorf("%w: the JWT is no good here: %s", api.ErrUnauthorized, fmt.Sprintf(format, args...))
 }
 
-// identity is who c is of, by the first rule that applies.
+// identity returns the identity for c by the first matching rule.
 func (g *Gate) identity(c *claims) (identity.Identity, error) {
 	groups := c.groups(g.c.Claim)
 	for _, r := range g.c.Rules {
@@ -171,7 +173,8 @@ func (g *Gate) identity(c *claims) (identity.Identity, error) {
 	return identity.Identity{}, fmt.Errorf("%w: %.100q is in none of the groups that have a tenant here (the claim %s has %d)", job.ErrRefused, c.name(), g.c.Claim, len(groups))
 }
 
-// name is what somebody is called in records. An address that the issuer has not verified could be anybody's.
+// name returns the name of a user in records. An address that the issuer has not verified could
+// belong to someone else.
 func (c *claims) name() string {
 	name := c.Subject
 	switch verified := c.EmailVerified; {
@@ -183,7 +186,8 @@ func (c *claims) name() string {
 	return job.Clip(name, 200)
 }
 
-// groups are those of a claim: a list or one text, below the name as it is or below the names between its dots.
+// groups returns the groups of a claim: a list or a single text. The claim is found by its full
+// name or by the path of names between its dots.
 func (c *claims) groups(name string) (out []string) {
 	found, ok := c.all[name]
 	if !ok {

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// askTime is how long the issuer has to answer, and askBytes how much it may say.
+	// askTime limits the time of an issuer's answer, and askBytes its size.
 	askTime  = 5 * time.Second
 	askBytes = 1 << 20
-	// askPause lies between two questions for its keys: whoever sends tokens with names of keys that there are not
-	// must not have us ask at each.
+	// askPause is the minimum time between two requests for its keys. Otherwise tokens with unknown
+	// key names could cause a request each.
 	askPause = 5 * time.Second
-	// keysAge is how long keys are used before the issuer is asked whether they still are its own. While it is away they
-	// go on being used.
+	// keysAge is how long keys are used before they are read again. While the issuer is not
+	// available, the old keys stay in use.
 	keysAge = 10 * time.Minute
 )
 
-// metadata is what an issuer says of itself.
+// metadata is the issuer's description of itself.
 type metadata struct {
 	Issuer        string `json:"issuer"`
 	Authorization string `json:"authorization_endpoint"`
@@ -37,20 +37,21 @@ type metadata struct {
 	Keys          string `json:"jwks_uri"`
 }
 
-// issuer knows the keys of one. It is asked when something is needed of it, so it may be away when we start.
+// issuer caches the keys of an issuer. It is contacted on demand, so it need not be available when
+// we start.
 type issuer struct {
 	url   string
 	http  *http.Client
 	pause time.Duration
 
-	asking sync.Mutex // held by the one who asks
+	asking sync.Mutex // held during a request
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	about *metadata
 	keys  []jose.JSONWebKey
-	asked time.Time // when it last was, whatever came of it
-	fresh time.Time // when keys were read
-	err   error     // of the last question
+	asked time.Time // time of the last request, whatever its result
+	fresh time.Time // time when keys were read
+	err   error     // of the last request
 }
 
 func newIssuer(url string, client *http.Client) *issuer {
@@ -60,7 +61,7 @@ func newIssuer(url string, client *http.Client) *issuer {
 	return &issuer{url: url, http: client, pause: askPause}
 }
 
-// stayPrivate follows redirects, but none from https to what others can read and change.
+// stayPrivate follows redirects, except from https to an unprotected address.
 func stayPrivate(r *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > 5:
@@ -71,8 +72,8 @@ func stayPrivate(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// key returns the keys that a token which names id may be signed with; of one that names none, all. The error wraps
-// job.ErrUnavailable if the issuer has to be asked and cannot be.
+// key returns the keys for tokens with this key ID, or all keys for tokens without one. The error
+// wraps job.ErrUnavailable if the issuer must be contacted and does not answer.
 func (s *issuer) key(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	found, age := s.known(id)
 	if len(found) > 0 && age < keysAge {
@@ -85,7 +86,7 @@ func (s *issuer) key(ctx context.Context, id string) ([]jose.JSONWebKey, error) 
 	return nil, err
 }
 
-// known is what is known of a key, and how old that is.
+// known returns the cached keys for an ID and their age.
 func (s *issuer) known(id string) (found []jose.JSONWebKey, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +98,8 @@ func (s *issuer) known(id string) (found []jose.JSONWebKey, age time.Duration) {
 	return found, time.Since(s.fresh)
 }
 
-// ask reads the issuer's keys, unless that was done a moment ago. Where there is one to go on with, only one request
-// waits for the answer.
+// ask reads the issuer's keys, unless that was done a moment ago. If there are old keys to use,
+// only one request waits for the answer.
 func (s *issuer) ask(ctx context.Context, have bool) error {
 	if have {
 		if !s.asking.TryLock() {
@@ -114,7 +115,7 @@ func (s *issuer) ask(ctx context.Context, have bool) error {
 	if !asked.IsZero() && time.Since(asked) < s.pause {
 		return last
 	}
-	// The answer is for everybody, so it does not end with the request that asks.
+	// The answer is for all requests, so it does not end with this one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
 	defer cancel()
 	keys, err := s.read(ctx)
@@ -146,7 +147,7 @@ func (s *issuer) read(ctx context.Context) ([]jose.JSONWebKey, error) {
 	for _, raw := range set.Keys {
 		var k jose.JSONWebKey
 		if json.Unmarshal(raw, &k) != nil || !k.IsPublic() || k.Use == "enc" {
-			continue // of a kind that we do not know, or for something else: the others count
+			continue // of an unknown kind, or for another use: the other keys count
 		}
 		out = append(out, k)
 	}
@@ -156,7 +157,7 @@ func (s *issuer) read(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return out, nil
 }
 
-// describe reads what the issuer says of itself, once.
+// describe reads the issuer's description of itself, once.
 func (s *issuer) describe(ctx context.Context) (*metadata, error) {
 	s.mu.Lock()
 	about := s.about

@@ -8,16 +8,16 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Rule says of which tenant the members of a group are, and in which role.
+// Rule gives the members of a group a role in a tenant.
 type Rule struct {
 	Group  string
 	Tenant string
 	Role   identity.Role
 }
 
-// ReadRules reads "group=tenant" or "group=tenant:ROLE" pairs, separated by commas or lines; without a role, members are
-// submitters. "@FILE" reads them from a file, one a line, in which lines that start with # are comments: there groups may
-// have commas in their names. The error wraps job.ErrInvalid.
+// ReadRules reads "group=tenant" or "group=tenant:ROLE" pairs, separated by commas or lines.
+// Without a role, members are submitters. "@FILE" reads pairs from a file, one per line. Lines that
+// start with # are comments, and group names may contain commas. The error wraps job.ErrInvalid.
 func ReadRules(text string) ([]Rule, error) {
 	separators := ",\n\r"
 	if path, ok := strings.CutPrefix(text, "@"); ok {
@@ -45,7 +45,7 @@ func ReadRules(text string) ([]Rule, error) {
 	return out, nil
 }
 
-// parseRule reads one pair. Names of groups may have = in them; those of tenants do not.
+// parseRule reads one pair. Group names may contain =, tenant names do not.
 func parseRule(pair string) (r Rule, ok bool) {
 	at := strings.LastIndexByte(pair, '=')
 	if at < 1 {

@@ -18,17 +18,19 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// SignIn has people sign in at the issuer with a browser: by an authorization code, with PKCE.
+// SignIn signs users in at the issuer with a browser: by an authorization code, with PKCE.
 type SignIn struct {
 	gate             *Gate
 	id, secret, back string
 }
 
-// CallbackPath is where the issuer sends browsers back to, below the public address of the fleet.
+// CallbackPath is the path to which the issuer sends browsers back, below the public address of the
+// fleet.
 const CallbackPath = "/ui/signin/callback"
 
-// NewSignIn returns what signs in at the issuer of g, as the client of an id. Of a client without a secret the issuer
-// relies on PKCE alone. public is the address of the fleet as browsers have it. The error wraps job.ErrInvalid.
+// NewSignIn returns a SignIn for the issuer of g with a client ID. Without a client secret, the
+// issuer relies on PKCE alone. public is the address of the fleet for browsers. The error wraps
+// job.ErrInvalid.
 func NewSignIn(g *Gate, id, secret, public string) (*SignIn, error) {
 	u, err := url.Parse(public)
 	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
@@ -40,15 +42,16 @@ func NewSignIn(g *Gate, id, secret, public string) (*SignIn, error) {
 	return &SignIn{gate: g, id: id, secret: secret, back: strings.TrimSuffix(public, "/") + CallbackPath}, nil
 }
 
-// Attempt is what must be kept between the two halves of signing in, where only the browser that began has it.
+// Attempt is the state between the two halves of a sign-in. Only the browser that began it may hold
+// it.
 type Attempt struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"`
 }
 
-// Begin returns where a browser is to go, and what must be kept until it comes back. The error wraps job.ErrUnavailable if
-// the issuer cannot be asked.
+// Begin returns the address for the browser and the state to keep until it comes back. The error
+// wraps job.ErrUnavailable if the issuer does not answer.
 func (s *SignIn) Begin(ctx context.Context) (address string, a Attempt, err error) {
 	c, err := s.client(ctx)
 	if err != nil {
@@ -58,7 +61,8 @@ func (s *SignIn) Begin(ctx context.Context) (address string, a Attempt, err erro
 	return c.AuthCodeURL(a.State, oauth2.S256ChallengeOption(a.Verifier), oauth2.SetAuthURLParam("nonce", a.Nonce)), a, nil
 }
 
-// Finish returns who came back with a state and a code, and until when the issuer vouches for that.
+// Finish returns the user who came back with a state and a code, and the expiry of the issuer's
+// statement.
 func (s *SignIn) Finish(ctx context.Context, a Attempt, state, code string) (who identity.Identity, until time.Time, err error) {
 	if a.State == "" || subtle.ConstantTimeCompare([]byte(a.State), []byte(state)) != 1 {
 		return who, until, unauthorized("this is not the browser that began to sign in, or it began again; sign in again")
@@ -85,7 +89,7 @@ func (s *SignIn) Finish(ctx context.Context, a Attempt, state, code string) (who
 	return who, said.Expiry.Time(), err
 }
 
-// exchangeFailed says of a code that is not taken whether the issuer refused it or was away.
+// exchangeFailed distinguishes a rejected code from an issuer that is not available.
 func exchangeFailed(ctx context.Context, err error) error {
 	slog.WarnContext(ctx, "the issuer gives nothing for the code of a sign-in", "error", err)
 	var refused *oauth2.RetrieveError

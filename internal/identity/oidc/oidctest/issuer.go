@@ -23,18 +23,18 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Issuer vouches for whom it is told to.
+// Issuer signs tokens and signs in users.
 type Issuer struct {
 	URL  string
-	Asks atomic.Int64 // how often it was asked for its keys
-	Away atomic.Bool  // it then answers 503
+	Asks atomic.Int64 // number of requests for its keys
+	Away atomic.Bool  // makes it answer 503
 
 	server *httptest.Server
 
 	mu     sync.Mutex
-	key    jose.JSONWebKey // signs
+	key    jose.JSONWebKey // the signing key
 	public []jose.JSONWebKey
-	user   map[string]any // who signs in with a browser
+	user   map[string]any // the user who signs in with a browser
 	codes  map[string]url.Values
 	number int
 }
@@ -59,10 +59,10 @@ func Start() *Issuer {
 	return s
 }
 
-// Close ends it.
+// Close stops it.
 func (s *Issuer) Close() { s.server.Close() }
 
-// Rotate has it sign with a new key, of RS256 or ES256, and forget those before.
+// Rotate replaces all keys by a new one, of RS256 or ES256.
 func (s *Issuer) Rotate(alg jose.SignatureAlgorithm) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,15 +81,15 @@ func (s *Issuer) Rotate(alg jose.SignatureAlgorithm) {
 	s.public = []jose.JSONWebKey{s.key.Public()}
 }
 
-// Public is the key that it signs with, as everybody may have it.
+// Public returns the public part of the signing key.
 func (s *Issuer) Public() jose.JSONWebKey {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.public[0]
 }
 
-// Sign returns a token that says claims, beside those that every token has: of this issuer, for the audience "assay", of
-// the subject "u-1", good for a minute. A claim that is nil is left out.
+// Sign returns a token with claims, added to default claims: this issuer, the audience "assay", the
+// subject "u-1", and a lifetime of a minute. A nil claim is left out.
 func (s *Issuer) Sign(more map[string]any) string {
 	now := time.Now()
 	claims := map[string]any{"iss": s.URL, "aud": "assay", "sub": "u-1", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()}
@@ -109,7 +109,7 @@ func (s *Issuer) Sign(more map[string]any) string {
 	return text
 }
 
-// SignsIn says what is claimed of whom, from now on, signs in with a browser.
+// SignsIn sets the claims of the user who signs in with a browser.
 func (s *Issuer) SignsIn(claims map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Issuer) describe(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// keys are those that sign, beside some that readers must not stumble over.
+// keys serves the signing keys, and some others that readers must ignore.
 func (s *Issuer) keys(w http.ResponseWriter, _ *http.Request) {
 	s.Asks.Add(1)
 	s.mu.Lock()
@@ -134,7 +134,7 @@ func (s *Issuer) keys(w http.ResponseWriter, _ *http.Request) {
 	answer(w, map[string]any{"keys": all})
 }
 
-// authorize lets the user in without asking, as if the browser had signed in here before.
+// authorize signs the user in without a question, as if the browser had signed in before.
 func (s *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	code := rand.Text()
@@ -150,7 +150,7 @@ func (s *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, back.String(), http.StatusFound)
 }
 
-// token gives a token for a code, once, to who began.
+// token exchanges a code for a token, once, and only for its owner.
 func (s *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	q, known := s.codes[r.FormValue("code")]

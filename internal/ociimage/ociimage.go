@@ -1,7 +1,8 @@
 // Package ociimage writes a root file system as an OCI image layout inside a tar archive.
 //
-// It covers exactly what this repository's own images need: layers, one platform, a name for the importer. The format
-// is the OCI image layout 1.0 that `ctr images import`, containerd's client and skopeo's oci-archive read.
+// It supports only the needs of this repository's images: layers, one platform, a name for the
+// importer. The format is the OCI image layout 1.0 that `ctr images import`, containerd's client
+// and skopeo's oci-archive read.
 package ociimage
 
 import (
@@ -27,7 +28,8 @@ const (
 	mediaLayer    = "application/vnd.oci.image.layer.v1.tar+zstd"
 )
 
-// Config is the part of an image's configuration that a container starts with; the JSON names are the specification's.
+// Config is the part of an image's configuration that a container starts with. The JSON names are
+// those of the specification.
 type Config struct {
 	User       string            `json:"User,omitempty"`
 	Env        []string          `json:"Env,omitempty"`
@@ -36,20 +38,20 @@ type Config struct {
 	WorkingDir string            `json:"WorkingDir,omitempty"`
 	Labels     map[string]string `json:"Labels,omitempty"`
 
-	Volumes      map[string]struct{} `json:"Volumes,omitempty"`      // paths that are not to be in the container's own layer
+	Volumes      map[string]struct{} `json:"Volumes,omitempty"`      // paths that must not be in the container's own layer
 	ExposedPorts map[string]struct{} `json:"ExposedPorts,omitempty"` // such as 8080/tcp
-	StopSignal   string              `json:"StopSignal,omitempty"`   // SIGTERM, unless it says otherwise
+	StopSignal   string              `json:"StopSignal,omitempty"`   // default: SIGTERM
 }
 
-// Image says what to write besides the layer.
+// Image describes the image to write, except its layers.
 type Image struct {
 	// Name is the full reference, tag included, under which an importer stores the image.
 	Name string
-	// Config is what containers of the image start with.
+	// Config is the configuration of the image's containers.
 	Config Config
-	// Created is recorded in the image; equal inputs and times give equal bytes.
+	// Created is the time in the image. Equal inputs and times give equal bytes.
 	Created time.Time
-	// Architecture is in Go's naming; empty means the running program's own.
+	// Architecture is in Go's naming; empty: the architecture of the running program.
 	Architecture string
 }
 
@@ -91,9 +93,10 @@ type index struct {
 	Manifests     []descriptor `json:"manifests"`
 }
 
-// Write writes an image whose layers are the uncompressed tar streams, the lowest first, to w as an archive. The layers
-// are compressed and spooled to temporary files in dir (default: the system's) because their digests come before them in
-// the archive. It returns the digest of the manifest, which is the image's identity.
+// Write writes an image to w as an archive. Its layers are the uncompressed tar streams, the lowest
+// first. The archive has the layers' digests before the layers, so they are first compressed to
+// temporary files in dir (default: the system's). Write returns the digest of the manifest, which
+// identifies the image.
 func Write(w io.Writer, img Image, dir string, layers ...io.Reader) (digest string, err error) {
 	var spools []*os.File
 	defer func() {
@@ -122,7 +125,7 @@ func Write(w io.Writer, img Image, dir string, layers ...io.Reader) (digest stri
 	return write(w, img, packed, diffs, spools)
 }
 
-// write writes the archive, of layers that are in blobs.
+// write writes the archive of the layers in blobs.
 func write(w io.Writer, img Image, layers []descriptor, diffs []string, blobs []*os.File) (digest string, err error) {
 	if img.Architecture == "" {
 		img.Architecture = runtime.GOARCH
@@ -136,7 +139,8 @@ func write(w io.Writer, img Image, layers []descriptor, diffs []string, blobs []
 		SchemaVersion: 2, MediaType: mediaManifest, Config: config, Layers: layers,
 	})
 	man.Platform = &p
-	// The first annotation is containerd's own and holds a full name; the second is the specification's.
+	// The first annotation is containerd's own and holds a full name; the second is from the
+	// specification.
 	man.Annotations = map[string]string{
 		"io.containerd.image.name":          img.Name,
 		"org.opencontainers.image.ref.name": img.Name,
@@ -157,7 +161,8 @@ func write(w io.Writer, img Image, layers []descriptor, diffs []string, blobs []
 	return man.Digest, nil
 }
 
-// compress writes r to w as zstd and returns the compressed blob's descriptor and the digest of what went in.
+// compress writes r to w as zstd and returns the descriptor of the compressed blob and the digest
+// of the input.
 func compress(w io.Writer, r io.Reader) (layer descriptor, diffID string, err error) {
 	plain, packed := sha256.New(), sha256.New()
 	size := &counter{}
@@ -196,7 +201,7 @@ func blob(mediaType string, v any) (descriptor, []byte) {
 
 func blobPath(d descriptor) string { return "blobs/sha256/" + d.Digest[len("sha256:"):] }
 
-// archive keeps the first error, so that a list of entries reads as a list.
+// archive keeps the first error, so that its calls need no error checks.
 type archive struct {
 	tw      *tar.Writer
 	modTime time.Time
@@ -210,7 +215,7 @@ func (a *archive) bytes(name string, data []byte) {
 	}
 }
 
-// file writes a header and, when r is given, exactly size bytes from it.
+// file writes a header and, if r is given, exactly size bytes from it.
 func (a *archive) file(name string, size int64, r io.Reader) {
 	if a.err != nil {
 		return

@@ -46,6 +46,9 @@ func TestOldInputsAreSwept(t *testing.T) {
 		j.ID = job.FirstIDAt(time.Now().Add(-3 * age))
 		j.Spec = fmt.Appendf(nil, `{"files":{"/workspace/in":{"blob":%q}},"program":{"python":{"code":"1"}}}`, needed)
 	})
+	if err := f.store.Maintain(t.Context()); err != nil { // finds the days of unfinished jobs
+		t.Fatal(err)
+	}
 	if _, err := objects.StatBlob(t.Context(), tenant, again); err != nil {
 		t.Fatal(err)
 	}

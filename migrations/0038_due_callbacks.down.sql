@@ -1,3 +1,4 @@
+DROP INDEX callbacks_of;
 DROP TRIGGER callbacks_made ON callbacks;
 DROP FUNCTION assay_callback_made();
 DROP TRIGGER batch_counts_empty ON batch_counts;

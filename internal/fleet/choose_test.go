@@ -52,7 +52,7 @@ func TestRanked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, w := range []store.Worker{
-		{ID: "a", Slots: 4}, {ID: "b", Slots: 2}, {ID: "busy", Slots: 4, Busy: 4}, {ID: "drains", Slots: 4, Draining: true},
+		{ID: "a", Slots: 4}, {ID: "b", Slots: 2}, {ID: "busy", Slots: 4, InUse: 4}, {ID: "drains", Slots: 4, Draining: true},
 		{ID: "cordoned", Slots: 4, Cordon: &store.Cordon{}}, {ID: "rests", Slots: 4, Quarantine: &store.Quarantine{Left: time.Hour}}, {ID: "other", Pool: "q", Slots: 4},
 	} {
 		w.Host = host

@@ -53,7 +53,7 @@ func TestOperatorsPause(t *testing.T) {
 	if err != nil || len(ds) != 0 {
 		t.Errorf("%d jobs of a paused tenant were dispatched, %v", len(ds), err)
 	}
-	if j, err := a.Job(ctx, single.ID, 0); err != nil || j.Message != "paused by an operator" {
+	if j, err := a.Job(ctx, single.ID, 0); err != nil || j.Message != "waits until its tenant is resumed: paused by ops: its bill" {
 		t.Errorf("it says %q, %v", j.Message, err)
 	}
 	ps, err := op.Pauses(ctx)

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -113,7 +114,7 @@ func (o owned) address(t *testing.T, path string) string {
 	if kind == "tenants" {
 		name = "a"
 	}
-	return filled(t, path, map[string]string{"id": o.of[kind], "other": o.of["batches"], "n": "0", "token": "none", "name": name, "digest": o.blob, "path": "workspace/out/a%20b.html", "stream": "stdout", "worker": "w1", "tenant": "a"})
+	return filled(t, path, map[string]string{"id": cmp.Or(o.of[kind], o.of["jobs"]), "other": o.of["batches"], "n": "0", "token": "none", "name": name, "digest": o.blob, "path": "workspace/out/a%20b.html", "stream": "stdout", "worker": "w1", "tenant": "a"})
 }
 
 // Nobody gets at what is another tenant's: each operation of the document is tried with what it has and a token of another

@@ -330,13 +330,13 @@ func TestBodiesThatNobodyReadsAreCutOff(t *testing.T) {
 		status int
 	}{
 		"no token":          {"POST /v1/jobs HTTP/1.1\r\nHost: x", 401},
-		"no such address":   {"POST /v1/nowhere HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer of-mean", 404},
+		"no such address":   {"POST /v1/nowhere HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer of-mean", 404},
 		"wrong method":      {"DELETE /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer of-mean", 405},
 		"wrong media type":  {"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nAuthorization: Bearer of-mean", 422},
 		"a GET with a body": {"GET /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer of-mean", 200},
 		"chunks, no token":  {"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked", 401},
 		"a redirect":        {"POST /v1//jobs HTTP/1.1\r\nHost: x", 307},
-		"an open address":   {"POST /healthz HTTP/1.1\r\nHost: x", 405},
+		"an open address":   {"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Type: application/json", 405},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

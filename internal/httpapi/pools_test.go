@@ -59,7 +59,7 @@ func TestPoolsOfJobs(t *testing.T) {
 
 	var fleet api.WorkerList
 	f.want(http.StatusOK, &fleet, "GET", "/v1/workers", "")
-	sums := []api.PoolSummary{{Pool: "apart", Workers: 1, Slots: 2, Exclusive: true}, {Pool: "default", Workers: 1, Slots: 1}, {Pool: "gpu", Workers: 1, Slots: 1}}
+	sums := []api.PoolSummary{{Pool: "apart", Workers: 1, Slots: 2, Free: 2, Exclusive: true}, {Pool: "default", Workers: 1, Slots: 1, Free: 1}, {Pool: "gpu", Workers: 1, Slots: 1, Free: 1}}
 	if !slices.Equal(fleet.Pools, sums) {
 		t.Errorf("pools %+v", fleet.Pools)
 	}

@@ -69,6 +69,13 @@ const (
 	page          = 100
 )
 
+func checkReason(reason string) error {
+	if len(reason) > maxReason {
+		return job.Invalid("reason", "has %d bytes; the most is %d", len(reason), maxReason)
+	}
+	return nil
+}
+
 // act does one action and returns its record. What fails leaves a record, too, if the store
 // can be reached.
 func (a *Admin) act(ctx context.Context, who Who, action, subject, reason string, do func(*store.Action) error) (*store.Action, error) {
@@ -78,8 +85,8 @@ func (a *Admin) act(ctx context.Context, who Who, action, subject, reason string
 // Do does what who asks for, and returns the record of it, which begins as what is given: what is done to what, whose that is,
 // and why. What is wrong with the request itself leaves no record: nothing was tried.
 func (a *Admin) Do(ctx context.Context, who Who, of store.Action, do func(*store.Action) error) (*store.Action, error) {
-	if len(of.Reason) > maxReason {
-		return nil, job.Invalid("reason", "has %d bytes; the most is %d", len(of.Reason), maxReason)
+	if err := checkReason(of.Reason); err != nil {
+		return nil, err
 	}
 	of.ID, of.Actor, of.Token, of.Remote = job.NewID(), who.Name, who.Token, who.Remote
 	done := &of

@@ -30,6 +30,9 @@ func (a *Admin) onWorkers(ctx context.Context, who Who, action string, q api.Wor
 	if q.Workers.State != "" && !slices.Contains(store.WorkerStates, q.Workers.State) {
 		return nil, job.Invalid("workers.state", "%.40q must be one of %v", q.Workers.State, store.WorkerStates)
 	}
+	if err := checkReason(q.Reason); err != nil { // also of a dry run
+		return nil, err
+	}
 	ws, err := a.Store.Workers(ctx, fleet.Remembered)
 	if err != nil {
 		return nil, fmt.Errorf("list workers: %w", err)

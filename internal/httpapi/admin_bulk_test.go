@@ -82,6 +82,10 @@ func TestCordonMany(t *testing.T) {
 			t.Errorf("%+v is refused with %v, want %s", chosen, err, want)
 		}
 	}
+	long := api.WorkersRequest{Workers: nouns.WorkerSelector{Pool: "p0"}, Reason: strings.Repeat("r", 1001), DryRun: true}
+	if _, err := op.CordonAll(ctx, long); !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), "reason") {
+		t.Errorf("a dry run with a reason of 1001 bytes: %v", err)
+	}
 	if _, err := op.CordonAll(ctx, api.WorkersRequest{Workers: nouns.WorkerSelector{Names: []string{"b1", "nobody"}}}); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("an unknown name: %v", err)
 	}

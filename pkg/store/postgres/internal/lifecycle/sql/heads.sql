@@ -40,7 +40,7 @@ FROM visits v, LATERAL (
 			FROM (SELECT j.id, j.priority, j.batch_id, j.lane, j.created_at, j.not_before, j.expires_at FROM live_jobs j
 				WHERE j.state = 'queued' AND j.pool = v.pool AND j.tenant_id = v.tenant_id
 					AND (-j.priority, j.batch_id, j.lane) > (s.from_above, s.from_batch, s.from_lane)
-				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane LIMIT 1) j
+				ORDER BY j.tenant_id, -j.priority, j.batch_id, j.lane, j.id LIMIT 1) j
 			LEFT JOIN batches b ON b.id = j.batch_id) next ON true
 		LEFT JOIN LATERAL (
 			SELECT (r.place ->> 'batch')::uuid AS batch, (r.place ->> 'lane')::integer AS lane,

@@ -14,27 +14,27 @@ import (
 
 // adminCmd has the operators' commands.
 type adminCmd struct {
-	Log          operate.Log          `cmd:"" help:"Who did what, newest first."`
-	Leader       adminLeaderCmd       `cmd:"" help:"Which dispatcher schedules and reaps."`
-	WhySlow      adminWhySlowCmd      `cmd:"" name:"why-slow" help:"Show what makes the fleet slow: a verdict, then the figures behind it."`
-	Version      adminVersionCmd      `cmd:"" help:"Which programs the fleet consists of, and its schema."`
-	Cordon       adminCordonCmd       `cmd:"" help:"Keep a worker from taking jobs; what it runs goes on."`
+	Log          operate.Log          `cmd:"" help:"List operator actions, newest first."`
+	Leader       adminLeaderCmd       `cmd:"" help:"Show the dispatcher that schedules and reaps."`
+	WhySlow      adminWhySlowCmd      `cmd:"" name:"why-slow" help:"Show why the fleet is slow: a verdict and its figures."`
+	Version      adminVersionCmd      `cmd:"" help:"Show the versions of the dispatcher, the schema and the workers."`
+	Cordon       adminCordonCmd       `cmd:"" help:"Keep a worker from taking jobs; running jobs continue."`
 	Uncordon     adminUncordonCmd     `cmd:"" help:"Let a worker take jobs again."`
-	Drain        adminDrainCmd        `cmd:"" help:"Cordon a worker and wait until nothing runs on it."`
-	Quarantine   adminQuarantineCmd   `cmd:"" help:"Keep a worker from taking jobs for a while; it then tries one at a time."`
-	Unquarantine adminUnquarantineCmd `cmd:"" help:"End a worker's quarantine, whoever began it."`
-	Requeue      adminRequeueCmd      `cmd:"" help:"Have jobs run elsewhere, or at once, at no cost to them."`
-	Pause        adminPauseCmd        `cmd:"" help:"Hold back what waits of a batch or a tenant, or a pool's workers; alone, list what is paused."`
+	Drain        adminDrainCmd        `cmd:"" help:"Cordon a worker; with --wait, wait until it is idle."`
+	Quarantine   adminQuarantineCmd   `cmd:"" help:"Keep a worker from taking jobs for a while; it returns on probation, one job at a time."`
+	Unquarantine adminUnquarantineCmd `cmd:"" help:"End a worker's quarantine, manual or automatic."`
+	Requeue      adminRequeueCmd      `cmd:"" help:"Requeue jobs without using up their attempts."`
+	Pause        adminPauseCmd        `cmd:"" help:"Pause a batch, a tenant or a pool; without flags, list the pauses."`
 	Resume       adminResumeCmd       `cmd:"" help:"End a pause."`
-	Tenant       adminTenantCmd       `cmd:"" help:"Show what a tenant is granted, or replace some of it."`
-	SetAside     operate.SetAside     `cmd:"" name:"set-aside" help:"List, retry or drop ends of jobs that the database refused."`
-	Verify       adminVerifyCmd       `cmd:"" help:"Compare the counters of a batch, or of all that are not over, with their rows."`
-	Sweep        adminSweepCmd        `cmd:"" help:"Remove what attempts stored and no record names."`
+	Tenant       adminTenantCmd       `cmd:"" help:"Show a tenant's grants, or override them."`
+	SetAside     operate.SetAside     `cmd:"" name:"set-aside" help:"Manage job results that the database rejected."`
+	Verify       adminVerifyCmd       `cmd:"" help:"Compare the counters of batches with their job rows."`
+	Sweep        adminSweepCmd        `cmd:"" help:"Delete stored objects that no record references."`
 }
 
 // reasoned is the flag of every command that changes something.
 type reasoned struct {
-	Reason string `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
+	Reason string `name:"reason" short:"m" help:"Reason for the audit log."`
 }
 
 // operator is a client of the operators' part of the API.
@@ -105,7 +105,7 @@ func (adminVersionCmd) Run(a *app) error {
 }
 
 type adminCordonCmd struct {
-	Worker string `arg:"" help:"Its name, as in assay worker list."`
+	Worker string `arg:"" help:"Worker, as in assay worker list."`
 	reasoned
 }
 
@@ -115,7 +115,7 @@ func (c *adminCordonCmd) Run(a *app) error {
 }
 
 type adminUncordonCmd struct {
-	Worker string `arg:"" help:"Its name, as in assay worker list."`
+	Worker string `arg:"" help:"Worker, as in assay worker list."`
 	reasoned
 }
 
@@ -125,8 +125,8 @@ func (c *adminUncordonCmd) Run(a *app) error {
 }
 
 type adminQuarantineCmd struct {
-	Worker string        `arg:"" help:"Its name, as in assay worker list."`
-	For    time.Duration `name:"for" default:"10m" help:"How long, from now on."`
+	Worker string        `arg:"" help:"Worker, as in assay worker list."`
+	For    time.Duration `name:"for" default:"10m" help:"Duration of the quarantine."`
 	reasoned
 }
 
@@ -137,7 +137,7 @@ func (c *adminQuarantineCmd) Run(a *app) error {
 }
 
 type adminUnquarantineCmd struct {
-	Worker string `arg:"" help:"Its name, as in assay worker list."`
+	Worker string `arg:"" help:"Worker, as in assay worker list."`
 	reasoned
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 type adminRequeueCmd struct {
-	Jobs   []string `arg:"" optional:"" help:"Ids of jobs."`
-	Worker string   `name:"worker" help:"In place of ids: what runs on this worker."`
-	Reason string   `name:"reason" short:"m" required:"" help:"Why: the records of the attempts have it."`
+	Jobs   []string `arg:"" optional:"" help:"Ids of jobs, at most 500."`
+	Worker string   `name:"worker" help:"Requeue all jobs of this worker instead."`
+	Reason string   `name:"reason" short:"m" required:"" help:"Reason, recorded with the attempts."`
 }
 
 // Run requeues jobs.
@@ -29,9 +29,9 @@ func (c *adminRequeueCmd) Run(a *app) error {
 
 // paused selects the jobs of a pause.
 type paused struct {
-	Batch  string `name:"batch" xor:"what" placeholder:"ID" help:"What waits of this batch."`
-	Tenant string `name:"tenant" xor:"what" help:"What waits of this tenant."`
-	Pool   string `name:"pool" xor:"what" help:"The workers of this pool: they take no jobs."`
+	Batch  string `name:"batch" xor:"what" placeholder:"ID" help:"Select the waiting jobs of this batch."`
+	Tenant string `name:"tenant" xor:"what" help:"Select the waiting jobs of this tenant."`
+	Pool   string `name:"pool" xor:"what" help:"Select the workers of this pool."`
 	reasoned
 }
 
@@ -76,13 +76,13 @@ func (c *adminResumeCmd) Run(a *app) error {
 }
 
 type adminTenantCmd struct {
-	Name       string         `arg:"" help:"The tenant."`
-	Weight     *float64       `name:"weight" help:"Its share, beside those of others."`
-	MaxRunning *int           `name:"max-running" help:"Most of its jobs dispatched or running at once; 0: no limit."`
-	LabelCaps  map[string]int `name:"label-cap" placeholder:"LABEL=N" help:"The same for jobs with the same value of a label."`
-	NoCaps     bool           `name:"no-label-caps" help:"No such caps."`
-	For        time.Duration  `name:"for" help:"How long; without it, until --restore."`
-	Restore    bool           `name:"restore" help:"As granted again."`
+	Name       string         `arg:"" help:"Name of the tenant."`
+	Weight     *float64       `name:"weight" placeholder:"N" help:"Share of the fleet, relative to other tenants."`
+	MaxRunning *int           `name:"max-running" placeholder:"N" help:"Most jobs dispatched or running at once; 0 means no limit."`
+	LabelCaps  map[string]int `name:"label-cap" placeholder:"LABEL=N" help:"Most jobs dispatched or running at once with the same value of this label."`
+	NoCaps     bool           `name:"no-label-caps" help:"Remove all label caps."`
+	For        time.Duration  `name:"for" help:"Duration of the override (default: until --restore)."`
+	Restore    bool           `name:"restore" help:"End the override."`
 	reasoned
 }
 
@@ -130,8 +130,8 @@ func (c *adminTenantCmd) Run(a *app) error {
 }
 
 type adminVerifyCmd struct {
-	Batch  string `arg:"" optional:"" help:"A batch; without it, all that are not over."`
-	Repair bool   `name:"repair" help:"Set counters right that alone are wrong."`
+	Batch  string `arg:"" optional:"" help:"Id of the batch (default: all unfinished batches)."`
+	Repair bool   `name:"repair" help:"Correct counters where the job rows are complete."`
 	reasoned
 }
 
@@ -168,7 +168,7 @@ func (c *adminVerifyCmd) Run(a *app) error {
 }
 
 type adminSweepCmd struct {
-	DryRun bool `name:"dry-run" help:"Only count."`
+	DryRun bool `name:"dry-run" help:"Count the objects and delete nothing."`
 	reasoned
 }
 

@@ -13,30 +13,30 @@ import (
 )
 
 type batchCmd struct {
-	Submit  batchSubmitCmd  `cmd:"" help:"Submit a JSON Lines file, one job a line: all of it, or nothing."`
-	Get     batchGetCmd     `cmd:"" help:"Show how far a batch is."`
+	Submit  batchSubmitCmd  `cmd:"" help:"Submit a JSON Lines file with one job per line; one bad line rejects the file."`
+	Get     batchGetCmd     `cmd:"" help:"Show the progress of a batch."`
 	List    batchListCmd    `cmd:"" help:"List batches, newest first."`
-	Watch   batchWatchCmd   `cmd:"" help:"Show a batch, live: how far it is, how its jobs end and what is wrong with them."`
-	Results batchResultsCmd `cmd:"" help:"Print the results that are there, in the order they were recorded."`
-	Cancel  batchCancelCmd  `cmd:"" help:"End every job of a batch."`
-	Delete  batchDeleteCmd  `cmd:"" help:"Erase a batch that is over, with its jobs and all that they left."`
-	Retry   batchRetryCmd   `cmd:"" help:"Submit the jobs that did not succeed again, as a new batch."`
+	Watch   batchWatchCmd   `cmd:"" help:"Show a batch live: progress, outcomes and failures."`
+	Results batchResultsCmd `cmd:"" help:"Print the recorded results of a batch, oldest first."`
+	Cancel  batchCancelCmd  `cmd:"" help:"Cancel every unfinished job of a batch."`
+	Delete  batchDeleteCmd  `cmd:"" help:"Erase a finished batch with its jobs, outputs and artifacts."`
+	Retry   batchRetryCmd   `cmd:"" help:"Submit the unsuccessful jobs of a batch again, as a new batch."`
 }
 
 type batchSubmitCmd struct {
-	File   string            `arg:"" help:"JSON Lines file; - is standard input."`
-	Policy string            `placeholder:"FILE" help:"Policy of every job that has none of its own: a JSON file, or the name of a stored one."`
-	Image  string            `placeholder:"IMAGE" help:"Image of every job that names none."`
-	Name   string            `help:"Name of the batch."`
-	Label  map[string]string `placeholder:"KEY=VALUE" help:"Labels of the batch."`
-	Cap    map[string]int    `name:"label-cap" placeholder:"LABEL=N" help:"Run at most N jobs with the same value of a label at once."`
-	Key    string            `placeholder:"KEY" help:"Idempotency key: submitting the same file again under it returns the same batch."`
-	Cache  bool              `help:"Take the records of equal jobs, where there are any."`
-	Wait   bool              `help:"Wait for the end."`
-	Lease  time.Duration     `placeholder:"60s" help:"End the batch when nobody was heard of for so long: --wait is, and assay batch results --follow."`
+	File   string            `arg:"" help:"JSON Lines file; - reads standard input."`
+	Policy string            `placeholder:"FILE" help:"Policy for jobs without one: a JSON file, or the name of a stored policy."`
+	Image  string            `placeholder:"IMAGE" help:"Image for jobs without one."`
+	Name   string            `help:"Name for the batch."`
+	Label  map[string]string `placeholder:"KEY=VALUE" help:"Labels for the batch."`
+	Cap    map[string]int    `name:"label-cap" placeholder:"LABEL=N" help:"Run at most N jobs at once that have the same value of this label."`
+	Key    string            `placeholder:"KEY" help:"Idempotency key; a second submit of the same file with it returns the same batch."`
+	Cache  bool              `help:"Reuse the results of identical earlier jobs."`
+	Wait   bool              `help:"Wait for the batch to finish."`
+	Lease  time.Duration     `placeholder:"60s" help:"Cancel the batch after this long without a client; --wait and assay batch results --follow keep it alive."`
 
-	Callback       string `placeholder:"URL" help:"Tell this URL when the batch is done."`
-	CallbackSecret string `placeholder:"NAME" help:"Secret that signs what the callback is told."`
+	Callback       string `placeholder:"URL" help:"Send a request to this URL when the batch is done."`
+	CallbackSecret string `placeholder:"NAME" help:"Name of the secret that signs the callback."`
 }
 
 // Validate rejects a secret without a callback to sign.
@@ -126,8 +126,8 @@ func onLease(d time.Duration) string {
 }
 
 type batchGetCmd struct {
-	ID   string        `arg:"" help:"The batch."`
-	Wait time.Duration `help:"Wait at most this long for the end."`
+	ID   string        `arg:"" help:"Id of the batch."`
+	Wait time.Duration `help:"Wait at most this long for the batch to finish."`
 }
 
 // Run shows a batch.
@@ -144,7 +144,7 @@ func (c *batchGetCmd) Run(a *app) error {
 }
 
 type batchListCmd struct {
-	Limit int `default:"20" help:"How many."`
+	Limit int `default:"20" help:"Most batches to list."`
 }
 
 // Run lists batches.
@@ -169,9 +169,9 @@ func (c *batchListCmd) Run(a *app) error {
 }
 
 type batchResultsCmd struct {
-	ID     string   `arg:"" help:"The batch."`
-	Follow bool     `short:"f" help:"Wait for those that are still to come."`
-	Fields []string `placeholder:"NAME,..." help:"Print these fields of each alone, as JSON, such as id,outcome."`
+	ID     string   `arg:"" help:"Id of the batch."`
+	Follow bool     `short:"f" help:"Wait for the remaining results."`
+	Fields []string `placeholder:"NAME" help:"Print only these fields of each result, as JSON, such as id,outcome."`
 }
 
 // Run prints results: one JSON result a line with --json or --fields, otherwise a line for people.
@@ -198,7 +198,7 @@ func (c *batchResultsCmd) Run(a *app) error {
 }
 
 type batchCancelCmd struct {
-	ID string `arg:"" help:"The batch."`
+	ID string `arg:"" help:"Id of the batch."`
 }
 
 // Run cancels a batch.
@@ -215,7 +215,7 @@ func (c *batchCancelCmd) Run(a *app) error {
 }
 
 type batchDeleteCmd struct {
-	ID string `arg:"" help:"The batch."`
+	ID string `arg:"" help:"Id of the batch."`
 }
 
 // Run erases a batch.
@@ -228,8 +228,8 @@ func (c *batchDeleteCmd) Run(a *app) error {
 }
 
 type batchRetryCmd struct {
-	ID   string `arg:"" help:"The batch."`
-	Wait bool   `help:"Wait for the end."`
+	ID   string `arg:"" help:"Id of the batch."`
+	Wait bool   `help:"Wait for the batch to finish."`
 }
 
 // Run retries a batch.

@@ -13,9 +13,9 @@ import (
 )
 
 type batchWatchCmd struct {
-	ID       string        `arg:"" help:"The batch."`
-	Interval time.Duration `name:"interval" default:"2s" placeholder:"TIME" help:"Time between looks; at least 1s."`
-	Once     bool          `name:"once" help:"Print how it stands and end; the same where the output is no terminal."`
+	ID       string        `arg:"" help:"Id of the batch."`
+	Interval time.Duration `name:"interval" default:"2s" help:"Refresh interval, at least 1s."`
+	Once     bool          `name:"once" help:"Print once and exit, as if the output were no terminal."`
 }
 
 // Run shows a batch until it is done and the user presses q.

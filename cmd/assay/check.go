@@ -13,11 +13,11 @@ import (
 
 // checkCmd implements assay check.
 type checkCmd struct {
-	Files  []string `arg:"" name:"file" help:"Python programs; - is standard input."`
-	Policy string   `help:"Whose imports the programs are held against: a JSON file, or the name of a stored one." placeholder:"FILE|NAME"`
-	Image  string   `help:"Image whose python reads them." placeholder:"IMAGE"`
-	Pool   string   `help:"Pool of the worker that does." placeholder:"POOL"`
-	Name   []string `help:"Names that the programs are given, such as variables." placeholder:"NAME"`
+	Files  []string `arg:"" name:"file" help:"Python files; - reads standard input."`
+	Policy string   `help:"Policy whose import rules apply: a JSON file, or the name of a stored policy." placeholder:"FILE|NAME"`
+	Image  string   `help:"Image whose Python parses the files." placeholder:"IMAGE"`
+	Pool   string   `help:"Pool of workers to check in." placeholder:"POOL"`
+	Name   []string `help:"Names that are defined for the programs, such as variables." placeholder:"NAME"`
 }
 
 // exitFound is the exit code of a check with findings. It differs from our failures (exitOurs) and

@@ -34,34 +34,34 @@ const (
 type cli struct {
 	globals
 
-	Run       runCmd          `cmd:"" help:"Run a program and be it: its output, its exit code."`
-	Check     checkCmd        `cmd:"" help:"Say what can be seen of python programs without running them."`
-	Eval      evalCmd         `cmd:"" help:"Problems to evaluate solutions with."`
-	Batch     batchCmd        `cmd:"" help:"Many jobs together."`
-	Job       jobCmd          `cmd:"" help:"One job."`
-	Session   sessionCmd      `cmd:"" help:"A live interpreter or shell: what is typed is executed, and its state kept."`
-	MCP       mcpCmd          `cmd:"" name:"mcp" help:"Give an agent sandboxes as tools: a server of the Model Context Protocol, on standard input and output."`
-	Policy    policyCmd       `cmd:"" help:"What programs may do."`
-	Secret    secretCmd       `cmd:"" help:"What programs are told, by environment variable, and nobody else."`
-	Keys      clikeys.Cmd     `cmd:"" help:"Who may come in, and how far."`
-	Tenants   operate.Tenants `cmd:"" help:"What tenants are granted, and have under way."`
-	Worker    workerCmd       `cmd:"" help:"The machines that run jobs."`
-	Languages languagesCmd    `cmd:"" help:"List the programming languages that programs may be in, with the versions that an image has."`
-	Image     imageCmd        `cmd:"" help:"What programs find on their disk: which images workers have, and, on a worker's host, importing and pruning them."`
-	Admin     adminCmd        `cmd:"" help:"What operators do by hand; it takes an operator's token."`
-	Top       topCmd          `cmd:"" help:"The fleet, live: its workers, what waits, how jobs end."`
-	Doctor    doctorCmd       `cmd:"" help:"Check what this host can run and enforce, and say what to do about the rest."`
-	Dev       devCmd          `cmd:"" help:"Run a whole fleet on this machine."`
-	Demo      demoCmd         `cmd:"" help:"Run 328 real programs through a fleet of its own and check every verdict."`
+	Run       runCmd          `cmd:"" help:"Run a program; print its output and exit with its exit code."`
+	Check     checkCmd        `cmd:"" help:"Check Python programs for errors without running them."`
+	Eval      evalCmd         `cmd:"" help:"Import problems to grade solutions with."`
+	Batch     batchCmd        `cmd:"" help:"Manage batches of jobs."`
+	Job       jobCmd          `cmd:"" help:"Manage jobs."`
+	Session   sessionCmd      `cmd:"" help:"Open a live interpreter or shell."`
+	MCP       mcpCmd          `cmd:"" name:"mcp" help:"Serve sandboxes to an agent as tools, over the Model Context Protocol on stdin and stdout."`
+	Policy    policyCmd       `cmd:"" help:"Manage policies, which set the limits and permissions of programs."`
+	Secret    secretCmd       `cmd:"" help:"Manage secrets that programs receive as environment variables."`
+	Keys      clikeys.Cmd     `cmd:"" help:"Manage API keys."`
+	Tenants   operate.Tenants `cmd:"" help:"Manage tenants and their grants."`
+	Worker    workerCmd       `cmd:"" help:"Manage workers."`
+	Languages languagesCmd    `cmd:"" help:"List the supported programming languages, with their versions in an image."`
+	Image     imageCmd        `cmd:"" help:"Manage the images that jobs run in."`
+	Admin     adminCmd        `cmd:"" help:"Operate the fleet; needs an operator's token."`
+	Top       topCmd          `cmd:"" help:"Show the fleet live: workers, queue and outcomes."`
+	Doctor    doctorCmd       `cmd:"" help:"Check which isolation levels and limits this host supports, and print remedies."`
+	Dev       devCmd          `cmd:"" help:"Run a whole fleet on this machine until interrupted."`
+	Demo      demoCmd         `cmd:"" help:"Run 328 programs through a temporary fleet and check every verdict."`
 	Version   versionCmd      `cmd:"" help:"Print the version."`
 }
 
 // globals holds the flags of every command.
 type globals struct {
-	URL      string        `name:"url" env:"ASSAY_URL" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The fleet to talk to (${env})."`
-	Token    string        `name:"token" env:"ASSAY_TOKEN" placeholder:"TOKEN" help:"Token for that fleet (${env})."`
-	CAFile   string        `name:"ca-file" env:"ASSAY_CA_FILE" placeholder:"FILE" help:"Certificates, in PEM, of authorities besides the system's that the fleet's own may be signed by (${env})."`
-	Patience time.Duration `name:"patience" env:"ASSAY_PATIENCE" default:"10s" help:"How long to try while the fleet does not answer."`
+	URL      string        `name:"url" env:"ASSAY_URL" default:"http://127.0.0.1:8080" help:"URL of the fleet."`
+	Token    string        `name:"token" env:"ASSAY_TOKEN" placeholder:"TOKEN" help:"Token for the fleet."`
+	CAFile   string        `name:"ca-file" env:"ASSAY_CA_FILE" placeholder:"FILE" help:"PEM file of certificate authorities to trust besides the system's."`
+	Patience time.Duration `name:"patience" env:"ASSAY_PATIENCE" default:"10s" help:"Retry for this long while the fleet does not respond."`
 	JSON     bool          `name:"json" help:"Print JSON."`
 }
 
@@ -89,15 +89,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}()
 	var c cli
-	parser, err := kong.New(&c,
-		kong.Name("assay"),
-		kong.Description("Run untrusted programs under capability policies: one, or a million."),
-		kong.Vars{"outcomes": enum(job.Outcomes), "failures": enum(job.Failures())},
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { panic(exited(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.UsageOnError(),
-	)
+	parser, err := newParser(&c, stdout, stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "assay:", err)
 		return exitOurs
@@ -110,6 +102,19 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	a := &app{globals: c.globals, ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
 	parsed.BindTo(a, (*operate.Host)(nil))
 	return a.report(parsed.Run(a, &clikeys.Env{Ctx: ctx, Client: a.client, JSON: a.JSON, Out: stdout, Err: stderr}))
+}
+
+// newParser returns the parser of the command line. After --help it panics with exited.
+func newParser(c *cli, stdout, stderr io.Writer) (*kong.Kong, error) {
+	return kong.New(c,
+		kong.Name("assay"),
+		kong.Description("Run untrusted programs under capability policies, one or a million."),
+		kong.Vars{"outcomes": enum(job.Outcomes), "failures": enum(job.Failures())},
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exited(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.UsageOnError(),
+	)
 }
 
 // enum joins outcomes for the enum tag of a flag.

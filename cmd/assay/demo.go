@@ -18,7 +18,7 @@ import (
 )
 
 type demoCmd struct {
-	Data string `placeholder:"DIR" help:"Data directory (default: assay-demo in $$XDG_CACHE_HOME or ~/.cache): its second run is faster."`
+	Data string `placeholder:"DIR" help:"Data directory; makes the second run faster (default: assay-demo in $$XDG_CACHE_HOME or ~/.cache)."`
 }
 
 // Run starts a fleet, runs the demo's programs as one batch, checks every verdict and prints links.

@@ -23,11 +23,11 @@ import (
 
 type devCmd struct {
 	Data    string   `env:"ASSAY_DATA" placeholder:"DIR" help:"Data directory (default: assay in $$XDG_DATA_HOME or ~/.local/share)."`
-	Listen  string   `env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API; port 0 takes a free one."`
-	Archive []string `name:"image-archive" env:"ASSAY_IMAGE_ARCHIVES" placeholder:"FILE" help:"OCI archives to import (default: .cache/images/*.tar beside bin, else the default image, which is built from this system's packages and kept in assay in $$XDG_CACHE_HOME or ~/.cache)."`
-	Runtime string   `env:"ASSAY_RUNTIME" enum:"containerd,noop" default:"containerd" help:"containerd, or noop: run nothing, to measure the rest."`
-	NoToken bool     `name:"insecure-no-token" help:"Let in every program of this machine without a token, and other users too. --listen must be a loopback address."`
-	Verbose bool     `short:"v" help:"Copy every process's log to stderr."`
+	Listen  string   `env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API; port 0 selects a free port."`
+	Archive []string `name:"image-archive" env:"ASSAY_IMAGE_ARCHIVES" placeholder:"FILE" help:"OCI archives to import (default: .cache/images/*.tar beside bin, else an image built from this system's packages)."`
+	Runtime string   `env:"ASSAY_RUNTIME" enum:"containerd,noop" default:"containerd" help:"Runtime: containerd, or noop to run nothing and measure the rest."`
+	NoToken bool     `name:"insecure-no-token" help:"Accept requests without a token from all users of this machine; needs a loopback --listen."`
+	Verbose bool     `short:"v" help:"Copy the logs of all processes to stderr."`
 }
 
 // Run runs a fleet until a signal comes.

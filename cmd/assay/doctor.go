@@ -8,8 +8,8 @@ import (
 )
 
 type doctorCmd struct {
-	Data  string `env:"ASSAY_DATA" placeholder:"DIR" help:"Data directory to judge."`
-	Fleet bool   `name:"fleet" help:"Check the fleet at --url instead of this host: the settings of its Postgres against its dispatchers. Needs an operator token."`
+	Data  string `env:"ASSAY_DATA" placeholder:"DIR" help:"Data directory to check."`
+	Fleet bool   `name:"fleet" help:"Check the Postgres settings of the fleet at --url instead; needs an operator's token."`
 }
 
 // Run examines this host. The exit code reports whether jobs can run here.

@@ -19,9 +19,9 @@ import (
 var errNoWorkers = errors.New("name workers, or choose them by --pool, --version, --label or --state")
 
 type workerCordonCmd struct {
-	Workers []string `arg:"" optional:"" help:"Names of workers."`
+	Workers []string `arg:"" optional:"" help:"Workers to change."`
 	choosing
-	DryRun bool `name:"dry-run" help:"Only list the workers."`
+	DryRun bool `name:"dry-run" help:"List the workers and change nothing."`
 	reasoned
 }
 
@@ -70,16 +70,16 @@ func (a *app) onWorkers(c choosing, names []string, dry bool, reason, done strin
 
 // draining is the flags of both drains.
 type draining struct {
-	Wait  bool          `name:"wait" help:"Until nothing runs on them."`
-	After time.Duration `name:"hand-back-after" placeholder:"5m" help:"With --wait: after this time, have the jobs that still run run elsewhere."`
+	Wait  bool          `name:"wait" help:"Wait until no job and no session is left on the workers."`
+	After time.Duration `name:"hand-back-after" placeholder:"5m" help:"With --wait: requeue the jobs that still run after this time (default: never)."`
 	Every time.Duration `name:"every" default:"2s" hidden:""`
 	reasoned
 }
 
 type workerDrainCmd struct {
-	Workers []string `arg:"" optional:"" help:"Names of workers."`
+	Workers []string `arg:"" optional:"" help:"Workers to change."`
 	choosing
-	DryRun bool `name:"dry-run" help:"Only list the workers, and what a drain would wait for."`
+	DryRun bool `name:"dry-run" help:"List the workers with their jobs and sessions, and change nothing."`
 	draining
 }
 
@@ -104,7 +104,7 @@ func (c *workerDrainCmd) Run(a *app) error {
 }
 
 type adminDrainCmd struct {
-	Worker string `arg:"" help:"Its name, as in assay worker list."`
+	Worker string `arg:"" help:"Worker, as in assay worker list."`
 	draining
 }
 

@@ -11,13 +11,13 @@ import (
 )
 
 type evalCmd struct {
-	Import evalImportCmd `cmd:"" help:"Read a problem that others have packed, and print the tests of a job: a Kattis problem package, or the JSON of CodeContests."`
+	Import evalImportCmd `cmd:"" help:"Convert a Kattis problem package or a CodeContests file to the tests of a job, and print them."`
 }
 
 type evalImportCmd struct {
-	Path      string `arg:"" help:"Directory or zip of a Kattis problem package, or a file of CodeContests problems."`
-	Problem   string `placeholder:"NAME" help:"Which problem of several in a file."`
-	Solutions bool   `help:"Print a batch in place of the tests: a job for each solution that came with it."`
+	Path      string `arg:"" help:"Directory or zip of a Kattis problem package, or JSON file of CodeContests problems."`
+	Problem   string `placeholder:"NAME" help:"Problem to import, if the file has several."`
+	Solutions bool   `help:"Print a batch instead, with one job for each solution in the package."`
 }
 
 // Run imports problems and uploads their large files.

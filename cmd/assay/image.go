@@ -19,15 +19,15 @@ import (
 )
 
 type imageCmd struct {
-	List   imageListCmd   `cmd:"" help:"List the images that the fleet's workers have, or those of a containerd of this host."`
-	Import imageImportCmd `cmd:"" help:"Import archives of images into the containerd of a worker on this host."`
-	Build  imageBuildCmd  `cmd:"" help:"Build an image of jobs from this system's packages: on Debian and Ubuntu, as root, with mmdebstrap."`
-	Prune  imagePruneCmd  `cmd:"" help:"Remove images that jobs brought from the containerd of a worker on this host."`
+	List   imageListCmd   `cmd:"" help:"List the images on the fleet's workers, or in a containerd of this host."`
+	Import imageImportCmd `cmd:"" help:"Import image archives into the containerd of this host's worker."`
+	Build  imageBuildCmd  `cmd:"" help:"Build an image from the packages of this Debian or Ubuntu; needs root and mmdebstrap."`
+	Prune  imagePruneCmd  `cmd:"" help:"Remove images that jobs pulled from the containerd of this host's worker."`
 }
 
 // imageFlags selects the images of this host's worker.
 type imageFlags struct {
-	Containerd string `name:"containerd" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" placeholder:"ADDRESS" help:"containerd's socket, as the worker is told (${env}); own: that of a worker that runs one of its own."`
+	Containerd string `name:"containerd" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket, or own for the worker's own containerd."`
 	place
 }
 
@@ -37,8 +37,8 @@ func (s *imageFlags) open(a *app, registries ...string) (*image.Host, error) {
 
 // place locates the images in a containerd, or the worker's own containerd.
 type place struct {
-	StateDir  string `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" placeholder:"DIR" help:"The worker's, below which a containerd of its own is (${env})."`
-	Namespace string `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our images (${env})."`
+	StateDir  string `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"State directory of the worker; it contains the worker's own containerd."`
+	Namespace string `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd namespace of Assay's images."`
 }
 
 // gone rejects flags that could hide an operator's image from a prune.
@@ -67,9 +67,9 @@ func (s *place) open(a *app, address string, registries ...string) (*image.Host,
 }
 
 type imageListCmd struct {
-	Host string `name:"containerd" placeholder:"ADDRESS" help:"List those of a containerd of this host instead: its socket, or own."`
+	Host string `name:"containerd" placeholder:"ADDRESS" help:"List the images in this containerd instead: a socket, or own for the worker's."`
 	place
-	Registries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"ENTRY" help:"Of that containerd: registries as its worker is told, of which those with ?trusted have images that are as good as the operator's own (${env})."`
+	Registries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"ENTRY" help:"With --containerd: the worker's registries; images of ?trusted ones count as the operator's."`
 }
 
 func hasWorkers(p api.PoolSummary) bool { return p.Workers > 0 }
@@ -199,7 +199,7 @@ func whose(i policy.HostImage) string {
 
 type imageImportCmd struct {
 	imageFlags
-	Files []string `arg:"" name:"file" help:"Archives, as docker save and skopeo copy … oci-archive: write them; gzip or zstd may be around them."`
+	Files []string `arg:"" name:"file" help:"Archives from docker save or skopeo copy … oci-archive:, plain or compressed with gzip or zstd."`
 }
 
 // Run imports archives, each completely or not at all. If one is clearly invalid, it imports none.
@@ -237,9 +237,9 @@ func (a *app) sayImported(all []policy.HostImage) error {
 
 type imagePruneCmd struct {
 	imageFlags
-	Registries []string      `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"ENTRY" help:"Registries as the worker is told: images of those with ?trusted are as good as the operator's own, and stay (${env})."`
-	Older      time.Duration `name:"older" placeholder:"DURATION" help:"Only what was pulled, or last found at its registry, longer ago, such as 72h."`
-	DryRun     bool          `name:"dry-run" help:"Only say what would go."`
+	Registries []string      `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"ENTRY" help:"The worker's registries; images of ?trusted ones are never removed."`
+	Older      time.Duration `name:"older" placeholder:"DURATION" help:"Only images pulled or last found at their registry longer ago than this, such as 72h."`
+	DryRun     bool          `name:"dry-run" help:"List the images and remove nothing."`
 }
 
 // Run removes images that jobs pulled.

@@ -3,8 +3,8 @@ package main
 import "github.com/assay-run/assay/internal/dev"
 
 type imageBuildCmd struct {
-	Name string `arg:"" optional:"" default:"python" enum:"python,polyglot" help:"Which: python, the default, or polyglot, which has every language of the catalogue that the distribution has and takes some minutes and gigabytes."`
-	Dir  string `name:"dir" placeholder:"DIR" help:"Where to keep it (default: where assay dev looks for it, assay in $$XDG_CACHE_HOME or ~/.cache)."`
+	Name string `arg:"" optional:"" default:"python" enum:"python,polyglot" help:"Image to build: python (the default), or polyglot with every packaged language (minutes, gigabytes)."`
+	Dir  string `name:"dir" placeholder:"DIR" help:"Directory for the archive (default: assay in $$XDG_CACHE_HOME or ~/.cache, where assay dev finds it)."`
 }
 
 // Run builds an image of jobs, unless it exists, and prints its path.

@@ -21,17 +21,17 @@ import (
 type jobCmd struct {
 	Get       jobGetCmd       `cmd:"" help:"Show a job."`
 	List      jobListCmd      `cmd:"" help:"List jobs, newest first."`
-	Logs      jobLogsCmd      `cmd:"" help:"Print what a job wrote, or with -f what it writes."`
-	Artifacts jobArtifactsCmd `cmd:"" help:"List the files that a job left behind, or fetch them."`
-	Cancel    jobCancelCmd    `cmd:"" help:"End a job, or all jobs with some labels, of a batch or in a state."`
-	Priority  jobPriorityCmd  `cmd:"" help:"Give the waiting jobs with some labels or of a batch another priority."`
-	Delete    jobDeleteCmd    `cmd:"" help:"Erase a job that is over, with all that it left."`
+	Logs      jobLogsCmd      `cmd:"" help:"Print the output of a job; with -f, follow it."`
+	Artifacts jobArtifactsCmd `cmd:"" help:"List the artifacts of a job, or download them."`
+	Cancel    jobCancelCmd    `cmd:"" help:"Cancel a job, or all jobs that match the flags."`
+	Priority  jobPriorityCmd  `cmd:"" help:"Change the priority of waiting jobs."`
+	Delete    jobDeleteCmd    `cmd:"" help:"Erase a finished job with its outputs and artifacts."`
 }
 
 type jobGetCmd struct {
-	ID     string        `arg:"" help:"The job."`
-	Wait   time.Duration `help:"Wait at most this long for the end."`
-	Fields []string      `placeholder:"NAME,..." help:"Print these fields alone, as JSON, such as id,state; with --wait the state is always there."`
+	ID     string        `arg:"" help:"Id of the job."`
+	Wait   time.Duration `help:"Wait at most this long for the job to finish."`
+	Fields []string      `placeholder:"NAME" help:"Print only these fields, as JSON, such as id,state; --wait adds the state."`
 }
 
 // Run shows a job.
@@ -73,8 +73,8 @@ func (c *jobGetCmd) Run(a *app) error {
 }
 
 type jobLogsCmd struct {
-	ID     string `arg:"" help:"The job."`
-	Follow bool   `short:"f" help:"Go on until the job is over."`
+	ID     string `arg:"" help:"Id of the job."`
+	Follow bool   `short:"f" help:"Follow the output until the job ends."`
 }
 
 // Run prints a job's stdout to stdout and its stderr to stderr.
@@ -171,11 +171,11 @@ func (a *app) printOutput(api *client.Client, id job.ID, stream string, step int
 }
 
 type jobCancelCmd struct {
-	ID     string            `arg:"" optional:"" help:"The job."`
-	Label  map[string]string `placeholder:"KEY=VALUE" help:"Instead of a job: every job that has all of these labels, its own or its batch's."`
-	Batch  string            `placeholder:"ID" help:"Instead of a job: every job of this batch."`
-	State  string            `enum:",queued,dispatched,running" default:"" placeholder:"STATE" help:"Instead of a job: every job that is queued, dispatched or running."`
-	DryRun bool              `help:"Only say how many there are."`
+	ID     string            `arg:"" optional:"" help:"Id of the job."`
+	Label  map[string]string `placeholder:"KEY=VALUE" help:"Instead of a job: jobs with all of these labels, on the job or its batch."`
+	Batch  string            `placeholder:"ID" help:"Instead of a job: jobs of this batch."`
+	State  string            `enum:",queued,dispatched,running" default:"" placeholder:"STATE" help:"Instead of a job: jobs in this state, queued, dispatched or running."`
+	DryRun bool              `help:"Count the jobs and change nothing."`
 }
 
 // Validate requires exactly one way of selecting jobs.
@@ -216,10 +216,10 @@ func (c *jobCancelCmd) many(a *app, server *client.Client) error {
 }
 
 type jobPriorityCmd struct {
-	Priority int               `arg:"" help:"What they get, -1000 to 1000: a point is worth a double share of the tenant's. Below 0, write -- in front of it."`
-	Label    map[string]string `placeholder:"KEY=VALUE" help:"Jobs that have all of these labels, their own or their batch's."`
+	Priority int               `arg:"" help:"New priority, -1000 to 1000; each point doubles the share within the tenant. Write -- before a negative one."`
+	Label    map[string]string `placeholder:"KEY=VALUE" help:"Jobs with all of these labels, on the job or its batch."`
 	Batch    string            `placeholder:"ID" help:"Jobs of this batch."`
-	DryRun   bool              `help:"Only say how many there are."`
+	DryRun   bool              `help:"Count the jobs and change nothing."`
 }
 
 // Validate requires a selection.
@@ -271,8 +271,8 @@ func (c *jobCancelCmd) one(a *app, api *client.Client) error {
 }
 
 type jobArtifactsCmd struct {
-	ID  string `arg:"" help:"The job."`
-	Out string `placeholder:"DIR" help:"Fetch them into this directory."`
+	ID  string `arg:"" help:"Id of the job."`
+	Out string `placeholder:"DIR" help:"Download the artifacts into this directory."`
 }
 
 // Run lists or fetches artifacts.

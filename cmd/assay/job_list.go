@@ -9,7 +9,7 @@ import (
 )
 
 type jobListCmd struct {
-	Limit int `default:"20" help:"How many."`
+	Limit int `default:"20" help:"Most jobs to list."`
 	filter.Jobs
 }
 
@@ -54,7 +54,7 @@ func (a *app) showSummary(j job.Summary) error {
 }
 
 type jobDeleteCmd struct {
-	ID string `arg:"" help:"The job."`
+	ID string `arg:"" help:"Id of the job."`
 }
 
 // Run erases a job.

@@ -8,7 +8,7 @@ import (
 )
 
 type languagesCmd struct {
-	Image string `name:"image" placeholder:"IMAGE" help:"The image whose languages are listed (default: that of jobs which name none)."`
+	Image string `name:"image" placeholder:"IMAGE" help:"Image to list the languages of (default: the image of jobs that name none)."`
 }
 
 // Run lists the languages of an image.

@@ -8,7 +8,7 @@ import (
 )
 
 type mcpCmd struct {
-	Policy string `placeholder:"FILE" help:"Policy of programs for which the agent names none: a JSON file, or the name of a stored one."`
+	Policy string `placeholder:"FILE" help:"Default policy of programs: a JSON file, or the name of a stored policy."`
 }
 
 // Run serves one agent until it closes standard input.

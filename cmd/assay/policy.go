@@ -13,15 +13,15 @@ import (
 )
 
 type policyCmd struct {
-	Explain policyExplainCmd `cmd:"" help:"Print what would enforce each capability of a policy, before anything runs."`
+	Explain policyExplainCmd `cmd:"" help:"Print the mechanism that would enforce each capability of a policy."`
 	Put     policyPutCmd     `cmd:"" help:"Store a policy under a name."`
 	Get     policyGetCmd     `cmd:"" help:"Print a stored policy."`
 	List    policyListCmd    `cmd:"" help:"List the stored policies."`
 }
 
 type policyExplainCmd struct {
-	File    string `arg:"" help:"Policy: a JSON file, or the name of a stored one."`
-	Program string `help:"Kind of program that is to run under it: python, command, tests, session or shell."`
+	File    string `arg:"" help:"Policy: a JSON file, or the name of a stored policy."`
+	Program string `help:"Kind of program to explain it for: python, command, tests, session or shell."`
 }
 
 // Run explains a policy for a connected worker.
@@ -65,8 +65,8 @@ func (a *app) printExplanation(e *api.Explanation) {
 }
 
 type policyPutCmd struct {
-	Name string `arg:"" help:"The name."`
-	File string `arg:"" help:"JSON file." type:"existingfile"`
+	Name string `arg:"" help:"Name of the policy."`
+	File string `arg:"" help:"JSON file with the policy." type:"existingfile"`
 }
 
 // Run stores a policy.
@@ -92,7 +92,7 @@ func (c *policyPutCmd) Run(a *app) error {
 }
 
 type policyGetCmd struct {
-	Name string `arg:"" help:"The name."`
+	Name string `arg:"" help:"Name of the policy."`
 }
 
 // Run prints a stored policy.

@@ -16,18 +16,18 @@ import (
 )
 
 type runCmd struct {
-	File      string            `arg:"" help:"A .py file or - (python on stdin) is a python program; another file runs by its #! line; anything else is a command of the image."`
-	Args      []string          `arg:"" optional:"" help:"Arguments of the program, after --."`
-	Language  string            `placeholder:"NAME" help:"Language of the file, which is compiled if it needs it; see: assay languages."`
-	Policy    string            `placeholder:"FILE" help:"Policy: a JSON file, or the name of a stored one."`
+	File      string            `arg:"" help:"A .py file, - for Python on stdin, a script with a #! line, or a command of the image."`
+	Args      []string          `arg:"" optional:"" help:"Arguments for the program, after --."`
+	Language  string            `placeholder:"NAME" help:"Language of the file; see assay languages. Compiled languages are compiled first."`
+	Policy    string            `placeholder:"FILE" help:"Policy: a JSON file, or the name of a stored policy."`
 	Image     string            `placeholder:"IMAGE" help:"Image to run in (default: python)."`
-	Isolation string            `placeholder:"LEVEL" enum:",cell,task,gvisor,vm" default:"" help:"Wall around the program: cell, task, gvisor or vm."`
+	Isolation string            `placeholder:"LEVEL" enum:",cell,task,gvisor,vm" default:"" help:"Isolation level: cell, task, gvisor or vm (default: the policy's)."`
 	Tests     string            `placeholder:"FILE" help:"Grade the file as a solution against the tests in this JSON file."`
-	Stdin     string            `placeholder:"FILE" help:"Standard input of a command, or of code in a language; - is this one."`
-	Pool      string            `placeholder:"POOL" help:"Pool of workers to run in (default: any that is not exclusive)."`
-	Require   map[string]string `placeholder:"KEY=VALUE" help:"Labels that a worker must have to be given the job."`
-	Name      string            `help:"Name of the job."`
-	Cache     bool              `help:"Take the record of an equal job, if there is one."`
+	Stdin     string            `placeholder:"FILE" help:"Standard input of a command or a --language program; - passes this standard input."`
+	Pool      string            `placeholder:"POOL" help:"Pool of workers to run in (default: any pool that is not exclusive)."`
+	Require   map[string]string `placeholder:"KEY=VALUE" help:"Run only on workers with all of these labels."`
+	Name      string            `help:"Name for the job."`
+	Cache     bool              `help:"Reuse the result of an identical earlier job."`
 }
 
 // Run runs one program as if it were this process.

@@ -13,12 +13,12 @@ import (
 
 type secretCmd struct {
 	Put    secretPutCmd    `cmd:"" help:"Store a secret, read from standard input."`
-	List   secretListCmd   `cmd:"" help:"List the names of the stored secrets. Values never come back."`
-	Delete secretDeleteCmd `cmd:"" help:"Forget a secret."`
+	List   secretListCmd   `cmd:"" help:"List the names of the stored secrets; values are never shown."`
+	Delete secretDeleteCmd `cmd:"" help:"Delete a secret."`
 }
 
 type secretPutCmd struct {
-	Name string `arg:"" help:"The name that policies use, as in \"env\": {\"secrets\": {\"TOKEN\": NAME}}."`
+	Name string `arg:"" help:"Name for policies, as in \"env\": {\"secrets\": {\"TOKEN\": NAME}}."`
 }
 
 // Run stores the content of standard input without a final line end. There is no flag for the
@@ -75,7 +75,7 @@ func (c *secretListCmd) Run(a *app) error {
 }
 
 type secretDeleteCmd struct {
-	Name string `arg:"" help:"The name."`
+	Name string `arg:"" help:"Name of the secret."`
 }
 
 // Run deletes a secret.

@@ -13,7 +13,7 @@ import (
 )
 
 type sessionCmd struct {
-	Kind  job.SessionKind `default:"python" enum:"python,shell" help:"python or shell."`
+	Kind  job.SessionKind `default:"python" enum:"python,shell" help:"Kind of session: python or shell."`
 	Image string          `default:"python" help:"Image to run in."`
 }
 

@@ -14,8 +14,8 @@ import (
 const leastInterval = time.Second
 
 type topCmd struct {
-	Interval time.Duration `name:"interval" default:"2s" placeholder:"TIME" help:"Time between looks; at least 1s."`
-	Once     bool          `name:"once" help:"Print how it stands and end; the same where the output is no terminal."`
+	Interval time.Duration `name:"interval" default:"2s" help:"Refresh interval, at least 1s."`
+	Once     bool          `name:"once" help:"Print once and exit, as if the output were no terminal."`
 }
 
 // Run shows the fleet until the user presses q.

@@ -18,17 +18,17 @@ import (
 
 type workerCmd struct {
 	List     workerListCmd     `cmd:"" help:"List the connected workers."`
-	Cordon   workerCordonCmd   `cmd:"" help:"Keep workers from taking jobs; what they run goes on."`
+	Cordon   workerCordonCmd   `cmd:"" help:"Keep workers from taking jobs; running jobs continue."`
 	Uncordon workerUncordonCmd `cmd:"" help:"Let workers take jobs again."`
-	Drain    workerDrainCmd    `cmd:"" help:"Cordon workers and wait until nothing runs on them."`
+	Drain    workerDrainCmd    `cmd:"" help:"Cordon workers; with --wait, wait until they are idle."`
 }
 
 // choosing is the flags that choose workers.
 type choosing struct {
-	Pool    string            `placeholder:"NAME" help:"Workers of this pool."`
-	Version string            `name:"version" placeholder:"VERSION" help:"Workers of this version."`
-	Label   map[string]string `placeholder:"KEY=VALUE" help:"Workers with all of these labels."`
-	State   string            `placeholder:"STATE" help:"Workers in this state: working, held, draining, cordoned or quarantined."`
+	Pool    string            `placeholder:"NAME" help:"Only workers of this pool."`
+	Version string            `name:"version" placeholder:"VERSION" help:"Only workers of this version."`
+	Label   map[string]string `placeholder:"KEY=VALUE" help:"Only workers with all of these labels."`
+	State   string            `placeholder:"STATE" help:"Only workers in this state: working, held, draining, cordoned or quarantined."`
 }
 
 func (c *choosing) selector(names ...string) nouns.WorkerSelector {

@@ -16,17 +16,17 @@ import (
 
 // access holds the settings of TLS and of authentication besides tokens.
 type access struct {
-	TLSCert string `name:"tls-cert" env:"ASSAY_TLS_CERT" placeholder:"FILE" help:"Certificate of the API, and those up to its authority's, in PEM: --listen then speaks TLS. It is read again when it changes, without a restart. None: something else speaks TLS, or nobody but this machine is to reach it."`
-	TLSKey  string `name:"tls-key" env:"ASSAY_TLS_KEY" placeholder:"FILE" help:"Key of that certificate, in PEM."`
+	TLSCert string `name:"tls-cert" env:"ASSAY_TLS_CERT" placeholder:"FILE" help:"Certificate chain of the API, in PEM, reloaded when it changes. Without it, --listen serves plain HTTP."`
+	TLSKey  string `name:"tls-key" env:"ASSAY_TLS_KEY" placeholder:"FILE" help:"Private key of --tls-cert, in PEM."`
 
-	Issuer       string         `name:"oidc-issuer" env:"ASSAY_OIDC_ISSUER" placeholder:"URL" help:"OpenID Connect issuer whose JWTs are taken as bearer tokens, besides --tokens, as it names itself in them: https://id.example.com/realm. None: no JWTs are taken."`
-	Audience     []string       `name:"oidc-audience" env:"ASSAY_OIDC_AUDIENCE" placeholder:"NAME" help:"Whom such a JWT must be meant for (aud): one of these, separated by commas."`
-	Groups       string         `name:"oidc-groups" env:"ASSAY_OIDC_GROUPS" placeholder:"GROUP=TENANT" help:"Whose members are of which tenant, as team-a=a,ops=ops:operator: after a colon the role, submitter without. The first entry whose group somebody is in decides. @FILE has one a line. Who is in none is refused."`
-	Claim        string         `name:"oidc-claim" env:"ASSAY_OIDC_CLAIM" default:"groups" help:"Claim of a JWT that has the groups: a name, or names with dots between, such as realm_access.roles."`
-	ClientID     string         `name:"oidc-client-id" env:"ASSAY_OIDC_CLIENT_ID" help:"The web page's name at the issuer, so that people may sign in there; its redirect address is --public-url and /ui/signin/callback. None: people sign in with tokens."`
-	ClientSecret httpapi.Secret `name:"oidc-client-secret" env:"ASSAY_OIDC_CLIENT_SECRET" help:"Secret of that name, if the issuer gave one."`
-	AuditAge     time.Duration  `name:"audit-retention" env:"ASSAY_AUDIT_RETENTION" default:"8760h" help:"Records of what operators did, and of what was changed of tenants, policies, secrets and keys, are removed when they are older than that. 0: never."`
-	PublicURL    string         `name:"public-url" env:"ASSAY_PUBLIC_URL" placeholder:"URL" help:"Address of this fleet in browsers, such as https://assay.example.com. A fleet of one machine, which lets in its user without a token, refuses other names in Host than this one and localhost."`
+	Issuer       string         `name:"oidc-issuer" env:"ASSAY_OIDC_ISSUER" placeholder:"URL" help:"OpenID Connect issuer whose JWTs are accepted as bearer tokens besides --tokens, exactly as in their iss claim, such as https://id.example.com/realm (default: none)."`
+	Audience     []string       `name:"oidc-audience" env:"ASSAY_OIDC_AUDIENCE" placeholder:"NAME" help:"Accepted audiences (aud) of JWTs, separated by commas."`
+	Groups       string         `name:"oidc-groups" env:"ASSAY_OIDC_GROUPS" placeholder:"GROUP=TENANT" help:"Tenants of groups, as GROUP=TENANT[:ROLE], separated by commas, or @FILE with one per line. ROLE defaults to submitter. The first entry that matches applies; users without a match are rejected."`
+	Claim        string         `name:"oidc-claim" env:"ASSAY_OIDC_CLAIM" default:"groups" help:"Claim of a JWT with the groups: a name, or a dotted path such as realm_access.roles."`
+	ClientID     string         `name:"oidc-client-id" env:"ASSAY_OIDC_CLIENT_ID" help:"Client ID of the web page at the issuer, for sign-in; its redirect URI is --public-url plus /ui/signin/callback. Without it, users sign in with tokens."`
+	ClientSecret httpapi.Secret `name:"oidc-client-secret" env:"ASSAY_OIDC_CLIENT_SECRET" help:"Client secret, if the issuer requires one."`
+	AuditAge     time.Duration  `name:"audit-retention" env:"ASSAY_AUDIT_RETENTION" default:"8760h" help:"Time to keep the audit log of operator actions and of changes to tenants, policies, secrets and keys. 0 keeps it forever."`
+	PublicURL    string         `name:"public-url" env:"ASSAY_PUBLIC_URL" placeholder:"URL" help:"URL of this fleet in browsers, such as https://assay.example.com. A dispatcher that admits its user without a token rejects Host headers other than this one and localhost."`
 }
 
 // oidcSkew is the largest difference between the issuer's clock and ours.

@@ -18,10 +18,10 @@ import (
 // checking has the flags of `dispatcher check`: the test of an installation, for an image without a
 // command line.
 type checking struct {
-	URL      string         `arg:"" help:"Of the API, such as http://assay."`
-	Job      string         `name:"job" placeholder:"JSON" help:"A job to run; without one it is only asked whether the API is ready."`
-	Token    httpapi.Secret `name:"token" env:"ASSAY_TOKEN" help:"Whose job it is."`
-	Patience time.Duration  `name:"patience" default:"4m" help:"How long the API may take to be ready, and the job to run."`
+	URL      string         `arg:"" help:"URL of the API, such as http://assay."`
+	Job      string         `name:"job" placeholder:"JSON" help:"Job to run (default: only check that the API is ready)."`
+	Token    httpapi.Secret `name:"token" env:"ASSAY_TOKEN" help:"API token for the job."`
+	Patience time.Duration  `name:"patience" default:"4m" help:"Time to wait for the API and the job."`
 
 	key string
 }
@@ -29,7 +29,7 @@ type checking struct {
 // check runs `dispatcher check`, and reports whether the arguments request it.
 func check(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
 	var c checking
-	asked, ready, err := command("check", "Says whether a fleet works.", args, &c, out)
+	asked, ready, err := command("check", "Check that a fleet works.", args, &c, out)
 	if !ready {
 		return asked, err
 	}

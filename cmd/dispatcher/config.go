@@ -25,29 +25,29 @@ import (
 
 // config has every flag and environment variable of a dispatcher.
 type config struct {
-	Listen      string         `name:"listen" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API, and for operators of /metrics and of profiles at /debug/pprof/."`
-	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs. pool_max_conns in it is how many connections there are at most, 16 by default; a quarter of them, one at least, is left to claims, heartbeats, records and scheduling."`
-	NATSURL     string         `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
-	Replicas    int            `name:"stream-replicas" env:"ASSAY_STREAM_REPLICAS" default:"1" help:"Replicas of the JetStream stream: 3 at a cluster of three servers or more."`
-	ObjectsURL  string         `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
-	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"Who may submit, as token=tenant,token=tenant. After the tenant, :reader, :operator or :admin is another role than submitter; operators also see the fleet itself: each worker, /metrics and /debug/pprof/. uid:NUMBER in place of a token is that Unix user of this machine, who needs none over loopback, but in a browser. None, and no --oidc-issuer: the user of this dispatcher alone, as an admin of the tenant \"default\"."`
-	Insecure    []string       `name:"insecure" env:"ASSAY_INSECURE" enum:"no-tokens,open-nats" placeholder:"WHAT" help:"What is open to other machines since something else keeps strangers out, separated by commas. no-tokens: without --tokens and --oidc-issuer, let in every request as an admin of the tenant \"default\"; open-nats: without --workers-key, use a NATS server that they reach."`
-	Metrics     string         `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" help:"Address of /metrics alone, which whoever reaches it may read. None by default: it is at --listen, for operators."`
-	SecretsKey  httpapi.Secret `name:"secrets-key" env:"ASSAY_SECRETS_KEY" help:"Seals tenants' secrets: 32 bytes in base64 (openssl rand -base64 32); after a comma, older ones that only open. None: no secrets are kept."`
-	WorkersKey  httpapi.Secret `name:"workers-key" env:"ASSAY_WORKERS_KEY" help:"Lets workers in at a NATS server that asks dispatchers who may connect: 32 bytes in base64, or @FILE; after a comma, the key of tokens, and more whose tokens are still good (\"dispatcher key\" makes one, \"dispatcher nats\" prints the server's configuration, \"dispatcher token\" what workers come with). None: whoever reaches the server is believed to be the worker that it says."`
-	WorkersOut  []string       `name:"workers-refused" env:"ASSAY_WORKERS_REFUSED" placeholder:"ID" help:"Workers that are not let in again, whatever token they have, separated by commas."`
-	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"Weights, caps and ceilings of tenants, as a JSON list; read at start. The ceiling of the name * says how many jobs (queued) and batches of a tenant whose own does not say may be there at once that are not over: 10000000 and 100000 without."`
-	Pools       []string       `name:"pools" env:"ASSAY_POOLS" placeholder:"POOL" help:"What is to be known of pools before their workers say so, separated by commas: gpu?exclusive&label.gpu=a100&image=cuda. The workers of an exclusive pool take jobs that name it, and no others. Jobs may name a pool that is here, or that had workers within a day."`
-	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"A worker silent for so long loses its jobs."`
-	Witnesses   int            `name:"environment-witnesses" env:"ASSAY_ENVIRONMENT_WITNESSES" default:"2" help:"Workers of a pool that must have built the same environment of packages before others of the pool take it from the object store. With 2 or more no single worker decides what others import; those that came with a join token count as one. 1: for a pool whose workers trust each other; 0: environments are not shared."`
-	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Jobs, results, batches and sessions are removed when they have been over for longer than that. So are inputs that were neither uploaded nor named within that, and that no job needs which is not over, and environments that no worker has fetched or built. 0: never."`
-	QueueLife   time.Duration  `name:"queue-life" env:"ASSAY_QUEUE_LIFE" default:"720h" help:"Jobs that no worker has taken within that time of their submit end as expired, and uploads that are still open then are dropped. 0: never; the statements of the queue then become slower with each day that has a waiting job."`
-	Cell        uint8          `name:"cell" env:"ASSAY_CELL" default:"0" help:"Number of this fleet, 0 to 255, in the ids of its jobs, batches and sessions, where several fleets share tenants' traffic: each has another. All dispatchers of a fleet have the same."`
-	Private     []string       `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that callbacks of batches may go to all the same, such as 10.0.0.0/8:443; separated by commas. None by default. Workers have a setting of that name for jobs."`
-	DropIns     []string       `name:"drop-ins" env:"ASSAY_DROP_INS" enum:"sandboxfusion,sandboxfusion-at-root,piston,code-judge" placeholder:"SERVER" help:"Other servers in whose formats requests are answered, too, separated by commas: sandboxfusion below /sandboxfusion, sandboxfusion-at-root at /run_code and /run_jupyter, piston below /piston, code-judge below /code-judge; see docs/drop-ins.md. None by default."`
-	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"How long requests under way may go on after SIGTERM."`
-	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" placeholder:"SIZE" help:"Most of the temporary directory that bodies take until they are accepted, and the largest batch that is sent as lines, both as it is sent and unpacked. Of this, and of the memory for bodies and of the requests at once, which follow from the memory and the open files that this process may have, one tenant gets at most as much as it leaves free."`
-	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	Listen      string         `name:"listen" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"Address of the API; it also serves /metrics and /debug/pprof/ to operators."`
+	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs. Its pool_max_conns limits the connections (default: 16); a quarter of them is reserved for claims, heartbeats, records and scheduling."`
+	NATSURL     string         `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"URLs of NATS servers, separated by commas."`
+	Replicas    int            `name:"stream-replicas" env:"ASSAY_STREAM_REPLICAS" default:"1" help:"Replicas of the JetStream stream, 1 to 5; use 3 with a cluster of three servers or more."`
+	ObjectsURL  string         `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///DIR or s3://BUCKET?region=…"`
+	Tokens      httpapi.Secret `name:"tokens" env:"ASSAY_TOKENS" help:"API tokens, as TOKEN=TENANT[:ROLE], separated by commas. ROLE is reader, submitter (the default), operator or admin. uid:NUMBER as TOKEN admits that Unix user over loopback without a token, except in browsers. Without --tokens and --oidc-issuer, only the dispatcher's own user is admitted, as an admin of the tenant \"default\"."`
+	Insecure    []string       `name:"insecure" env:"ASSAY_INSECURE" enum:"no-tokens,open-nats" placeholder:"WHAT" help:"Disable checks, where the network is protected by other means; separated by commas. no-tokens: without --tokens and --oidc-issuer, accept every request as an admin of the tenant \"default\". open-nats: without --workers-key, use a NATS server that other machines can reach."`
+	Metrics     string         `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" help:"Address that serves /metrics without a token (default: none; operators read it at --listen)."`
+	SecretsKey  httpapi.Secret `name:"secrets-key" env:"ASSAY_SECRETS_KEY" help:"Key that encrypts tenants' secrets: 32 bytes in base64 (openssl rand -base64 32). Older keys after a comma only decrypt. Without a key, secrets are not available."`
+	WorkersKey  httpapi.Secret `name:"workers-key" env:"ASSAY_WORKERS_KEY" help:"Key that authenticates workers at NATS by auth callout: 32 bytes in base64, or @FILE. After a comma: the key that signs tokens, and older keys whose tokens stay valid. See \"dispatcher key\", \"dispatcher nats\" and \"dispatcher token\". Without a key, every client of the NATS server can act as any worker."`
+	WorkersOut  []string       `name:"workers-refused" env:"ASSAY_WORKERS_REFUSED" placeholder:"ID" help:"Ids of workers to reject, whatever their token, separated by commas."`
+	TenantsFile string         `name:"tenants-file" env:"ASSAY_TENANTS_FILE" placeholder:"FILE" help:"JSON list of tenants with their weights, caps and ceilings, read at start. The ceiling of the name * has the default quotas of unfinished jobs (queued, 10000000) and batches (batches, 100000)."`
+	Pools       []string       `name:"pools" env:"ASSAY_POOLS" placeholder:"POOL" help:"Pools to declare before their workers connect, separated by commas, such as gpu?exclusive&label.gpu=a100&image=cuda. Workers of an exclusive pool take only jobs that name the pool. Jobs may name declared pools, and pools that had workers within the last day."`
+	LeaseTTL    time.Duration  `name:"lease-ttl" env:"ASSAY_LEASE_TTL" default:"30s" help:"Time without a heartbeat after which a worker loses its jobs; at least 2s."`
+	Witnesses   int            `name:"environment-witnesses" env:"ASSAY_ENVIRONMENT_WITNESSES" default:"2" help:"Workers of a pool that must build the same package environment before the pool shares it through the object store. With 2 or more, a single worker cannot choose the code that others import; workers with the same join token count as one. 1 is for workers that trust each other; 0 disables sharing."`
+	Retention   time.Duration  `name:"retention" env:"ASSAY_RETENTION" default:"840h" help:"Time to keep finished jobs, results, batches and sessions, and unused inputs and environments; at least 24h. 0 keeps them forever."`
+	QueueLife   time.Duration  `name:"queue-life" env:"ASSAY_QUEUE_LIFE" default:"720h" help:"Time after which waiting jobs expire and open uploads are dropped. 0 means never; queue queries then slow down with each day that has a waiting job."`
+	Cell        uint8          `name:"cell" env:"ASSAY_CELL" default:"0" help:"Number of this fleet in the ids of jobs, batches and sessions, 0 to 255. Fleets that share tenants' traffic need different numbers; dispatchers of one fleet need the same."`
+	Private     []string       `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Private addresses that batch callbacks may reach, such as 10.0.0.0/8:443, separated by commas (default: none). For jobs, set it on workers."`
+	DropIns     []string       `name:"drop-ins" env:"ASSAY_DROP_INS" enum:"sandboxfusion,sandboxfusion-at-root,piston,code-judge" placeholder:"SERVER" help:"APIs of other servers to serve, separated by commas (default: none): sandboxfusion at /sandboxfusion, sandboxfusion-at-root at /run_code and /run_jupyter, piston at /piston, code-judge at /code-judge. See docs/drop-ins.md."`
+	Grace       time.Duration  `name:"grace" env:"ASSAY_GRACE" default:"10s" help:"Time that running requests get to finish after SIGTERM."`
+	Spool       string         `name:"spool" env:"ASSAY_SPOOL" default:"4Gi" help:"Most space in the temporary directory for request bodies, and the largest batch of lines, compressed or not. A tenant gets at most as much of it as it leaves free; the same holds for memory and concurrent requests."`
+	LogLevel    slog.Level     `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"Log level: debug, info, warn or error."`
 
 	Access access `embed:""`
 
@@ -64,7 +64,7 @@ type config struct {
 const bodyPatience = 15 * time.Second
 
 // errHelp means that help was requested and printed.
-var errHelp = fmt.Errorf("help was asked for")
+var errHelp = fmt.Errorf("help requested")
 
 // parse reads flags and environment.
 func parse(args []string, out io.Writer) (c config, err error) {
@@ -72,7 +72,7 @@ func parse(args []string, out io.Writer) (c config, err error) {
 		return c, err
 	}
 	helped := false
-	p, err := kong.New(&c, kong.Name("dispatcher"), kong.Description("Accepts, schedules and records the jobs of a fleet."),
+	p, err := kong.New(&c, kong.Name("dispatcher"), kong.Description("Accept, schedule and record the jobs of a fleet."),
 		kong.Writers(out, out), kong.Vars{"version": "dispatcher " + version.String()}, kong.Exit(func(int) { helped = true }))
 	if err != nil {
 		return c, err

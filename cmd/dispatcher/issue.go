@@ -24,9 +24,9 @@ import (
 // Pods name their generation and wait for it. A new generation has new tokens; the previous tokens
 // stay valid until the next one, so that a fleet can change over.
 type issuing struct {
-	Name       string   `name:"name" env:"ASSAY_ISSUE_NAME" required:"" help:"What the names of the Secrets begin with."`
-	Pools      []string `name:"pools" env:"ASSAY_ISSUE_POOLS" required:"" help:"The pools, separated by commas."`
-	Generation int      `name:"generation" env:"ASSAY_ISSUE_GENERATION" default:"1" help:"1, and more by one for each rotation."`
+	Name       string   `name:"name" env:"ASSAY_ISSUE_NAME" required:"" help:"Prefix of the names of the Secrets."`
+	Pools      []string `name:"pools" env:"ASSAY_ISSUE_POOLS" required:"" help:"Pools to issue tokens for, separated by commas."`
+	Generation int      `name:"generation" env:"ASSAY_ISSUE_GENERATION" default:"1" help:"Generation of the keys; add 1 for each rotation."`
 }
 
 // issueTries limits how often a concurrently changed Secret is read again.
@@ -47,7 +47,7 @@ type kept struct {
 // issue runs `dispatcher issue`, and reports whether the arguments request it.
 func issue(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
 	var c issuing
-	asked, ready, err := command("issue", "Fills the Secrets of a fleet in a Kubernetes cluster, from inside of it.", args, &c, out)
+	asked, ready, err := command("issue", "Fill the Secrets of a fleet with keys and tokens, from inside the Kubernetes cluster.", args, &c, out)
 	if !ready {
 		return asked, err
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/assay-run/assay/pkg/queue/identity"
 )
 
-const keysUsage = `usage, with ASSAY_WORKERS_KEY set but for the first two:
-  dispatcher key                  a new key, for ASSAY_WORKERS_KEY
-  dispatcher secrets              a new .env for docker-compose.yml, with all secrets of a fleet
-  dispatcher nats                 what the NATS server's configuration needs
-  dispatcher env POOL             all four as variables, for deploy/nats/nats.conf
-  dispatcher token WORKER POOL    for ASSAY_WORKER_TOKEN of that worker
-  dispatcher token POOL           the same for any worker of the pool, whose name it makes longer`
+const keysUsage = `usage; all but the first two commands read ASSAY_WORKERS_KEY:
+  dispatcher key                  print a new key for ASSAY_WORKERS_KEY
+  dispatcher secrets              print a new .env for docker-compose.yml, with all secrets of a fleet
+  dispatcher nats                 print the authorization section of the NATS server's configuration
+  dispatcher env POOL             print the key and a join token as variables, for deploy/nats/nats.conf
+  dispatcher token WORKER POOL    print the ASSAY_WORKER_TOKEN of one worker
+  dispatcher token POOL           print a join token for any worker of the pool; the worker's id gets a suffix`
 
 // keys runs the commands about the workers' key, and reports whether the arguments request one.
 func keys(args []string, out io.Writer) (asked bool, err error) {

@@ -12,9 +12,9 @@ import (
 
 // migration has the flags of `dispatcher migrate`.
 type migration struct {
-	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs; not by way of a pooler that shares sessions."`
-	Status      bool           `name:"status" help:"Only say which version the schema has, and which this program needs; exit status 1 if it is older."`
-	Patience    time.Duration  `name:"patience" default:"1m" help:"How long the server may take to answer."`
+	DatabaseURL httpapi.Secret `name:"database-url" env:"ASSAY_DATABASE_URL" required:"" help:"PostgreSQL, as postgres://… or key=value pairs; not through a pooler that shares sessions."`
+	Status      bool           `name:"status" help:"Print the schema version and the required one, and change nothing; exit with status 1 if the schema is too old."`
+	Patience    time.Duration  `name:"patience" default:"1m" help:"Time to wait for the server."`
 }
 
 // migrate runs `dispatcher migrate`, and reports whether the arguments request it.
@@ -24,7 +24,7 @@ type migration struct {
 // package migrations).
 func migrate(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
 	var m migration
-	asked, ready, err := command("migrate", "Brings the schema of the database up to date. Several at once take turns.", args, &m, out)
+	asked, ready, err := command("migrate", "Bring the database schema up to date. Concurrent runs wait for each other.", args, &m, out)
 	if !ready {
 		return asked, err
 	}

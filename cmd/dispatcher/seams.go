@@ -12,8 +12,8 @@ var goneSeams settings.Gone // they exist in this build
 
 // seams has settings for tests, which cause faults more often than a fleet does.
 type seams struct {
-	InfraBudget int `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Failures of ours, such as lost workers, after which a job is given up."`
-	PoisonAfter int `name:"poison-after" env:"ASSAY_POISON_AFTER" default:"3" help:"A job whose start was the end of so many workers is given up."`
+	InfraBudget int `name:"infra-budget" env:"ASSAY_INFRA_BUDGET" default:"20" help:"Infrastructure failures, such as lost workers, after which a job fails."`
+	PoisonAfter int `name:"poison-after" env:"ASSAY_POISON_AFTER" default:"3" help:"Workers that a job may crash before it fails."`
 }
 
 func (s seams) check() error {

@@ -9,9 +9,9 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/operations.md instead of comparing it")
+var update = flag.Bool("update", false, "write testdata/help.txt and the table of docs/operations.md instead of comparing them")
 
-// Whatever this program can be told is in docs/operations.md.
+// TestSettings compares the settings with their table in docs/operations.md.
 func TestSettings(t *testing.T) {
 	p, err := kong.New(&config{}, kong.Vars{"version": ""})
 	if err != nil {

@@ -35,48 +35,48 @@ import (
 
 // config has every flag and environment variable of a worker.
 type config struct {
-	NATSURL       string `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS servers, separated by commas."`
-	ObjectsURL    string `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///dir or s3://bucket?region=…"`
-	MetricsListen string `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" default:"127.0.0.1:9092" help:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
+	NATSURL       string `name:"nats-url" env:"ASSAY_NATS_URL" default:"nats://127.0.0.1:4222" help:"URLs of NATS servers, separated by commas."`
+	ObjectsURL    string `name:"objects-url" env:"ASSAY_OBJECTS_URL" default:"file:///var/lib/assay/objects" help:"Object store: file:///DIR or s3://BUCKET?region=…"`
+	MetricsListen string `name:"metrics-listen" env:"ASSAY_METRICS_LISTEN" default:"127.0.0.1:9092" help:"Address of /metrics, /healthz and /readyz; port 0 selects a free port."`
 
-	LogLevel slog.Level `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	LogLevel slog.Level `name:"log-level" env:"ASSAY_LOG_LEVEL" default:"info" help:"Log level: debug, info, warn or error."`
 
-	Token string `name:"worker-token" env:"ASSAY_WORKER_TOKEN" help:"What this worker is let in with at a NATS server that asks dispatchers who may connect: the text that \"dispatcher token\" prints, or @FILE."`
+	Token string `name:"worker-token" env:"ASSAY_WORKER_TOKEN" help:"Token that authenticates this worker at NATS: the output of \"dispatcher token\", or @FILE."`
 
-	ID   string `name:"worker-id" env:"ASSAY_WORKER_ID" help:"Name of this worker, unique in the fleet (default: the host's name)."`
-	Pool string `name:"pool" env:"ASSAY_POOL" default:"default" help:"The pool that this worker is of. It takes jobs that name the pool, and jobs that name none unless the dispatchers have the pool as exclusive."`
+	ID   string `name:"worker-id" env:"ASSAY_WORKER_ID" help:"Name of this worker, unique in the fleet (default: the host name)."`
+	Pool string `name:"pool" env:"ASSAY_POOL" default:"default" help:"Pool of this worker. The worker takes jobs that name the pool and, unless the pool is exclusive, jobs that name none."`
 
-	Labels map[string]string `name:"labels" env:"ASSAY_LABELS" mapsep:"," placeholder:"KEY=VALUE" help:"What jobs may require of this worker, separated by commas, such as gpu=a100,disk=fast."`
-	Images []string          `name:"images" env:"ASSAY_IMAGES" help:"Reserve this worker for jobs with these images, separated by commas (default: any)."`
+	Labels map[string]string `name:"labels" env:"ASSAY_LABELS" mapsep:"," placeholder:"KEY=VALUE" help:"Labels that jobs may require, separated by commas, such as gpu=a100,disk=fast."`
+	Images []string          `name:"images" env:"ASSAY_IMAGES" placeholder:"IMAGE" help:"Reserve this worker for jobs with these images, separated by commas (default: any)."`
 
-	Slots  int     `name:"slots" env:"ASSAY_SLOTS" help:"Most jobs held at once (default: 8 a core)."`
-	CPU    float64 `name:"cpu" env:"ASSAY_CPU" help:"Cores to promise to jobs (default: 4 times the host's, for a limit is rarely used to the full)."`
-	Memory string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's). Sessions are promised eight times as much besides, for few use what they may; of that one tenant gets at most as much as it leaves free, and there may be 1024 sessions at once, or one for each 512Mi of it. On a host that runs short all the same, those of the tenant that is promised most are ended."`
+	Slots  int     `name:"slots" env:"ASSAY_SLOTS" placeholder:"N" help:"Most jobs held at once, up to 100000 (default: 8 per core)."`
+	CPU    float64 `name:"cpu" env:"ASSAY_CPU" placeholder:"CORES" help:"Cores to promise to jobs (default: 4 times the host's, since jobs rarely use their whole limit)."`
+	Memory string  `name:"memory" env:"ASSAY_MEMORY" placeholder:"SIZE" help:"Memory to promise to jobs, such as 12Gi (default: four fifths of the host's). Sessions get eight times as much in addition, since few use their whole limit; a tenant gets at most as much of that as it leaves free. At most 1024 sessions, or one per 512Mi, run at once. If memory runs short, sessions of the tenant with the largest promises are ended first."`
 
-	Grace time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"How long running jobs may go on after SIGTERM."`
+	Grace time.Duration `name:"grace" env:"ASSAY_GRACE" default:"30s" help:"Time that running jobs get to finish after SIGTERM."`
 
-	Containerd    string            `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket; own: the worker runs one of its own, below its state directory, and imports the images that came with it."`
-	Namespace     string            `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd's namespace for our containers and images."`
-	StateDir      string            `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Mounts, sockets and cached inputs are in its directory run, of which nothing outlives the worker; the rest of it is the operator's."`
-	Runtimes      map[string]string `name:"runtimes" env:"ASSAY_RUNTIMES" mapsep:"," placeholder:"ISOLATION=WHAT" help:"What offers isolations beside cell and task, separated by commas: gvisor=/usr/bin/runsc is gVisor's runsc, gvisor=none does without (default: beside this program, else in PATH, if it is there); vm=io.containerd.kata.v2 is a runtime handler of containerd (default: none)."`
-	WarmMemory    string            `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory of ready slots, such as 1Gi (default: an eighth of the host's)."`
-	PreloadMemory string            `name:"preload-memory" env:"ASSAY_PRELOAD_MEMORY" placeholder:"SIZE" help:"Most memory of interpreters that have imported what python programs of isolation cell do, and are forked for them; 0 for none (default: a sixteenth of the host's)."`
-	PipIndex      []string          `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple,files.pythonhosted.org:443" help:"Where the packages of policies come from; http:// is spoken without TLS. After it, separated by commas, what builds of environments reach besides the host of it, as a network allow-list. These names may lead to private addresses."`
-	Environments  string            `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory of built environments."`
-	EgressNever   []string          `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"HOST[:PORT]" help:"Names, addresses and ranges that no job reaches, whatever else allows it, separated by commas: those of Postgres and the dispatchers, say. NATS and the object store are on the list by themselves."`
-	EgressPrivate []string          `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Addresses that are not public and that jobs of this worker may reach all the same where their policies allow it, separated by commas (default: none; a tenant's ceiling may open some to that tenant)."`
-	EgressNetns   string            `name:"egress-netns" env:"ASSAY_EGRESS_NETNS" placeholder:"PATH" help:"Network namespace that jobs' connections are made from, such as /run/netns/jobs (default: the worker's own)."`
-	ImageArchives []string          `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" help:"OCI archives to import at start, separated by commas."`
+	Containerd    string            `name:"containerd-address" env:"ASSAY_CONTAINERD_ADDRESS" default:"/run/containerd/containerd.sock" help:"containerd's socket. own: run a containerd below --state-dir, and import the worker's bundled images."`
+	Namespace     string            `name:"containerd-namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd namespace of Assay's containers and images."`
+	StateDir      string            `name:"state-dir" env:"ASSAY_STATE_DIR" default:"/run/assay/worker" help:"Directory for state. Its subdirectory run has mounts, sockets and cached inputs, and is emptied when the worker ends."`
+	Runtimes      map[string]string `name:"runtimes" env:"ASSAY_RUNTIMES" mapsep:"," placeholder:"ISOLATION=WHAT" help:"Runtimes of the isolations gvisor and vm, separated by commas. gvisor=/usr/bin/runsc, or gvisor=none (default: runsc beside this program or in PATH, if installed). vm=io.containerd.kata.v2, a runtime handler of containerd (default: none)."`
+	WarmMemory    string            `name:"warm-memory" env:"ASSAY_WARM_MEMORY" placeholder:"SIZE" help:"Most memory for warm slots, such as 1Gi (default: an eighth of the host's)."`
+	PreloadMemory string            `name:"preload-memory" env:"ASSAY_PRELOAD_MEMORY" placeholder:"SIZE" help:"Most memory for interpreters with preloaded imports, which are forked for Python programs of isolation cell; 0 disables them (default: a sixteenth of the host's)."`
+	PipIndex      []string          `name:"pip-index" env:"ASSAY_PIP_INDEX" default:"https://pypi.org/simple,files.pythonhosted.org:443" help:"Package index for the packages of policies; http:// disables TLS. After a comma: more hosts that environment builds may reach, as a network allow-list. These names may resolve to private addresses."`
+	Environments  string            `name:"environments" env:"ASSAY_ENVIRONMENTS" default:"/var/lib/assay/environments" help:"Directory for built package environments."`
+	EgressNever   []string          `name:"egress-never" env:"ASSAY_EGRESS_NEVER" placeholder:"HOST[:PORT]" help:"Hosts, addresses and ranges that jobs can never reach, separated by commas, such as Postgres and the dispatchers. NATS and the object store are always included."`
+	EgressPrivate []string          `name:"egress-private" env:"ASSAY_EGRESS_PRIVATE" placeholder:"CIDR:PORT" help:"Private addresses that jobs may reach if their policies allow it, separated by commas (default: none). A tenant's ceiling can add some for that tenant."`
+	EgressNetns   string            `name:"egress-netns" env:"ASSAY_EGRESS_NETNS" placeholder:"PATH" help:"Network namespace for the connections of jobs, such as /run/netns/jobs (default: the worker's)."`
+	ImageArchives []string          `name:"image-archives" env:"ASSAY_IMAGE_ARCHIVES" placeholder:"FILE" help:"OCI archives to import at start, separated by commas."`
 
-	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH][?ATTRIBUTES]|HOST=MIRROR" help:"Registries that images of jobs may be pulled from, separated by commas, such as docker.io/library,ghcr.io; http:// before one that has no TLS (default: none, only images that are there). What is behind a ? holds for all names below: ghcr.io/ours?trusted for images that are as good as the operator's own (in cells, Python programs of others start more slowly), docker.io/library?pull=always for tags that are asked for again after a minute, since they may be moved, pull=never for images that are there; with & between. HOST=MIRROR among them is a registry that is asked before one of that host, such as docker.io=mirror.example.com:5000/hub; http:// before a mirror that has no TLS."`
+	ImageRegistries []string `name:"image-registries" env:"ASSAY_IMAGE_REGISTRIES" placeholder:"HOST[:PORT][/PATH][?ATTRIBUTES]|HOST=MIRROR" help:"Registries and mirrors that jobs' images may come from, separated by commas, such as docker.io/library,ghcr.io (default: none, only local images). Prefix plain-HTTP ones with http://. ?trusted treats the images as the operator's own. ?pull=always checks tags for changes, at most once a minute; ?pull=never uses only local images; join attributes with &. HOST=MIRROR tries a mirror first, such as docker.io=mirror.example.com:5000/hub. See docs/images.md."`
 
-	ImageCredentials string `name:"image-credentials" env:"ASSAY_IMAGE_CREDENTIALS" placeholder:"FILE" help:"File of the shape of docker's config.json with credentials for registries and mirrors (auths). It is read for each pull (default: none are used)."`
+	ImageCredentials string `name:"image-credentials" env:"ASSAY_IMAGE_CREDENTIALS" placeholder:"FILE" help:"File with credentials for registries and mirrors, in the format of docker's config.json (auths), read for each pull (default: none)."`
 
-	ImageSpace string `name:"image-space" env:"ASSAY_IMAGE_SPACE" default:"40Gi" placeholder:"SIZE" help:"Most that pulled images take together, packed and unpacked. Above it those go that were used longest ago and that no job uses; those of the operator stay and do not count. The largest that is pulled has a fifth of it, as it is transferred and as it is unpacked."`
+	ImageSpace string `name:"image-space" env:"ASSAY_IMAGE_SPACE" default:"40Gi" help:"Most space for pulled images, packed and unpacked; above it, the worker evicts the least recently used idle images. One image may take a fifth, as transferred and as unpacked. The operator's images stay and do not count."`
 
-	EnvironmentSpace string `name:"environment-space" env:"ASSAY_ENVIRONMENT_SPACE" default:"20Gi" placeholder:"SIZE" help:"Most that built environments take together, in --environments. Above it those go that were used longest ago and that no job uses. One tenant's are at most half of it, and the largest that is built has a tenth of it, and no more than a quarter of the host's memory, where it is built."`
+	EnvironmentSpace string `name:"environment-space" env:"ASSAY_ENVIRONMENT_SPACE" default:"20Gi" help:"Most space for built environments; above it, the worker evicts the least recently used idle ones. A tenant may use half of it. One environment may take a tenth, and at most a quarter of the host's memory during its build."`
 
-	RefuseKnownHoles bool `name:"refuse-known-holes" env:"ASSAY_REFUSE_KNOWN_HOLES" help:"Do not start where the kernel, runc, containerd or runsc has a hole that is known: see assay doctor."`
+	RefuseKnownHoles bool `name:"refuse-known-holes" env:"ASSAY_REFUSE_KNOWN_HOLES" help:"Do not start if the kernel, runc, containerd or runsc has a known vulnerability; see assay doctor."`
 
 	NATS jetstream.Files `embed:""`
 
@@ -92,7 +92,7 @@ type config struct {
 }
 
 // errHelp means that help was requested and printed.
-var errHelp = fmt.Errorf("help was asked for")
+var errHelp = fmt.Errorf("help requested")
 
 // parse reads flags and environment.
 func parse(args []string, out io.Writer) (c config, err error) {
@@ -100,7 +100,7 @@ func parse(args []string, out io.Writer) (c config, err error) {
 		return c, err
 	}
 	helped := false
-	p, err := kong.New(&c, kong.Name("worker"), kong.Description("Runs the jobs of a fleet."),
+	p, err := kong.New(&c, kong.Name("worker"), kong.Description("Run the jobs of a fleet."),
 		kong.Writers(out, out), kong.Vars{"version": "worker " + version.String()}, kong.Exit(func(int) { helped = true }))
 	if err != nil {
 		return c, err

@@ -16,8 +16,8 @@ var goneSeams settings.Gone // they exist in this build
 
 // seams has settings for tests and measurements without programs.
 type seams struct {
-	Runtime       string `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop,scripted" default:"containerd" help:"containerd; or run nothing: noop to measure the rest, scripted to act out what a job's code says after \"# fake:\"."`
-	MemoryReserve string `name:"memory-reserve" env:"ASSAY_MEMORY_RESERVE" placeholder:"SIZE" help:"Where nothing is run, take no more jobs while less memory than that is available on this host."`
+	Runtime       string `name:"runtime" env:"ASSAY_RUNTIME" enum:"containerd,noop,scripted" default:"containerd" help:"Runtime: containerd; noop to run nothing and measure the rest; or scripted to follow the \"# fake:\" comments of a job's code."`
+	MemoryReserve string `name:"memory-reserve" env:"ASSAY_MEMORY_RESERVE" placeholder:"SIZE" help:"With noop or scripted: stop taking jobs while this host has less memory available than this."`
 }
 
 // runtime returns a stand-in for containerd, or nil if containerd runs jobs.

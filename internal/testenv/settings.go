@@ -63,7 +63,7 @@ func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, m
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("docs/operations.md differs from what the %s can be told; write it anew: go test ./cmd/%s -run TestSettings -update", program, program)
+		t.Errorf("docs/operations.md differs from the settings of the %s; write it: go test ./cmd/%s -run TestSettings -update", program, program)
 	}
 }
 

@@ -11,20 +11,20 @@ import (
 
 // Jobs selects jobs that match all flags.
 type Jobs struct {
-	State   string            `enum:",queued,dispatched,running,finished,canceled" default:"" placeholder:"STATE" help:"Those that are queued, dispatched, running, finished or canceled."`
-	Outcome string            `enum:",${outcomes}" default:"" placeholder:"OUTCOME" help:"Those that ended so, such as failed, timed_out or lost."`
-	Batch   string            `placeholder:"ID" help:"Those of a batch."`
-	Label   map[string]string `placeholder:"KEY=VALUE" help:"Those that have all of these labels, their own or their batch's."`
-	Since   time.Duration     `placeholder:"2h" help:"Those submitted in so long; none: ever."`
+	State   string            `enum:",queued,dispatched,running,finished,canceled" default:"" placeholder:"STATE" help:"Only jobs in this state: queued, dispatched, running, finished or canceled."`
+	Outcome string            `enum:",${outcomes}" default:"" placeholder:"OUTCOME" help:"Only jobs with this outcome, such as failed, timed_out or lost."`
+	Batch   string            `placeholder:"ID" help:"Only jobs of this batch."`
+	Label   map[string]string `placeholder:"KEY=VALUE" help:"Only jobs with all of these labels, on the job or its batch."`
+	Since   time.Duration     `placeholder:"2h" help:"Only jobs submitted within this time (default: no limit)."`
 
-	Failed      bool          `help:"Those that are over and did not succeed."`
-	Failure     string        `enum:",${failures}" default:"" placeholder:"CLASS" help:"Only jobs of this failure class: the outcome or, if tests failed, that of the first failed case."`
-	Name        string        `placeholder:"NAME" help:"Those with this name; with a * at its end, those whose name begins so."`
-	Image       string        `placeholder:"IMAGE" help:"Those that name this image."`
-	Worker      string        `placeholder:"WORKER" help:"Those that run on this worker, or ended there."`
-	Message     string        `placeholder:"TEXT" help:"Those whose message has this text, in letters of either case."`
-	MinDuration time.Duration `placeholder:"30s" help:"Those that ran so long or longer."`
-	MaxDuration time.Duration `placeholder:"1s" help:"Those that ran so long or shorter."`
+	Failed      bool          `help:"Only finished jobs that did not succeed."`
+	Failure     string        `enum:",${failures}" default:"" placeholder:"CLASS" help:"Only jobs of this failure class: the outcome, or for failed tests the outcome of the first failed case."`
+	Name        string        `placeholder:"NAME" help:"Only jobs with this name; a trailing * matches a prefix."`
+	Image       string        `placeholder:"IMAGE" help:"Only jobs with this image."`
+	Worker      string        `placeholder:"WORKER" help:"Only jobs that run or ended on this worker."`
+	Message     string        `placeholder:"TEXT" help:"Only jobs whose message contains this text; case does not matter."`
+	MinDuration time.Duration `placeholder:"30s" help:"Only jobs that ran at least this long."`
+	MaxDuration time.Duration `placeholder:"1s" help:"Only jobs that ran at most this long."`
 }
 
 // Filter returns the flags as a filter.

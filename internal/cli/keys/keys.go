@@ -26,20 +26,20 @@ type Env struct {
 
 // Cmd has the commands.
 type Cmd struct {
-	Create CreateCmd `cmd:"" help:"Make a key, and print its token, which is not shown again."`
+	Create CreateCmd `cmd:"" help:"Create a key and print its token, which is never shown again."`
 	List   ListCmd   `cmd:"" help:"List the keys of a tenant, newest first."`
-	Revoke RevokeCmd `cmd:"" help:"End a key, at once and for good."`
+	Revoke RevokeCmd `cmd:"" help:"Revoke a key, immediately and permanently."`
 }
 
 // CreateCmd makes a key.
 type CreateCmd struct {
-	Name   string        `arg:"" help:"Who or what has it: for people, and for the record."`
-	Tenant string        `name:"tenant" placeholder:"TENANT" help:"Whose it is (default: the own); another one is for admins."`
-	Role   string        `name:"role" default:"submitter" enum:"reader,submitter,operator,admin" help:"How much it may do: reader, submitter, operator or admin."`
-	Label  string        `name:"label" placeholder:"KEY=VALUE" help:"It makes and sees jobs and batches with this label only."`
-	Policy string        `name:"policy" placeholder:"NAME" help:"All of its jobs have this stored policy."`
-	For    time.Duration `name:"for" placeholder:"TIME" help:"How long it is good, such as 720h (default: until it is revoked)."`
-	Reason string        `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
+	Name   string        `arg:"" help:"Name of the holder, for the audit log."`
+	Tenant string        `name:"tenant" placeholder:"TENANT" help:"Tenant of the key (default: your own); another tenant needs an admin's token."`
+	Role   string        `name:"role" default:"submitter" enum:"reader,submitter,operator,admin" help:"Role: reader, submitter, operator or admin."`
+	Label  string        `name:"label" placeholder:"KEY=VALUE" help:"Restrict the key to jobs and batches with this label."`
+	Policy string        `name:"policy" placeholder:"NAME" help:"Run all jobs of the key under this stored policy."`
+	For    time.Duration `name:"for" placeholder:"TIME" help:"Lifetime, such as 720h (default: until revoked)."`
+	Reason string        `name:"reason" short:"m" help:"Reason for the audit log."`
 }
 
 // Run prints only the token to stdout, so that programs can read it. Messages go to Err.
@@ -63,8 +63,8 @@ func (c *CreateCmd) Run(e *Env) error {
 
 // ListCmd lists keys.
 type ListCmd struct {
-	Tenant string `name:"tenant" placeholder:"TENANT" help:"Whose (default: the own); another one is for operators."`
-	All    bool   `name:"all" help:"Those that were revoked or have expired, too."`
+	Tenant string `name:"tenant" placeholder:"TENANT" help:"Tenant (default: your own); another tenant needs an operator's token."`
+	All    bool   `name:"all" help:"Include revoked and expired keys."`
 }
 
 // Run lists keys.
@@ -124,8 +124,8 @@ func when(t *time.Time) string {
 
 // RevokeCmd revokes a key.
 type RevokeCmd struct {
-	ID     string `arg:"" help:"The id of the key, as create and list say it."`
-	Reason string `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
+	ID     string `arg:"" help:"Id of the key, as in assay keys list."`
+	Reason string `name:"reason" short:"m" help:"Reason for the audit log."`
 }
 
 // Run revokes a key.

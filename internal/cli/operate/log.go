@@ -13,14 +13,14 @@ import (
 
 // Log lists recorded actions.
 type Log struct {
-	Actor   string    `name:"actor" help:"Only what was done under this name."`
-	Action  string    `name:"action" help:"Only this, such as \"put policy\"."`
-	Subject string    `name:"subject" help:"Only what was done to this worker, batch, tenant or whatever it is."`
-	Tenant  string    `name:"tenant" help:"Only what was done to something of this tenant."`
-	Since   time.Time `name:"since" placeholder:"2026-01-31T12:00:00Z" help:"Only what was done then or later."`
-	Until   time.Time `name:"until" placeholder:"2026-01-31T12:00:00Z" help:"Only what was done before."`
-	Limit   int       `name:"limit" short:"n" default:"20" help:"How many."`
-	Follow  bool      `name:"follow" short:"f" help:"Oldest first, and then what is done from now on."`
+	Actor   string    `name:"actor" help:"Only actions of this actor."`
+	Action  string    `name:"action" help:"Only this action, such as \"put policy\"."`
+	Subject string    `name:"subject" help:"Only actions on this subject, such as a worker, batch or tenant."`
+	Tenant  string    `name:"tenant" help:"Only actions on subjects of this tenant."`
+	Since   time.Time `name:"since" placeholder:"2026-01-31T12:00:00Z" help:"Only actions at or after this time."`
+	Until   time.Time `name:"until" placeholder:"2026-01-31T12:00:00Z" help:"Only actions before this time."`
+	Limit   int       `name:"limit" short:"n" default:"20" help:"Most actions to list."`
+	Follow  bool      `name:"follow" short:"f" help:"List oldest first, and follow new actions."`
 }
 
 // Run lists actions.

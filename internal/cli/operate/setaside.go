@@ -14,9 +14,9 @@ import (
 
 // SetAside is the ends of jobs that the database refused.
 type SetAside struct {
-	List  listAsides `cmd:"" help:"List them, the oldest first."`
-	Retry retryAside `cmd:"" help:"Record them, after what refused them is repaired."`
-	Drop  dropAside  `cmd:"" help:"Forget them; their jobs stay as they are."`
+	List  listAsides `cmd:"" help:"List rejected results, oldest first."`
+	Retry retryAside `cmd:"" help:"Record rejected results, after the cause is repaired."`
+	Drop  dropAside  `cmd:"" help:"Delete rejected results; their jobs stay as they are."`
 }
 
 type listAsides struct{}
@@ -43,8 +43,8 @@ func (listAsides) Run(h Host) error {
 // chosen is which of them a command is about.
 type chosen struct {
 	IDs    []string `arg:"" optional:"" name:"id" help:"Ids, as in the list."`
-	All    bool     `name:"all" help:"All of them."`
-	Reason string   `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
+	All    bool     `name:"all" help:"All rejected results."`
+	Reason string   `name:"reason" short:"m" help:"Reason for the audit log."`
 }
 
 // each calls do for all that are chosen, and prints the records. One that fails keeps none of

@@ -27,9 +27,9 @@ type Host interface {
 
 // Tenants has the commands for tenants' limits.
 type Tenants struct {
-	List listTenants `cmd:"" help:"List tenants, what they are granted and what they have under way; who is no operator sees the own."`
-	Show showTenant  `cmd:"" help:"Show one."`
-	Set  setTenant   `cmd:"" help:"Change what a tenant is granted, at once and for good; it takes an admin. What is not said stays."`
+	List listTenants `cmd:"" help:"List tenants with their grants and usage; only operators see other tenants."`
+	Show showTenant  `cmd:"" help:"Show a tenant."`
+	Set  setTenant   `cmd:"" help:"Change the grants of a tenant; omitted flags keep their values. Needs an admin's token."`
 }
 
 type listTenants struct{}
@@ -48,7 +48,7 @@ func (listTenants) Run(h Host) error {
 }
 
 type showTenant struct {
-	Name string `arg:"" help:"The tenant."`
+	Name string `arg:"" help:"Name of the tenant."`
 }
 
 // Run shows a tenant.
@@ -65,14 +65,14 @@ func (t *showTenant) Run(h Host) error {
 }
 
 type setTenant struct {
-	Name       string         `arg:"" help:"The tenant."`
-	Weight     *float64       `name:"weight" help:"Its share, beside those of others."`
-	MaxRunning *int           `name:"max-running" help:"Most of its jobs dispatched or running at once; 0: no limit."`
-	LabelCaps  map[string]int `name:"label-cap" placeholder:"LABEL=N" help:"The same for jobs with the same value of a label; all that there are to be."`
-	NoCaps     bool           `name:"no-label-caps" help:"No such caps."`
-	Ceiling    *string        `name:"ceiling" placeholder:"JSON" help:"The most that its policies may ask for, and its quotas; @FILE reads it; {}: no limits."`
-	Version    int64          `name:"if-version" default:"-1" hidden:"" help:"Only if it has this version."`
-	Reason     string         `name:"reason" short:"m" help:"Why: it is kept with the record of it."`
+	Name       string         `arg:"" help:"Name of the tenant."`
+	Weight     *float64       `name:"weight" placeholder:"N" help:"Share of the fleet, relative to other tenants."`
+	MaxRunning *int           `name:"max-running" placeholder:"N" help:"Most jobs dispatched or running at once; 0 means no limit."`
+	LabelCaps  map[string]int `name:"label-cap" placeholder:"LABEL=N" help:"Most jobs dispatched or running at once with the same value of this label; replaces all caps."`
+	NoCaps     bool           `name:"no-label-caps" help:"Remove all label caps."`
+	Ceiling    *string        `name:"ceiling" placeholder:"JSON" help:"Ceiling of policies, and quotas; @FILE reads a file, {} means no limits."`
+	Version    int64          `name:"if-version" default:"-1" hidden:"" help:"Change only this version."`
+	Reason     string         `name:"reason" short:"m" help:"Reason for the audit log."`
 }
 
 // Run changes a tenant's limits. The error is job.ErrStale after a concurrent change.

@@ -23,7 +23,7 @@ import (
 // read again at every connection, so they can be renewed in place. The public half of an nkey is
 // not: a new one needs a restart.
 type Files struct {
-	Dir string `name:"nats-dir" env:"ASSAY_NATS_DIR" placeholder:"DIR" help:"Directory of files for the NATS server, such as a mounted secret; what is there is used. ca.crt: certificates of the authorities that the server's own must be signed by; with it nothing is said without TLS (default: the system's, where the URL says tls://). tls.crt and tls.key: a certificate to show to the server. user.nk: a user's nkey seed, for a server that knows its public half; or user.creds: a user's JWT and its seed, for one that is run by JWTs."`
+	Dir string `name:"nats-dir" env:"ASSAY_NATS_DIR" placeholder:"DIR" help:"Directory with optional credentials for the NATS server. ca.crt: trusted authorities; requires TLS (default: the system's, for tls:// URLs). tls.crt and tls.key: client certificate. user.nk: nkey seed of a user. user.creds: JWT and seed of a user."`
 }
 
 // Files that may be in the directory.

@@ -76,6 +76,6 @@ func bear(ctx context.Context, l *httpapi.Limits) error {
 	if l.Memory, l.Requests, err = m.bears(); err != nil {
 		return err
 	}
-	slog.InfoContext(ctx, "what clients may use at once", "requests", l.Requests, "body_memory", l.Memory, "spool", l.Spool, "memory", m.Memory, "files", m.Files)
+	slog.InfoContext(ctx, "request limits", "requests", l.Requests, "body_memory", l.Memory, "spool", l.Spool, "memory", m.Memory, "files", m.Files)
 	return nil
 }

@@ -218,7 +218,7 @@ func updateSchema(ctx context.Context, dsn string, patience time.Duration) error
 	}
 	err = postgres.Migrate(ctx, dsn)
 	if errors.Is(err, postgres.ErrRole) {
-		slog.WarnContext(ctx, "the schema is older than this program needs, and this role may not change it", "has", s.Has, "needs", s.Wants, "error", err)
+		slog.WarnContext(ctx, "schema too old; this role may not migrate it, waiting for dispatcher migrate", "has", s.Has, "needs", s.Wants, "error", err)
 		return postgres.AwaitSchema(ctx, dsn, patience)
 	}
 	if err != nil {
@@ -235,7 +235,7 @@ func openQueue(ctx context.Context, cfg config) (*jetstream.Queue, error) {
 		return nil, fmt.Errorf("--workers-key: %w", err)
 	}
 	if key == nil {
-		slog.WarnContext(ctx, "no --workers-key: whoever reaches the NATS server is believed to be the worker that it says")
+		slog.WarnContext(ctx, "no --workers-key: any client of the NATS server can act as any worker")
 	}
 	return jetstream.Connect(ctx, jetstream.Config{URL: cfg.NATSURL, Files: cfg.NATS, Name: "dispatcher", Replicas: cfg.Replicas, Key: key, Refused: cfg.WorkersOut, Exclusive: cfg.pools.Exclusive})
 }

@@ -17,12 +17,12 @@ func knownHoles(ctx context.Context, cfg config) (ids []string, err error) {
 	var errs []error
 	for _, f := range found {
 		ids = append(ids, f.ID)
-		slog.WarnContext(ctx, "this host has a known hole", "id", f.ID, "program", f.Program, "version", f.Version,
+		slog.WarnContext(ctx, "known vulnerability on this host", "id", f.ID, "program", f.Program, "version", f.Version,
 			"fixed", strings.Join(f.Fixed, ", "), "what", f.What, "source", f.Source, "package_log_read", f.Logged)
 		errs = append(errs, errors.New(f.String()))
 	}
 	for _, u := range unknown {
-		slog.WarnContext(ctx, "it is not known whether this host has known holes", "unknown", u)
+		slog.WarnContext(ctx, "known vulnerabilities of this host not checked", "unknown", u)
 	}
 	if cfg.RefuseKnownHoles && len(errs) > 0 {
 		return nil, fmt.Errorf("--refuse-known-holes: %w", errors.Join(errs...))

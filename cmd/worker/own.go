@@ -22,7 +22,7 @@ func (c *config) ownContainerd(ctx context.Context) (stop func(context.Context) 
 	// In a container, this process is in the group that should contain the jobs' groups. If moving it
 	// is not allowed, the runtime offers nothing and reports the reason.
 	if err := cgroup.MakeRoom(cgroup.DefaultRoot); err != nil {
-		slog.WarnContext(ctx, "there is no room for the control groups of jobs", "error", err)
+		slog.WarnContext(ctx, "control groups of jobs not available", "error", err)
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *config) ownContainerd(ctx context.Context) (stop func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
-	slog.InfoContext(ctx, "started a containerd of its own", "version", started.Version(), "address", started.Address())
+	slog.InfoContext(ctx, "own containerd started", "version", started.Version(), "address", started.Address())
 	c.Containerd = started.Address()
 	c.ImageArchives = append(c.ImageArchives, brought(exe)...)
 	return started.Keep(slog.Default()), nil

@@ -99,7 +99,7 @@ func work(ctx context.Context, cfg config, stderr io.Writer) (err error) {
 		return err
 	}
 	ready.of(w)
-	slog.InfoContext(ctx, "working", "worker", own.ID, "pool", own.Pool, "slots", own.Slots, "cpu", own.CPU, "memory", own.Memory)
+	slog.InfoContext(ctx, "worker started", "worker", own.ID, "pool", own.Pool, "slots", own.Slots, "cpu", own.CPU, "memory", own.Memory)
 	return w.Run(ctx)
 }
 
@@ -180,7 +180,7 @@ func (c *config) awake(ctx context.Context) *awake.Keeper {
 	}
 	keeper, err := awake.Open(awake.Device, awakeFor)
 	if err != nil { // the container has no such device, or the kernel lacks it
-		slog.InfoContext(ctx, "processors of this host sleep while somebody waits for an answer", "error", err)
+		slog.InfoContext(ctx, "processors not kept awake for synchronous requests", "error", err)
 	}
 	return keeper
 }

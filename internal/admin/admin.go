@@ -94,7 +94,7 @@ func (a *Admin) Do(ctx context.Context, who Who, of store.Action, do func(*store
 		a.failed(ctx, done, err)
 		return nil, fmt.Errorf("%s %.80s: %w", of.Action, of.Subject, err)
 	}
-	a.Log.InfoContext(ctx, "somebody acted", "actor", who.Name, "token", who.Token, "remote", who.Remote, "action", of.Action, "subject", of.Subject,
+	a.Log.InfoContext(ctx, "operator action", "actor", who.Name, "token", who.Token, "remote", who.Remote, "action", of.Action, "subject", of.Subject,
 		"tenant", of.Tenant, "reason", of.Reason, "outcome", done.Outcome)
 	return done, nil
 }
@@ -111,7 +111,7 @@ func (a *Admin) Noted(ctx context.Context, who Who, of store.Action) error {
 // failed writes down that an action came to nothing. Whether it did is not known where the
 // store was away.
 func (a *Admin) failed(ctx context.Context, act *store.Action, cause error) {
-	a.Log.WarnContext(ctx, "an action failed", "actor", act.Actor, "action", act.Action, "subject", act.Subject, "error", cause)
+	a.Log.WarnContext(ctx, "operator action failed", "actor", act.Actor, "action", act.Action, "subject", act.Subject, "error", cause)
 	invalid := errors.Is(cause, job.ErrInvalid) && !errors.Is(cause, job.ErrTooMany)
 	if invalid || errors.Is(cause, job.ErrUnavailable) || ctx.Err() != nil {
 		return
@@ -120,7 +120,7 @@ func (a *Admin) failed(ctx context.Context, act *store.Action, cause error) {
 	act.Before, act.After = nil, nil
 	act.Detail, _ = json.Marshal(map[string]string{"error": cause.Error()}) // text always marshals
 	if err := a.Store.NoteAction(ctx, act); err != nil {
-		a.Log.WarnContext(ctx, "a failed action is not recorded", "error", err)
+		a.Log.WarnContext(ctx, "failed operator action not recorded", "error", err)
 	}
 }
 

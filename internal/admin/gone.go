@@ -42,7 +42,7 @@ func (a *Admin) gone(ctx context.Context, kind string, id job.ID, do func() erro
 		return err
 	}
 	if err := a.Objects.Delete(ctx, key); err != nil {
-		a.Log.WarnContext(ctx, "note of a failed erasure or revocation not removed", "object", key, "error", err)
+		a.Log.WarnContext(ctx, "object of a failed erasure or revocation not deleted", "object", key, "error", err)
 	}
 	return err
 }
@@ -65,7 +65,7 @@ func (a *Admin) Run(ctx context.Context) {
 			return
 		}
 		if err := a.Reapply(ctx); err != nil && ctx.Err() == nil {
-			a.Log.ErrorContext(ctx, "revocations and erasures not made again after a restore; trying again", "error", err)
+			a.Log.ErrorContext(ctx, "revocations and erasures not repeated after a restore; retrying", "error", err)
 		}
 	}
 }
@@ -95,12 +95,12 @@ func (a *Admin) Reapply(ctx context.Context) error {
 				return fmt.Errorf("revoke key %s again: %w", id, err)
 			default:
 				left++
-				a.Log.WarnContext(ctx, "not erased again after a restore; trying again later", "kind", kind, "id", id, "error", err)
+				a.Log.WarnContext(ctx, "erasure not repeated after a restore; will retry", "kind", kind, "id", id, "error", err)
 			}
 		}
 	}
 	if done+left > 0 {
-		a.Log.WarnContext(ctx, "the database was restored or promoted: revocations and erasures are made again", "done", done, "left", left, "history", history)
+		a.Log.WarnContext(ctx, "database restored or promoted; revocations and erasures repeated", "done", done, "left", left, "history", history)
 	}
 	if left > 0 {
 		return nil

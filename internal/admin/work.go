@@ -34,7 +34,7 @@ func (a *Admin) Requeue(ctx context.Context, who Who, q api.RequeueRequest) (*st
 	}
 	for _, t := range taken {
 		if err := a.Stop(t.Worker, t.LeaseRef); err != nil {
-			a.Log.WarnContext(ctx, "a worker is not told that an attempt was taken from it; its next heartbeat is", "worker", t.Worker, "job", t.Job, "error", err)
+			a.Log.WarnContext(ctx, "attempt taken from a worker without notice; its next heartbeat will report it", "worker", t.Worker, "job", t.Job, "error", err)
 		}
 	}
 	a.Wake()

@@ -80,7 +80,7 @@ type Sender struct {
 func New(cfg Config, s Store, secrets Secrets) (*Sender, error) {
 	cfg = cfg.withDefaults()
 	tries, err := otel.Meter("github.com/assay-run/assay/internal/callback").
-		Int64Counter("assay_callback_tries", metric.WithDescription("Tries at telling that a batch is done, by what became of them."))
+		Int64Counter("assay_callback_tries", metric.WithDescription("Attempts to deliver batch callbacks, by result."))
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +261,7 @@ func (s *Sender) try(ctx context.Context, t store.CallbackTry) (tried bool) {
 	}
 	s.tries.Add(settle, 1, metric.WithAttributes(attribute.String("result", result)))
 	if err := s.store.SettleCallback(settle, t, end); err != nil {
-		s.cfg.Log.WarnContext(settle, "end of a callback not written down", "batch", t.Batch, "error", err)
+		s.cfg.Log.WarnContext(settle, "outcome of a callback not recorded", "batch", t.Batch, "error", err)
 	}
 	return tried
 }

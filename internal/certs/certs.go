@@ -67,13 +67,13 @@ func (f *Files) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	if err != nil {
 		if now != f.loaded { // log each state once
-			slog.Error("the certificate has changed and cannot be read: the one before is shown on", "cert", f.cert, "key", f.key, "error", err)
+			slog.Error("changed certificate not readable; the previous one stays in use", "cert", f.cert, "key", f.key, "error", err)
 		}
 		f.loaded = now
 		return f.shown, nil
 	}
 	f.shown, f.loaded = &next, now
-	slog.Info("the certificate has changed", "cert", f.cert, "until", next.Leaf.NotAfter)
+	slog.Info("certificate reloaded", "cert", f.cert, "until", next.Leaf.NotAfter)
 	return f.shown, nil
 }
 

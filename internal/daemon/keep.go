@@ -28,7 +28,7 @@ func (c *Containerd) Keep(log *slog.Logger) (stop func(context.Context) error) {
 			if ctx.Err() != nil {
 				return
 			}
-			log.Error("containerd ended; starting it again", "error", c.proc.Err())
+			log.Error("containerd ended; restarting it", "error", c.proc.Err())
 			c.revive(ctx, log)
 		}
 	})
@@ -46,11 +46,11 @@ func (c *Containerd) revive(ctx context.Context, log *slog.Logger) {
 		err := c.again(within)
 		cancel()
 		if err == nil {
-			log.Info("containerd answers again")
+			log.Info("containerd available again")
 			return
 		}
 		if ctx.Err() == nil {
-			log.Error("containerd does not start; trying again", "in", pause, "error", err)
+			log.Error("containerd not started; retrying", "in", pause, "error", err)
 		}
 		select {
 		case <-ctx.Done():

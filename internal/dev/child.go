@@ -109,7 +109,7 @@ func (c *child) keep(p *daemon.Process, log *os.File) {
 			return
 		case <-time.After(pause):
 		}
-		c.log.Warn("program ended; starting it again", "program", c.name, "error", p.Err(), "log", c.logFile)
+		c.log.Warn("program ended; restarting it", "program", c.name, "error", p.Err(), "log", c.logFile)
 		pause = min(2*pause, maxPause)
 		var err error
 		if p, log, err = c.launch(); err != nil {
@@ -125,7 +125,7 @@ func (c *child) giveUp(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gaveUp = why
-	c.log.Error("program given up on", "program", c.name, "error", why)
+	c.log.Error("program ended too often; not restarting it", "program", c.name, "error", why)
 }
 
 // givenUp returns the reason why the program is no longer restarted, or nil.

@@ -322,7 +322,7 @@ func (f *Fleet) watch(name string, p *daemon.Process, revive func() (*daemon.Pro
 				f.failed <- fmt.Errorf("%s ended: %w", name, p.Err())
 				return
 			}
-			f.cfg.Log.Warn("component ended; starting it again", "component", name, "error", p.Err())
+			f.cfg.Log.Warn("component ended; restarting it", "component", name, "error", p.Err())
 			next, err := revive()
 			if err != nil {
 				f.failed <- err

@@ -12,7 +12,7 @@ import (
 
 // CountAccepted returns s, with the jobs that it accepts counted.
 func CountAccepted(s store.Store) (store.Store, error) {
-	c, err := otel.Meter(scope).Int64Counter("assay_jobs_accepted", metric.WithDescription("Jobs accepted, requests that were sent again included."))
+	c, err := otel.Meter(scope).Int64Counter("assay_jobs_accepted", metric.WithDescription("Jobs accepted, including repeated requests."))
 	if err != nil {
 		return nil, err
 	}

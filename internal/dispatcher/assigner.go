@@ -74,7 +74,7 @@ func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, c
 		if err == nil || errors.Is(err, job.ErrConflict) { // it runs there
 			return
 		}
-		a.log.InfoContext(ctx, "assignment taken back", "job", d.Job, "worker", j.Worker, "why", err)
+		a.log.InfoContext(ctx, "assignment revoked", "job", d.Job, "worker", j.Worker, "why", err)
 		a.revoke(ctx, j.Worker, store.LeaseRef{Job: d.Job, Lease: d.Lease})
 		a.fleet.Took(j.Worker, math.MaxInt32) // nothing more for it before its next heartbeat
 	})
@@ -114,7 +114,7 @@ func (a *assigner) forget(ctx context.Context, worker string, id job.ID) {
 func (a *assigner) revoke(ctx context.Context, worker string, l store.LeaseRef) {
 	err := again(ctx, revokeTime, func() error { return a.recorder.revoke(ctx, worker, l) })
 	if err != nil {
-		a.log.WarnContext(ctx, "assignment not taken back: its lease has to run out", "job", l.Job, "error", err)
+		a.log.WarnContext(ctx, "assignment not revoked; its lease must expire", "job", l.Job, "error", err)
 	}
 }
 

@@ -58,7 +58,7 @@ func (c *classes) refresh(ctx context.Context) {
 	queued, err := c.store.Pools(ctx)
 	if err != nil {
 		c.stale.Store(true)
-		c.log.WarnContext(ctx, "classes of jobs not looked up", "error", err)
+		c.log.WarnContext(ctx, "job classes not read", "error", err)
 		return
 	}
 	c.note(ctx, queued...)
@@ -87,7 +87,7 @@ func (c *classes) note(ctx context.Context, classes ...string) {
 	maps.DeleteFunc(c.seen, func(_ string, at time.Time) bool { return time.Since(at) > rememberClass })
 	c.told = time.Now()
 	if err := c.tell(slices.Sorted(maps.Keys(c.seen))); err != nil {
-		c.log.WarnContext(ctx, "classes of jobs not sent, trying again", "error", err)
+		c.log.WarnContext(ctx, "job classes not sent; retrying", "error", err)
 	}
 }
 

@@ -150,7 +150,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return err
 	}
 	if err := d.fleet.Refresh(ctx); err != nil {
-		d.log.WarnContext(ctx, "registry not read", "error", err)
+		d.log.WarnContext(ctx, "worker registry not read", "error", err)
 	}
 	d.leader.stand(ctx)
 	var loops sync.WaitGroup
@@ -212,7 +212,7 @@ const topicFleet = "fleet"
 // Those that it does not reach find out within RegistryEvery.
 func (d *Dispatcher) FleetChanged(ctx context.Context) {
 	if err := d.queue.Wake(topicFleet, nil); err != nil {
-		d.log.WarnContext(ctx, "dispatchers not told of a change of the fleet; they look by themselves", "error", err)
+		d.log.WarnContext(ctx, "fleet change not broadcast; peers will poll", "error", err)
 	}
 }
 

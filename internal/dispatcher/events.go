@@ -51,7 +51,7 @@ func (e *events) publish(ctx context.Context, ids []job.ID) {
 		b.WriteString(string(id))
 	}
 	if err := e.bus.Wake(topicRecorded, []byte(b.String())); err != nil {
-		e.log.WarnContext(ctx, "wake-up not sent; waiters look again by themselves", "error", err)
+		e.log.WarnContext(ctx, "wake-up not sent; waiters will poll", "error", err)
 	}
 }
 

@@ -104,30 +104,30 @@ func (g *gauges) register() (unregister func(), err error) {
 		return i
 	}
 	i := instruments{
-		jobs:     gauge("assay_jobs", "Live jobs by state: running ones by the pool of their worker, others by class."),
-		slots:    gauge("assay_slots", "Jobs that the workers of a pool run (busy), and jobs that would start at once (free). A job that has run for 100 ms holds no slot, so both together may be more than all slots."),
+		jobs:     gauge("assay_jobs", "Live jobs, by state. pool is the worker's pool for running jobs, and the job class for others."),
+		slots:    gauge("assay_slots", "Jobs that the workers of a pool run (busy), and free slots (free). A job that has run for 100 ms holds no slot, so the sum may exceed all slots."),
 		sessions: gauge("assay_fleet_sessions", "Live sessions on the workers of a pool."),
-		results:  gauge("assay_results_waiting", "Results that wait at the workers of a pool for a dispatcher to confirm them."),
-		cores:    ageGauge("assay_cores", "Cores of the hosts of a pool's workers (all), and cores that jobs and sessions use (busy)."),
-		workers:  gauge("assay_workers", "Workers of a pool that are connected."),
-		backlog:  gauge("assay_backlog_slots", "Jobs and sessions that the workers of a pool run, and jobs that wait and could run there: the number of workers should follow it."),
-		resting:  gauge("assay_workers_quarantined", "Workers of a pool that take no jobs because their failures stood out."),
-		cordoned: gauge("assay_workers_cordoned", "Workers of a pool that take no jobs because an operator said so."),
-		term:     gauge("assay_leader_term", "How often the leader has changed; 0 from dispatchers that do not lead."),
-		tenants:  gauge("assay_tenant_jobs", "Live jobs, by tenant and state; the fifty tenants with most of them by name."),
+		results:  gauge("assay_results_waiting", "Results at the workers of a pool not acknowledged by a dispatcher yet."),
+		cores:    ageGauge("assay_cores", "Cores of the workers' hosts of a pool (all), and cores used by jobs and sessions (busy)."),
+		workers:  gauge("assay_workers", "Connected workers of a pool."),
+		backlog:  gauge("assay_backlog_slots", "Jobs and sessions that run in a pool, and waiting jobs that could run there. Scale the number of workers by it."),
+		resting:  gauge("assay_workers_quarantined", "Quarantined workers of a pool, by state."),
+		cordoned: gauge("assay_workers_cordoned", "Cordoned workers of a pool."),
+		term:     gauge("assay_leader_term", "Number of leader changes; 0 on dispatchers that do not lead."),
+		tenants:  gauge("assay_tenant_jobs", "Live jobs, by tenant and state; only the 50 tenants with the most jobs have their own label."),
 
-		callbacks:   gauge("assay_callbacks_open", "Callbacks that are not delivered yet, 10,000 at most."),
-		undated:     gauge("assay_database_undated_jobs", "Jobs whose id is of no day that has a partition, 10,000 at most: the clock of a dispatcher is wrong."),
-		locks:       gauge("assay_database_locks", "Locks in the shared lock table of Postgres (used), and its size (max)."),
-		held:        gauge("assay_database_oldest_xmin_transactions", "Transactions that began since the oldest snapshot that keeps Postgres from removing dead rows."),
-		bulk:        gauge("assay_bulk_waiting", "Messages of workers that have no answer yet, by kind. Every dispatcher reports its own."),
-		ages:        ageGauge("assay_tenant_oldest_queued_seconds", "Age of the first queued job of a tenant, for the twenty tenants that have waited longest."),
-		quotas:      ageGauge("assay_tenant_quota_used_ratio", "Used part of the quota that a tenant is nearest to, by quota, for the twenty tenants that are nearest: 1 is the limit."),
-		days:        gauge("assay_database_partitions", "Partitions of jobs: one a day, and one of no day."),
-		liveDays:    gauge("assay_database_live_days", "Partitions of jobs that the statements of the queue look at: from yesterday on, and earlier days with a job that is not over."),
-		oldest:      ageGauge("assay_oldest_queued_seconds", "How long the oldest queued job of a class has waited."),
-		dispatched:  ageGauge("assay_oldest_dispatched_seconds", "How long ago the oldest job that no worker has claimed was handed to the queue."),
-		transaction: ageGauge("assay_database_oldest_transaction_seconds", "How long the oldest transaction has kept the database from cleaning up."),
+		callbacks:   gauge("assay_callbacks_open", "Callbacks not delivered yet, at most 10,000."),
+		undated:     gauge("assay_database_undated_jobs", "Jobs whose id has a date without a partition, at most 10,000; not 0 if the clock of a dispatcher is wrong."),
+		locks:       gauge("assay_database_locks", "Locks in the shared lock table of Postgres (used), and the size of the table (max)."),
+		held:        gauge("assay_database_oldest_xmin_transactions", "Transactions since the oldest snapshot that keeps Postgres from removing dead rows."),
+		bulk:        gauge("assay_bulk_waiting", "Unanswered messages of workers, by kind; every dispatcher reports its own."),
+		ages:        ageGauge("assay_tenant_oldest_queued_seconds", "Age of the oldest queued job of a tenant, for the 20 tenants with the oldest jobs."),
+		quotas:      ageGauge("assay_tenant_quota_used_ratio", "Used part of a tenant's most used quota, for the 20 tenants with the highest; 1 is the limit."),
+		days:        gauge("assay_database_partitions", "Partitions of jobs: one per day, and one for other dates."),
+		liveDays:    gauge("assay_database_live_days", "Partitions of jobs that queue queries read: from yesterday on, and earlier days with an unfinished job."),
+		oldest:      ageGauge("assay_oldest_queued_seconds", "Age of the oldest queued job of a class."),
+		dispatched:  ageGauge("assay_oldest_dispatched_seconds", "Time since the dispatch of the oldest job that no worker has claimed."),
+		transaction: ageGauge("assay_database_oldest_transaction_seconds", "Age of the oldest transaction that keeps Postgres from cleaning up."),
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (g *gauges) recall(ctx context.Context) {
 	workers, err := g.store.Workers(ctx, fleet.Remembered)
 	if err != nil {
 		if ctx.Err() == nil {
-			g.log.WarnContext(ctx, "pools of the past not read", "error", err)
+			g.log.WarnContext(ctx, "former pools not read", "error", err)
 		}
 		return
 	}

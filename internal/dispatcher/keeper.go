@@ -106,7 +106,7 @@ func (k *keeper) tend(ctx context.Context, c *chore) {
 	wait := c.again.NextBackOff()
 	c.due = time.Now().Add(wait)
 	if ctx.Err() == nil {
-		k.log.WarnContext(ctx, "upkeep failed, trying again later", "task", c.name, "again_in", wait, "error", err)
+		k.log.WarnContext(ctx, "upkeep failed; will retry", "task", c.name, "again_in", wait, "error", err)
 	}
 }
 
@@ -133,7 +133,7 @@ func (k *keeper) learn(all map[string]time.Time) {
 func (k *keeper) forget(ctx context.Context) error {
 	f, err := k.store.Forget(ctx, k.retention)
 	if f.Days+f.Batches+f.Sessions > 0 {
-		k.log.InfoContext(ctx, "history forgotten", "days", f.Days, "batches", f.Batches, "sessions", f.Sessions, "older_than", k.retention)
+		k.log.InfoContext(ctx, "expired history deleted", "days", f.Days, "batches", f.Batches, "sessions", f.Sessions, "older_than", k.retention)
 		for kind, n := range map[string]int{"day": f.Days, "forgotten_batch": f.Batches, "session": f.Sessions} {
 			k.metrics.reaps.Add(ctx, int64(n), label("kind", kind))
 		}
@@ -144,7 +144,7 @@ func (k *keeper) forget(ctx context.Context) error {
 func (k *keeper) register() (unregister func(), err error) {
 	meter := otel.Meter(scope)
 	last, err := meter.Int64ObservableGauge("assay_upkeep_success_timestamp_seconds",
-		metric.WithDescription("Last success of a task that only the leader does, by task. Before the first success, the start of the dispatcher."))
+		metric.WithDescription("Time of the last success of a leader's task, by task. Before the first success, the start time of the dispatcher."))
 	if err != nil {
 		return nil, err
 	}

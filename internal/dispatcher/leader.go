@@ -65,7 +65,7 @@ func (l *leader) run(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaderTTL)
 		defer cancel()
 		if err := l.store.Resign(ctx, leaderRole, l.holder); err != nil {
-			l.log.WarnContext(ctx, "not resigned; another dispatcher leads soon", "error", err)
+			l.log.WarnContext(ctx, "leadership not resigned; another dispatcher takes over at its expiry", "error", err)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (l *leader) stand(ctx context.Context) {
 	switch {
 	case err != nil:
 		if ctx.Err() == nil {
-			l.log.WarnContext(ctx, "who leads is unknown", "error", err)
+			l.log.WarnContext(ctx, "leader unknown", "error", err)
 		}
 		return
 	case term == 0:

@@ -63,7 +63,7 @@ func (h *peerEvents) send() {
 		err = h.bus.Wake(topicSchedule, raw)
 	}
 	if err != nil {
-		h.log.Warn("event for the leader not sent; the leader looks by itself", "error", err)
+		h.log.Warn("event for the leader not sent; the leader will poll", "error", err)
 	}
 }
 
@@ -72,7 +72,7 @@ func (h *peerEvents) listen(ctx context.Context, f func(peerEvent)) error {
 	return h.bus.OnWake(ctx, topicSchedule, func(raw []byte) {
 		var got peerEvent
 		if err := json.Unmarshal(raw, &got); err != nil {
-			h.log.WarnContext(ctx, "event of a peer dropped", "error", err)
+			h.log.WarnContext(ctx, "invalid event of a peer dropped", "error", err)
 			return
 		}
 		f(got)

@@ -92,7 +92,7 @@ func (r *reaper) loop(ctx context.Context, step func()) {
 func (r *reaper) countAsides(ctx context.Context) {
 	n, err := r.store.CountAsides(ctx)
 	if err != nil {
-		r.log.DebugContext(ctx, "rows that are set aside not counted", "error", err)
+		r.log.DebugContext(ctx, "rejected results not counted", "error", err)
 		return
 	}
 	r.metrics.asides.Record(ctx, n)
@@ -102,7 +102,7 @@ func (r *reaper) countAsides(ctx context.Context) {
 // by waiting.
 func (r *reaper) sweepQueue(ctx context.Context) {
 	if err := r.queue.Sweep(ctx); err != nil {
-		r.log.DebugContext(ctx, "queue not swept", "error", err)
+		r.log.DebugContext(ctx, "queue sweep failed", "error", err)
 	}
 }
 
@@ -115,7 +115,7 @@ func (r *reaper) reap(ctx context.Context, name string, reap func(context.Contex
 	r.metrics.reapRound(ctx, name, took, stats.Steps)
 	r.stop(ctx, stats.Stopping) // of what was reached, whatever failed
 	if err != nil && ctx.Err() == nil {
-		r.log.WarnContext(ctx, "reap failed in part", "error", err)
+		r.log.WarnContext(ctx, "reaping failed in part", "error", err)
 	}
 	if stats.LeasesExpired+stats.JobsTakenBack+stats.JobsExpired+stats.JobsCanceled+stats.BatchesDropped+stats.BatchesAbandoned > 0 {
 		r.log.InfoContext(ctx, "reaped", "leases", stats.LeasesExpired, "lost", stats.JobsLost,
@@ -131,7 +131,7 @@ func (r *reaper) reap(ctx context.Context, name string, reap func(context.Contex
 func (r *reaper) stop(ctx context.Context, cs []store.Canceling) {
 	for _, c := range cs {
 		if err := r.queue.SendCancel(c.Worker, c.LeaseRef); err != nil {
-			r.log.WarnContext(ctx, "cancel left to the heartbeat", "job", c.Job, "worker", c.Worker, "error", err)
+			r.log.WarnContext(ctx, "cancel not sent; the worker's heartbeat will deliver it", "job", c.Job, "worker", c.Worker, "error", err)
 		}
 	}
 }

@@ -186,7 +186,7 @@ func (r *recorder) refuse(ctx context.Context, w control.WorkerInfo, reply *cont
 	reply.Refused = fmt.Sprintf("another worker is named %s and has started later, at %s; names must differ", w.ID, owner.Time().UTC().Format(time.RFC3339))
 	r.metrics.refusals.Add(ctx, 1)
 	if r.fleet.Complain(w.ID, since) {
-		r.log.ErrorContext(ctx, "worker refused: two processes have its name, and the one that started last keeps it",
+		r.log.ErrorContext(ctx, "worker rejected: a process that started later has the same name",
 			"worker", w.ID, "refused_started_at", w.StartedAt, "started_at", owner.Time())
 	}
 }
@@ -210,7 +210,7 @@ func (r *recorder) HandleFinish(ctx context.Context, req control.FinishRequest) 
 		r.fleet.Ended(req.Worker, finished(req.Finishes))
 	}
 	if err == nil && cut {
-		r.log.WarnContext(ctx, "result above the limit, recorded without what is in it", "job", req.Finishes[0].Job, "worker", req.Worker)
+		r.log.WarnContext(ctx, "result above the size limit; recorded without its content", "job", req.Finishes[0].Job, "worker", req.Worker)
 		statuses[0] = store.Fenced // what it stored belongs to no record
 	}
 	return control.FinishReply{Statuses: statuses}, err

@@ -46,7 +46,7 @@ func (r *repeats) filter(ctx context.Context, ds []store.Dispatch) []store.Dispa
 	over := map[store.Ref]bool{}
 	for chunk := range slices.Chunk(asked, repeatChunk) {
 		if err := r.answer(ctx, chunk, over); err != nil {
-			r.log.WarnContext(ctx, "jobs not answered from the cache; they run", "error", err)
+			r.log.WarnContext(ctx, "cache not read; its jobs run", "error", err)
 			break
 		}
 	}

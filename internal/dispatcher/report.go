@@ -85,7 +85,7 @@ func (r *reporter) counts(ctx context.Context) (*counts, error) {
 func (r *reporter) recall(ctx context.Context) {
 	all, err := r.store.Reports(ctx, time.Hour)
 	if err != nil && ctx.Err() == nil {
-		r.log.WarnContext(ctx, "reports of the past not read", "error", err)
+		r.log.WarnContext(ctx, "former reports not read", "error", err)
 	}
 	for _, s := range all {
 		var found report
@@ -209,7 +209,7 @@ func (r *reporter) write(ctx context.Context, c *counts) {
 		err = r.store.PutReport(ctx, r.leader.holder, raw)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.log.WarnContext(ctx, "report not written", "error", err)
+		r.log.WarnContext(ctx, "report not stored", "error", err)
 	}
 }
 

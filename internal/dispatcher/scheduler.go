@@ -163,7 +163,7 @@ func (s *scheduler) look(ctx context.Context) {
 		filled, err := s.fill(ctx, c.Classes, window)
 		if err != nil {
 			s.failures = min(s.failures+1, mostNarrowed)
-			s.log.WarnContext(ctx, "look failed; the next one has a smaller window", "classes", c.Classes, "window", window, "error", err)
+			s.log.WarnContext(ctx, "scheduler pass failed; the next one has a smaller window", "classes", c.Classes, "window", window, "error", err)
 			s.pacer.failed(time.Now())
 			return
 		}
@@ -202,7 +202,7 @@ func (s *scheduler) fill(ctx context.Context, classes []string, window int) (int
 		telemetry.Step(ctx, "dispatch", d.TraceParent, start, aboutDispatch(d))
 	}
 	if err := s.publish(ctx, ds); err != nil {
-		s.log.WarnContext(ctx, "publish failed; the reaper says it again", "jobs", len(ds), "error", err)
+		s.log.WarnContext(ctx, "publish failed; the reaper will republish", "jobs", len(ds), "error", err)
 	}
 	return len(ds), nil
 }

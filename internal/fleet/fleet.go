@@ -119,7 +119,7 @@ func (f *Fleet) refreshing(ctx context.Context) {
 			return
 		}
 		if err := f.Refresh(ctx); err != nil && ctx.Err() == nil {
-			f.log.WarnContext(ctx, "registry not refreshed", "error", err)
+			f.log.WarnContext(ctx, "worker registry not refreshed", "error", err)
 		}
 	}
 }

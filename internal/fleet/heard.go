@@ -44,7 +44,7 @@ func (f *Fleet) Seen(w control.WorkerInfo) (grown bool) {
 	f.put(w.ID, m)
 	f.mu.Unlock()
 	if w.Protocol > control.Protocol && (!known || before.since != m.since) {
-		f.log.Warn("a worker is of a newer release: upgrade dispatchers first", "worker", w.ID, "version", w.Version, "speaks", w.Protocol, "here", control.Protocol)
+		f.log.Warn("worker of a newer release; upgrade dispatchers first", "worker", w.ID, "version", w.Version, "speaks", w.Protocol, "here", control.Protocol)
 	}
 	if !known || before.Slots != m.Slots || before.since != m.since {
 		f.Look()

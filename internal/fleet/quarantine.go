@@ -41,16 +41,16 @@ func (f *Fleet) quarantine(ctx context.Context) {
 func (f *Fleet) sendToRest(ctx context.Context, worker, why string) bool {
 	put, err := f.store.Quarantine(ctx, worker, why, firstQuarantine, longestQuarantine)
 	if err != nil {
-		f.log.WarnContext(ctx, "worker not put into quarantine, trying again", "worker", worker, "error", err)
+		f.log.WarnContext(ctx, "worker not quarantined; retrying", "worker", worker, "error", err)
 		return false
 	}
 	f.health.forget(worker)
 	if !put {
 		return false // another dispatcher did
 	}
-	f.log.WarnContext(ctx, "worker put into quarantine", "worker", worker, "why", why)
+	f.log.WarnContext(ctx, "worker quarantined", "worker", worker, "why", why)
 	if err := f.Refresh(ctx); err != nil {
-		f.log.WarnContext(ctx, "registry not refreshed", "error", err)
+		f.log.WarnContext(ctx, "worker registry not refreshed", "error", err)
 	}
 	return true
 }

@@ -103,7 +103,7 @@ func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 		if err != nil || try >= mostTries || try >= fewTries && patience <= 0 || !doubtful(&c, rep, own) {
 			return rep, err
 		}
-		slog.WarnContext(ctx, "time-out in doubt; the solution is graded again", "job", c.Attempt.Job, "cpu_ms", rep.Usage.CPUMS, "own", own)
+		slog.WarnContext(ctx, "time-out in doubt; grading the solution again", "job", c.Attempt.Job, "cpu_ms", rep.Usage.CPUMS, "own", own)
 	}
 }
 

@@ -53,7 +53,7 @@ func (s *Server) noted(r *http.Request, action, subject string, detail any) {
 		err = s.Admin.Noted(r.Context(), whoOf(r), store.Action{Action: action, Subject: subject, Tenant: web.Tenant(r), Detail: raw})
 	}
 	if err != nil {
-		s.Log.WarnContext(r.Context(), "what was done is not written down", "action", action, "subject", subject, "error", err)
+		s.Log.WarnContext(r.Context(), "action not recorded in the audit log", "action", action, "subject", subject, "error", err)
 	}
 }
 

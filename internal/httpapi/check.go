@@ -83,7 +83,7 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) cancelOwn(r *http.Request, id job.ID) {
 	c, err := s.Store.Cancel(context.WithoutCancel(r.Context()), id)
 	if err != nil {
-		s.Log.WarnContext(r.Context(), "check left to its end", "job", id, "error", err)
+		s.Log.WarnContext(r.Context(), "check job not canceled", "job", id, "error", err)
 		return
 	}
 	s.stop(r, c)

@@ -41,7 +41,7 @@ func (s dropInJobs) CancelJob(r *http.Request, id job.ID) {
 	defer cancel()
 	c, err := s.Store.Cancel(ctx, id)
 	if err != nil {
-		s.Log.InfoContext(ctx, "job that nobody waits for not canceled", "job", id, "error", err)
+		s.Log.InfoContext(ctx, "abandoned job not canceled", "job", id, "error", err)
 		return
 	}
 	s.stop(r, c)

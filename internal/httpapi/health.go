@@ -31,7 +31,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	status := "ok"
 	if err := s.Queue.Ping(ctx); err != nil {
 		status = "unavailable"
-		s.Log.WarnContext(ctx, "the queue does not answer", "error", err)
+		s.Log.WarnContext(ctx, "queue unavailable", "error", err)
 	}
 	return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok", "queue": status})
 }

@@ -327,7 +327,7 @@ func (s *Server) stop(r *http.Request, cs ...store.Canceling) {
 			continue
 		}
 		if err := s.Canceler.SendCancel(c.Worker, c.LeaseRef); err != nil {
-			s.Log.WarnContext(r.Context(), "cancel left to the heartbeat", "job", c.Job, "worker", c.Worker, "error", err)
+			s.Log.WarnContext(r.Context(), "cancel not sent; the worker's heartbeat will deliver it", "job", c.Job, "worker", c.Worker, "error", err)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 			err = over // who sent it is not let in any more
 		}
 		if w.wrote { // half an answer is out: only a broken connection can say so
-			s.Log.WarnContext(r.Context(), "answer cut short", "path", web.LoggedPath(r), "error", err)
+			s.Log.WarnContext(r.Context(), "response cut short", "path", web.LoggedPath(r), "error", err)
 			panic(http.ErrAbortHandler)
 		}
 		web.Fail(s.Log, w, r, err, rt.Fail)

@@ -170,7 +170,7 @@ func (k *Keys) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := k.ask(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			k.log.WarnContext(ctx, "which keys are live is not known; those that were are let in for a while", "for", k.stale, "error", err)
+			k.log.WarnContext(ctx, "API keys not refreshed; known keys stay valid for a while", "for", k.stale, "error", err)
 		}
 		failing = err != nil
 		if !sleep(ctx, k.least, nil) {
@@ -288,7 +288,7 @@ func (k *Keys) newLive(key store.LiveKey) *liveKey {
 	who, err := identityOf(key)
 	life, end := context.WithCancelCause(context.Background())
 	if err != nil {
-		k.log.Warn("a key is not taken here", "key", key.ID, "error", err)
+		k.log.Warn("API key not usable here", "key", key.ID, "error", err)
 		end(err)
 	}
 	who.Life = life

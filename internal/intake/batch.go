@@ -140,6 +140,6 @@ func (s *Service) drop(ctx context.Context, k *sink) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
 	if err := s.Store.DropBatch(ctx, k.batch.ID); err != nil {
-		s.Log.WarnContext(ctx, "open batch left to the reaper", "batch", k.batch.ID, "error", err)
+		s.Log.WarnContext(ctx, "open batch not dropped; the reaper will drop it", "batch", k.batch.ID, "error", err)
 	}
 }

@@ -70,7 +70,7 @@ func (s *Service) handOn(ctx context.Context, d *store.Dispatch, fresh bool) job
 		return job.Running
 	case d != nil:
 		if err := s.Dispatcher.Dispatch(ctx, []store.Dispatch{*d}); err != nil {
-			s.Log.WarnContext(ctx, "job accepted, publishing put off", "job", d.Job, "error", err)
+			s.Log.WarnContext(ctx, "job accepted but not published; the reaper will publish it", "job", d.Job, "error", err)
 		}
 		return job.Dispatched
 	case fresh:

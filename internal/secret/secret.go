@@ -170,7 +170,7 @@ func (k *Keeper) Reveal(ctx context.Context, claimed []store.Claimed) (map[job.I
 			if raw, ok := sealed[ref]; !ok {
 				continue
 			} else if value, err := k.open(ref, raw); err != nil {
-				slog.ErrorContext(ctx, "cannot open a secret", "tenant", ref.Tenant, "name", ref.Name, "error", err)
+				slog.ErrorContext(ctx, "secret not decrypted", "tenant", ref.Tenant, "name", ref.Name, "error", err)
 			} else {
 				out[id][variable] = control.Secret(value)
 			}

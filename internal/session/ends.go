@@ -44,11 +44,11 @@ func (e *Ends) Listen(ctx context.Context, workers Teller) error {
 	return workers.OnTold(ctx, control.TopicEnded, func(worker string, payload []byte) {
 		var end control.SessionEnd
 		if err := json.Unmarshal(payload, &end); err != nil {
-			e.Log.WarnContext(ctx, "news of a session dropped", "error", err)
+			e.Log.WarnContext(ctx, "invalid session event dropped", "error", err)
 			return
 		}
 		if _, err := e.record(ctx, worker, "", end); err != nil && ctx.Err() == nil {
-			e.Log.WarnContext(ctx, "end of a session not recorded", "session", end.Session, "error", err)
+			e.Log.WarnContext(ctx, "session end not recorded", "session", end.Session, "error", err)
 		}
 	})
 }

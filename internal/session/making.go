@@ -28,7 +28,7 @@ func (s *Service) recorded(ctx context.Context, tenant string, v *job.Session, f
 	switch {
 	case err != nil:
 		if ferr := s.Store.ForgetSession(context.WithoutCancel(ctx), v.ID); ferr != nil {
-			s.Log.WarnContext(ctx, "record of a session that never was is left", "session", v.ID, "error", ferr)
+			s.Log.WarnContext(ctx, "orphaned session record not deleted", "session", v.ID, "error", ferr)
 		}
 		if !said(err) {
 			go s.abandon(ctx, tenant, v.Worker, v.ID)
@@ -74,7 +74,7 @@ func (s *Service) abandon(ctx context.Context, tenant, worker string, id job.ID)
 		select {
 		case <-time.After(abandonPause):
 		case <-ctx.Done():
-			s.Log.WarnContext(ctx, "session left to its idle timeout", "session", id, "worker", worker, "error", err)
+			s.Log.WarnContext(ctx, "session not closed; its idle timeout will close it", "session", id, "worker", worker, "error", err)
 			return
 		}
 	}

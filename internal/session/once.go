@@ -82,7 +82,7 @@ func (s *Service) settle(ctx context.Context, tenant, key string, claimed job.ID
 // forget removes a session that no client knows.
 func (s *Service) forget(ctx context.Context, tenant, worker string, id job.ID) {
 	if err := s.Store.ForgetSession(context.WithoutCancel(ctx), id); err != nil {
-		s.Log.WarnContext(ctx, "record of a session that never was is left", "session", id, "error", err)
+		s.Log.WarnContext(ctx, "orphaned session record not deleted", "session", id, "error", err)
 	}
 	go s.abandon(ctx, tenant, worker, id)
 }
@@ -164,7 +164,7 @@ func (s *Service) hold(ctx context.Context, tenant, key string, made job.ID) (re
 	go func() {
 		for pause.For(ctx, claimLease/3) == nil {
 			if _, err := s.Store.HoldKey(ctx, tenant, key, made, claimLease); err != nil && ctx.Err() == nil {
-				s.Log.WarnContext(ctx, "idempotency key not held", "made", made, "error", err)
+				s.Log.WarnContext(ctx, "idempotency key not renewed", "made", made, "error", err)
 			}
 		}
 	}()
@@ -174,6 +174,6 @@ func (s *Service) hold(ctx context.Context, tenant, key string, made job.ID) (re
 // free frees a key without a result. If this fails, its lease expires.
 func (s *Service) free(ctx context.Context, tenant, key string, made job.ID) {
 	if err := s.Store.FreeKey(context.WithoutCancel(ctx), tenant, key, made); err != nil {
-		s.Log.WarnContext(ctx, "idempotency key of a request that made nothing is left", "made", made, "error", err)
+		s.Log.WarnContext(ctx, "unused idempotency key not released; it will expire", "made", made, "error", err)
 	}
 }

@@ -124,7 +124,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 				s.Log.WarnContext(ctx, "sweep of the object store failed", "kind", kind, "error", err)
 			}
 			if n := found.Removed; n > 0 {
-				s.Log.InfoContext(ctx, "objects removed that belong to nothing", "kind", kind, "objects", n)
+				s.Log.InfoContext(ctx, "orphaned objects deleted", "kind", kind, "objects", n)
 				s.Removed(ctx, kind, int64(n))
 			}
 		}

@@ -146,7 +146,7 @@ func (t *Telemetry) Stop(ctx context.Context) {
 	for _, stop := range t.stops {
 		all.Go(func() {
 			if err := stop(ctx); err != nil {
-				slog.WarnContext(ctx, "telemetry not sent", "error", err)
+				slog.WarnContext(ctx, "telemetry not exported", "error", err)
 			}
 		})
 	}

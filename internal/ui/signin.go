@@ -101,7 +101,7 @@ func (s *Server) oidcFinish(v *visit) error {
 	q := v.r.URL.Query()
 	who, until, err := s.Issuer.Finish(v.r.Context(), b.Attempt, q.Get("state"), q.Get("code"))
 	if err != nil {
-		s.Log.WarnContext(v.r.Context(), "sign-in by an issuer refused", "error", err)
+		s.Log.WarnContext(v.r.Context(), "sign-in rejected", "error", err)
 		return v.showAs(http.StatusUnauthorized, "signin", "Sign in", false, s.signinPage(v, api.NewProblem(err).Detail))
 	}
 	v.kept = kept{ID: rand.Text(), Who: &who, Until: until}

@@ -21,7 +21,7 @@ func (w *Worker) assignments(ctx, base context.Context) {
 		if err == nil {
 			return // listening
 		}
-		slog.WarnContext(ctx, "not listening for assignments, trying again", "error", err)
+		slog.WarnContext(ctx, "not subscribed to assignments; retrying", "error", err)
 		pause.For(ctx, time.Second)
 	}
 }

@@ -41,7 +41,7 @@ func runOrBlame[T any](ctx context.Context, a *attempt, run func() (*T, error)) 
 	if !errors.Is(err, runtime.ErrBroken) || ctx.Err() != nil {
 		return res, err
 	}
-	slog.WarnContext(ctx, "a sandbox broke; the job runs again, by itself", "job", a.lease.Job, "tenant", a.claimed.Tenant, "error", err)
+	slog.WarnContext(ctx, "sandbox broken; rerunning the job in isolation", "job", a.lease.Job, "tenant", a.claimed.Tenant, "error", err)
 	a.alone = string(a.lease.Job)
 	if a.kept != nil && len(a.kept.Stored().Artifacts) > 0 { // those of the first try are nobody's
 		a.transfer.Discard(ctx, a.owner())
@@ -50,6 +50,6 @@ func runOrBlame[T any](ctx context.Context, a *attempt, run func() (*T, error)) 
 	if unstarted := new(noSlot); !errors.Is(err, runtime.ErrBroken) || errors.As(err, &unstarted) || ctx.Err() != nil {
 		return res, err
 	}
-	slog.WarnContext(ctx, "a job broke two sandboxes", "job", a.lease.Job, "tenant", a.claimed.Tenant, "error", err)
+	slog.WarnContext(ctx, "job broke two sandboxes", "job", a.lease.Job, "tenant", a.claimed.Tenant, "error", err)
 	return nil, &verdict{job.PolicyViolation, "it broke its sandbox, and the next one, which it had for itself: " + clip(err.Error())}
 }

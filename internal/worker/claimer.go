@@ -48,7 +48,7 @@ func (w *Worker) claim(ctx context.Context, ds []queue.Message) {
 			continue
 		}
 		if time.Since(progress) > claimFor { // others' specs come first, but not for ever
-			slog.WarnContext(ctx, "specs of claimed jobs do not come, giving them back", "leases", len(ds))
+			slog.WarnContext(ctx, "specs of claimed jobs not received; handing the jobs back", "leases", len(ds))
 			w.returnAll(ctx, ds, unread, time.Second, time.Now().Add(requestTimeout))
 			return
 		}
@@ -63,7 +63,7 @@ func (w *Worker) claimSome(ctx context.Context, ds []queue.Message, unread map[s
 	asked := time.Now() // leases count from before the first request: a repeat may return an older one
 	reply, err := w.askClaim(ctx, ds)
 	if err != nil {
-		slog.WarnContext(ctx, "claim failed, giving deliveries back", "error", err, "deliveries", len(ds), "leases", len(unread))
+		slog.WarnContext(ctx, "claim failed; returning deliveries", "error", err, "deliveries", len(ds), "leases", len(unread))
 		w.returnAll(ctx, ds, unread, time.Second, asked.Add(requestTimeout))
 		return nil, nil
 	}

@@ -30,6 +30,6 @@ func (w *Worker) drain(ctx context.Context, takers *sync.WaitGroup) {
 	case <-grace.C:
 	}
 	n := w.leases.endIf(errDrained, func(*lease) bool { return true })
-	slog.WarnContext(ctx, "grace period is over", "killed", n)
+	slog.WarnContext(ctx, "grace period expired", "killed", n)
 	<-done
 }

@@ -93,7 +93,7 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 	reply, err := w.Control.Heartbeat(ctx, control.HeartbeatRequest{Worker: info, Leases: refs, Sessions: w.heldSessions()})
 	if err != nil {
 		if ctx.Err() != context.Canceled {
-			slog.WarnContext(ctx, "heartbeat was not answered", "error", err, "leases", len(refs))
+			slog.WarnContext(ctx, "heartbeat not acknowledged", "error", err, "leases", len(refs))
 		}
 		return false
 	}
@@ -130,7 +130,7 @@ func (w *Worker) heldSessions() []job.ID {
 // ordered takes no jobs for d, as a dispatcher says; zero ends what was said before.
 func (w *Worker) ordered(ctx context.Context, d time.Duration, cordoned bool) {
 	if was := w.cordoned.Swap(cordoned); was != cordoned {
-		slog.InfoContext(ctx, "an operator decides about taking jobs", "cordoned", cordoned)
+		slog.InfoContext(ctx, "cordon changed", "cordoned", cordoned)
 	}
 	if cordoned || d == 0 {
 		w.breaker.Rest(d)
@@ -152,7 +152,7 @@ func (w *Worker) refusal(ctx context.Context, reply control.HeartbeatReply) {
 	before := w.refusedWhy()
 	w.refused.Store(&reply.Refused)
 	if reply.Refused != "" && before != reply.Refused {
-		slog.ErrorContext(ctx, "refused by the fleet: this worker takes no jobs", "why", reply.Refused)
+		slog.ErrorContext(ctx, "worker rejected by the fleet; not taking jobs", "why", reply.Refused)
 	}
 	if reply.Refused != "" {
 		w.breaker.Rest(reply.Rest.D())
@@ -175,7 +175,7 @@ func (w *Worker) cancels(ctx context.Context) {
 		if err == nil {
 			return // listening
 		}
-		slog.WarnContext(ctx, "not listening for cancels, trying again", "error", err)
+		slog.WarnContext(ctx, "not subscribed to cancels; retrying", "error", err)
 		pause.For(ctx, time.Second)
 	}
 }
@@ -188,7 +188,7 @@ func (w *Worker) classes(ctx context.Context) {
 		if err == nil {
 			return // listening
 		}
-		slog.WarnContext(ctx, "not listening for classes of jobs, trying again", "error", err)
+		slog.WarnContext(ctx, "not subscribed to job classes; retrying", "error", err)
 		pause.For(ctx, time.Second)
 	}
 }

@@ -37,40 +37,40 @@ func newMetrics(w *Worker) (*metrics, error) {
 	meter, b := otel.Meter(scope), &builder{}
 	m := &metrics{
 		run: keep(b)(meter.Float64Histogram("assay_worker_run_milliseconds", milliseconds,
-			metric.WithDescription("Time that user code ran, by outcome and isolation."))),
+			metric.WithDescription("Run time of user code, by outcome and isolation."))),
 		slotWait: keep(b)(meter.Float64Histogram("assay_worker_slot_wait_milliseconds", milliseconds,
-			metric.WithDescription("Time from a job's inputs being ready to its slot being ready."))),
+			metric.WithDescription("Time from the inputs of a job being ready to its slot being ready."))),
 		claims: keepCounter(b)(meter.Int64Counter("assay_worker_claims",
-			metric.WithDescription("Deliveries that were claimed or refused."))),
+			metric.WithDescription("Deliveries claimed or rejected, by result."))),
 		fences: keepCounter(b)(meter.Int64Counter("assay_worker_fences",
-			metric.WithDescription("Attempts killed because no dispatcher answered, or reported too late."))),
+			metric.WithDescription("Attempts fenced: killed because no dispatcher responded, or reported too late."))),
 		back: keepCounter(b)(meter.Int64Counter("assay_worker_handed_back",
 			metric.WithDescription("Attempts handed back, by reason."))),
 		compiles: keepCounter(b)(meter.Int64Counter("assay_compiles",
-			metric.WithDescription("Programs that were to be compiled, by language and whether what an earlier one was compiled to was used."))),
+			metric.WithDescription("Programs to compile, by language and whether a cached build was used."))),
 		tenants: newByTenant(meter, b),
 		artifacts: keepCounter(b)(meter.Int64Counter("assay_artifacts",
-			metric.WithDescription("Artifacts that were stored."))),
+			metric.WithDescription("Artifacts stored."))),
 		artifactBytes: keepCounter(b)(meter.Int64Counter("assay_artifact_bytes",
-			metric.WithDescription("Bytes of the artifacts that were stored."))),
+			metric.WithDescription("Bytes of artifacts stored."))),
 	}
-	slots, err := meter.Int64ObservableGauge("assay_worker_slots", metric.WithDescription("Most jobs at once."))
+	slots, err := meter.Int64ObservableGauge("assay_worker_slots", metric.WithDescription("Maximum concurrent jobs."))
 	b.note(err)
-	busy, err := meter.Int64ObservableGauge("assay_worker_slots_busy", metric.WithDescription("Jobs that the worker runs, however long they have run."))
+	busy, err := meter.Int64ObservableGauge("assay_worker_slots_busy", metric.WithDescription("Running jobs, of any age."))
 	b.note(err)
-	free, err := meter.Int64ObservableGauge("assay_worker_slots_free", metric.WithDescription("Slots for further jobs. A job that has run for 100 ms holds none."))
+	free, err := meter.Int64ObservableGauge("assay_worker_slots_free", metric.WithDescription("Free slots. A job that has run for 100 ms holds no slot."))
 	b.note(err)
-	results, err := meter.Int64ObservableGauge("assay_worker_results_waiting", metric.WithDescription("Results that no dispatcher has confirmed yet."))
+	results, err := meter.Int64ObservableGauge("assay_worker_results_waiting", metric.WithDescription("Results not acknowledged by a dispatcher yet."))
 	b.note(err)
-	cores, err := meter.Float64ObservableGauge("assay_worker_cores", metric.WithDescription("Cores of the host, and cores that jobs and sessions use, by use."))
+	cores, err := meter.Float64ObservableGauge("assay_worker_cores", metric.WithDescription("Cores of the host (all), and cores used by jobs and sessions (busy)."))
 	b.note(err)
 	age, err := meter.Float64ObservableGauge("assay_worker_heartbeat_age_seconds",
-		metric.WithDescription("Time since the last heartbeat that was answered."))
+		metric.WithDescription("Time since the last acknowledged heartbeat."))
 	b.note(err)
 	stalled, err := meter.Float64ObservableGauge("assay_worker_pressure",
-		metric.WithDescription("Percentage of the last ten seconds in which tasks of the host waited, by resource."))
+		metric.WithDescription("Percentage of the last ten seconds in which tasks of the host waited for a resource."))
 	b.note(err)
-	held, err := meter.Int64ObservableGauge("assay_worker_held", metric.WithDescription("1 while pressure on the host keeps the worker from taking jobs."))
+	held, err := meter.Int64ObservableGauge("assay_worker_held", metric.WithDescription("1 while the worker takes no jobs because of pressure on the host."))
 	b.note(err)
 	if b.err != nil {
 		return nil, b.err

@@ -43,7 +43,7 @@ func (w *Worker) pull(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			slog.WarnContext(ctx, "queue is away", "error", err)
+			slog.WarnContext(ctx, "queue unavailable", "error", err)
 			pause.For(ctx, time.Second)
 		}
 	}

@@ -99,7 +99,7 @@ func (w *Worker) finish(ctx context.Context, batch []finishing) {
 		for i := range batch {
 			batch[i].unsure = true
 		}
-		slog.WarnContext(ctx, "results not confirmed, saying the same again", "error", err, "results", len(batch), "bytes", size)
+		slog.WarnContext(ctx, "results not acknowledged; resending", "error", err, "results", len(batch), "bytes", size)
 		if time.Since(asked) >= patience { // it may only take longer
 			patience = min(2*patience, most)
 		}
@@ -128,7 +128,7 @@ func (w *Worker) inTime(ctx context.Context, batch []finishing, err error) []fin
 		}
 		// Artifacts stay: either they belong to the record, or they are swept as orphans.
 		why := clip(fmt.Sprintf("result of %d bytes not confirmed within %v: %v", len(f.finish.Result), limit, err))
-		slog.ErrorContext(ctx, "result given up, handing the job back", "job", f.lease.Job, "lease", f.lease.Lease, "why", why)
+		slog.ErrorContext(ctx, "result not acknowledged in time; handing the job back", "job", f.lease.Job, "lease", f.lease.Lease, "why", why)
 		back := releasing{lease: f.lease, tenant: f.tenant, release: store.Release{LeaseRef: f.lease.LeaseRef, Reason: job.ReasonInfra, Message: why}}
 		w.background.Go(func() { w.release(ctx, []releasing{back}) })
 	}
@@ -148,7 +148,7 @@ func (w *Worker) finishApart(ctx context.Context, batch []finishing, err error) 
 		w.finish(ctx, []finishing{f})
 		return
 	}
-	slog.ErrorContext(ctx, "result refused", "job", f.lease.Job, "lease", f.lease.Lease, "error", err)
+	slog.ErrorContext(ctx, "result rejected", "job", f.lease.Job, "lease", f.lease.Lease, "error", err)
 	w.release(ctx, []releasing{{
 		lease: f.lease, tenant: f.tenant, stored: f.stored && !f.unsure,
 		release: store.Release{LeaseRef: f.lease.LeaseRef, Reason: job.ReasonInfra, Message: clip("result refused: " + err.Error())},
@@ -163,7 +163,7 @@ func (w *Worker) stillOurs(ctx context.Context, batch []finishing) []finishing {
 	ours := batch[:0:len(batch)]
 	for _, f := range batch {
 		if w.leases.over(f.lease) || ctx.Err() != nil {
-			slog.WarnContext(ctx, "result not confirmed before its lease was over", "job", f.lease.Job, "lease", f.lease.Lease)
+			slog.WarnContext(ctx, "lease expired before its result was acknowledged", "job", f.lease.Job, "lease", f.lease.Lease)
 			if f.stored && !f.unsure {
 				w.background.Go(func() {
 					w.transfer.Discard(ctx, f.lease.owner(f.tenant))
@@ -189,7 +189,7 @@ func (w *Worker) settle(ctx context.Context, batch []finishing, statuses []store
 		}
 		if statuses[i] == store.Fenced {
 			w.metrics.fencedLate(ctx)
-			slog.InfoContext(ctx, "result came too late", "job", f.lease.Job, "lease", f.lease.Lease)
+			slog.InfoContext(ctx, "result rejected: lease lost", "job", f.lease.Job, "lease", f.lease.Lease)
 		}
 		if f.stored {
 			w.background.Go(func() { w.transfer.Discard(ctx, f.lease.owner(f.tenant)) })
@@ -210,7 +210,7 @@ func (w *Worker) release(ctx context.Context, batch []releasing) {
 			break
 		}
 		if ctx.Err() != nil || w.allOver(batch) || time.Since(began) >= w.reportLimit() {
-			slog.WarnContext(ctx, "attempts not handed back, their leases are over or end now", "error", err, "attempts", len(batch))
+			slog.WarnContext(ctx, "attempts not handed back; their leases expire", "error", err, "attempts", len(batch))
 			for _, r := range batch {
 				w.leases.remove(r.lease)
 			}

@@ -66,7 +66,7 @@ func (s *sources) share(ctx context.Context, exclusive bool) {
 	if offer.Lacks(placement.Need{Pool: class}) == "" {
 		var err error
 		if always, err = s.open(ctx, class); err != nil {
-			slog.WarnContext(ctx, "class of jobs not opened, trying again", "class", class, "error", err)
+			slog.WarnContext(ctx, "job class not opened; retrying", "class", class, "error", err)
 			return
 		}
 	}
@@ -96,7 +96,7 @@ func (s *sources) hear(ctx context.Context, classes []string) {
 		}
 		c, err := s.open(ctx, class)
 		if err != nil {
-			slog.WarnContext(ctx, "class of jobs not opened, trying again", "class", class, "error", err)
+			slog.WarnContext(ctx, "job class not opened; retrying", "class", class, "error", err)
 			continue
 		}
 		s.mu.Lock()

@@ -30,9 +30,9 @@ type byTenant struct {
 func newByTenant(meter metric.Meter, b *builder) *byTenant {
 	t := &byTenant{known: map[string]bool{}}
 	var err error
-	t.jobs, err = meter.Int64Counter("assay_tenant_attempts", metric.WithDescription("Attempts that ended, by tenant and outcome; the first hundred tenants by name."))
+	t.jobs, err = meter.Int64Counter("assay_tenant_attempts", metric.WithDescription("Attempts ended, by tenant and outcome; only the first 100 tenants have their own label."))
 	b.note(err)
-	t.time, err = meter.Float64Counter("assay_tenant_run_seconds", metric.WithDescription("Time that user code ran, by tenant; the first hundred tenants by name."))
+	t.time, err = meter.Float64Counter("assay_tenant_run_seconds", metric.WithDescription("Run time of user code, by tenant; only the first 100 tenants have their own label."))
 	b.note(err)
 	return t
 }

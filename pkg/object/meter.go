@@ -26,8 +26,8 @@ func newMeter() meter {
 	var m meter
 	// These names and units are constants, so errors are impossible.
 	m.count, _ = api.Int64Counter("assay_object_operations", metric.WithDescription("Requests to the object store, by operation and result."))
-	m.bytes, _ = api.Int64Counter("assay_object_bytes", metric.WithDescription("Bytes to (put) and from (get) the object store."))
-	m.took, _ = api.Float64Histogram("assay_object_milliseconds", metric.WithDescription("Time of a request to the object store; of a get, until the first byte."),
+	m.bytes, _ = api.Int64Counter("assay_object_bytes", metric.WithDescription("Bytes sent to (put) and received from (get) the object store."))
+	m.took, _ = api.Float64Histogram("assay_object_milliseconds", metric.WithDescription("Duration of a request to the object store; for get, until the first byte."),
 		metric.WithExplicitBucketBoundaries(1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4, 3e5))
 	for _, op := range operations {
 		for _, result := range []string{"ok", "error"} {

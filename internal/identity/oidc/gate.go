@@ -169,7 +169,7 @@ func (g *Gate) identity(c *claims) (identity.Identity, error) {
 			return identity.Identity{Tenant: r.Tenant, Role: r.Role, Name: c.name(), Mark: identity.Mark(sha256.Sum256([]byte(c.Issuer + "\n" + c.Subject)))}, nil
 		}
 	}
-	slog.Debug("somebody whom the issuer knows is in no group that has a tenant", "subject", c.Subject, "groups", groups)
+	slog.Debug("sign-in rejected: user is in no group with a tenant", "subject", c.Subject, "groups", groups)
 	return identity.Identity{}, fmt.Errorf("%w: %.100q is in none of the groups that have a tenant here (the claim %s has %d)", job.ErrRefused, c.name(), g.c.Claim, len(groups))
 }
 

@@ -120,7 +120,7 @@ func (s *issuer) ask(ctx context.Context, have bool) error {
 	defer cancel()
 	keys, err := s.read(ctx)
 	if err != nil {
-		slog.WarnContext(ctx, "the issuer of tokens cannot be asked for its keys", "issuer", s.url, "error", err)
+		slog.WarnContext(ctx, "keys of the token issuer not available", "issuer", s.url, "error", err)
 		err = fmt.Errorf("%w: the issuer %s cannot be asked for its keys now", job.ErrUnavailable, s.url)
 	}
 	s.mu.Lock()

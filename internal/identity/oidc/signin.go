@@ -91,7 +91,7 @@ func (s *SignIn) Finish(ctx context.Context, a Attempt, state, code string) (who
 
 // exchangeFailed distinguishes a rejected code from an issuer that is not available.
 func exchangeFailed(ctx context.Context, err error) error {
-	slog.WarnContext(ctx, "the issuer gives nothing for the code of a sign-in", "error", err)
+	slog.WarnContext(ctx, "sign-in code not exchanged by the token issuer", "error", err)
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode < http.StatusInternalServerError {
 		return unauthorized("the issuer does not take the code of this sign-in; sign in again")
@@ -102,7 +102,7 @@ func exchangeFailed(ctx context.Context, err error) error {
 func (s *SignIn) client(ctx context.Context) (*oauth2.Config, error) {
 	about, err := s.gate.issuer.describe(ctx)
 	if err != nil {
-		slog.WarnContext(ctx, "the issuer of tokens cannot be asked how to sign in", "error", err)
+		slog.WarnContext(ctx, "configuration of the token issuer not available", "error", err)
 		return nil, fmt.Errorf("%w: the issuer %s cannot be asked how to sign in now", job.ErrUnavailable, s.gate.c.Issuer)
 	}
 	return &oauth2.Config{

@@ -22,7 +22,7 @@ func (m *Manager) Lose(ids []job.ID) {
 	defer m.mu.Unlock()
 	for _, id := range ids {
 		if l := m.live[id]; l != nil {
-			slog.WarnContext(m.base, "session ended: it is over by the record", "session", id)
+			slog.WarnContext(m.base, "session killed: its record has ended", "session", id)
 			l.kill(job.Lost, "its worker was not heard of, and it was recorded as lost")
 		}
 	}
@@ -46,7 +46,7 @@ func (m *Manager) fence(now time.Time) {
 	if m.until.IsZero() || now.Before(m.until) || len(m.live) == 0 {
 		return
 	}
-	slog.WarnContext(m.base, "sessions self-fenced: no dispatcher answered in time", "sessions", len(m.live))
+	slog.WarnContext(m.base, "sessions self-fenced: no dispatcher responded in time", "sessions", len(m.live))
 	for _, l := range m.live {
 		l.kill(job.Lost, "no dispatcher answered its worker in time")
 	}

@@ -79,7 +79,7 @@ func (m *Manager) Run(ctx context.Context) {
 		if err == nil {
 			break
 		}
-		slog.WarnContext(ctx, "not listening for sessions, trying again", "error", err)
+		slog.WarnContext(ctx, "not subscribed to sessions; retrying", "error", err)
 		pause.For(ctx, time.Second)
 	}
 	tick := time.NewTicker(time.Second)

@@ -23,12 +23,12 @@ type metrics struct {
 func newMetrics(live func() int) *metrics {
 	meter, m := otel.Meter("github.com/assay-run/assay/internal/session/live"), &metrics{}
 	// These names and units are constants, so errors are impossible.
-	m.created, _ = meter.Int64Counter("assay_sessions_created", metric.WithDescription("Sessions that were begun, by whether they are copies of others."))
-	m.ended, _ = meter.Int64Counter("assay_sessions_ended", metric.WithDescription("Sessions that ended, by outcome: succeeded if their client closed them."))
-	m.steps, _ = meter.Int64Counter("assay_session_steps", metric.WithDescription("Snippets and commands that were executed in sessions, by outcome."))
-	m.took, _ = meter.Float64Histogram("assay_session_step_milliseconds", metric.WithDescription("Time that a snippet or command took in a session, its wait for the one before included."),
+	m.created, _ = meter.Int64Counter("assay_sessions_created", metric.WithDescription("Sessions created, by whether they are forks."))
+	m.ended, _ = meter.Int64Counter("assay_sessions_ended", metric.WithDescription("Sessions ended, by outcome; succeeded if closed by the client."))
+	m.steps, _ = meter.Int64Counter("assay_session_steps", metric.WithDescription("Snippets and commands executed in sessions, by outcome."))
+	m.took, _ = meter.Float64Histogram("assay_session_step_milliseconds", metric.WithDescription("Duration of a snippet or command in a session, including its wait for the previous one."),
 		metric.WithExplicitBucketBoundaries(1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4, 3e5))
-	there, _ := meter.Int64ObservableGauge("assay_sessions", metric.WithDescription("Sessions that are alive on this worker."))
+	there, _ := meter.Int64ObservableGauge("assay_sessions", metric.WithDescription("Live sessions on this worker."))
 	m.observer, _ = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(there, int64(live()))
 		return nil

@@ -68,7 +68,7 @@ func (b *Breaker) Quarantine(ctx context.Context, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if time.Until(b.ordered) <= 0 {
-		slog.WarnContext(ctx, "in quarantine: failures here stand out from those of other workers", "for", d)
+		slog.WarnContext(ctx, "in quarantine: more failures than other workers", "for", d)
 	}
 	b.ordered, b.probation = time.Now().Add(d), true
 }

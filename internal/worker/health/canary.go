@@ -101,7 +101,7 @@ func (p *Proof) Run(ctx context.Context, changed func(host policy.Host, why stri
 		why := "no canary job runs here: " + missing
 		p.set(host, why)
 		changed(host, why)
-		slog.ErrorContext(ctx, "no canary job runs here, so no jobs are taken; trying again", "missing", missing, "in", wait)
+		slog.ErrorContext(ctx, "canary jobs failed; not taking jobs, retrying", "missing", missing, "in", wait)
 		pause.For(ctx, wait)
 	}
 }
@@ -128,7 +128,7 @@ func (p *Proof) tryAll(ctx context.Context, all []policy.Isolation) (works []pol
 			works = append(works, level)
 			continue
 		}
-		slog.WarnContext(ctx, "an isolation is not offered: its canary job fails", "isolation", level, "image", p.image, "error", err)
+		slog.WarnContext(ctx, "isolation not offered: canary job failed", "isolation", level, "image", p.image, "error", err)
 		failed = append(failed, fmt.Sprintf("isolation %s: canary job: %v", level, err))
 	}
 	return works, failed
@@ -142,7 +142,7 @@ func (p *Proof) tryLevel(ctx context.Context, level policy.Isolation) (err error
 		if err == nil || try == canaryTries || ctx.Err() != nil {
 			return err
 		}
-		slog.InfoContext(ctx, "a canary job failed; trying again", "isolation", level, "error", err)
+		slog.InfoContext(ctx, "canary job failed; retrying", "isolation", level, "error", err)
 		pause.For(ctx, wait)
 	}
 }

@@ -74,10 +74,10 @@ func (p *Pressure) Run(ctx context.Context, turned func()) {
 		now, err := readPSI(p.limits.Proc)
 		if err != nil && !warned {
 			warned = true
-			slog.WarnContext(ctx, "pressure on this host is not known in full", "error", err)
+			slog.WarnContext(ctx, "host pressure not readable in full", "error", err)
 		}
 		if p.note(now) {
-			slog.WarnContext(ctx, "pressure on this host", "holds_back", p.Why())
+			slog.WarnContext(ctx, "host under pressure", "holds_back", p.Why())
 			turned()
 		}
 		select {

@@ -74,7 +74,7 @@ func (s *Store) DiscardObjects(ctx context.Context, keys []string) {
 	defer cancel()
 	for i, key := range keys {
 		if err := s.Objects.Delete(ctx, key); err != nil && !errors.Is(err, job.ErrNotFound) {
-			slog.WarnContext(ctx, "objects that no record names remain", "first", key, "remaining", len(keys)-i, "error", err)
+			slog.WarnContext(ctx, "orphaned objects not deleted", "first", key, "remaining", len(keys)-i, "error", err)
 			return
 		}
 	}
@@ -90,6 +90,6 @@ func (s *Store) Discard(ctx context.Context, o Owner) {
 		_, err = s.Objects.DeletePrefix(ctx, prefix)
 	}
 	if err != nil {
-		slog.WarnContext(ctx, "artifacts of a lost attempt remain", "job", o.Job, "lease", o.Lease, "error", err)
+		slog.WarnContext(ctx, "artifacts of a lost attempt not deleted", "job", o.Job, "lease", o.Lease, "error", err)
 	}
 }

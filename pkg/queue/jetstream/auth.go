@@ -90,13 +90,13 @@ func (q *Queue) admit() error {
 func (q *Queue) answerCallout(m *nats.Msg) {
 	req, err := jwt.DecodeAuthorizationRequestClaims(string(m.Data))
 	if err != nil {
-		q.log.Warn("request to let somebody in dropped", "error", err)
+		q.log.Warn("invalid authentication request dropped", "error", err)
 		return
 	}
 	resp := jwt.NewAuthorizationResponseClaims(req.UserNkey)
 	resp.Audience = req.Server.ID
 	if resp.Jwt, err = q.letIn(req); err != nil {
-		q.log.Warn("not let in", "from", req.ClientInformation.Host, "error", err)
+		q.log.Warn("client rejected", "from", req.ClientInformation.Host, "error", err)
 		resp.Error = "not let in" // the reason is for the operator only
 	}
 	answer, err := resp.Encode(q.cfg.Key.Issuer())
@@ -104,7 +104,7 @@ func (q *Queue) answerCallout(m *nats.Msg) {
 		err = m.Respond([]byte(answer))
 	}
 	if err != nil {
-		q.log.Warn("request to let somebody in not answered", "error", err)
+		q.log.Warn("authentication request not answered", "error", err)
 	}
 }
 

@@ -27,7 +27,7 @@ func (q *Queue) OnCancel(ctx context.Context, worker string, f func(store.LeaseR
 	return q.listen(ctx, toWorker(worker, kindCancel), func(body []byte) {
 		var l store.LeaseRef
 		if err := control.Decode(body, &l); err != nil {
-			q.log.WarnContext(ctx, "cancel message dropped", "error", err)
+			q.log.WarnContext(ctx, "invalid cancel message dropped", "error", err)
 			return
 		}
 		f(l)
@@ -71,7 +71,7 @@ func (q *Queue) OnClasses(ctx context.Context, pool string, f func([]string)) er
 	return q.listen(ctx, poolPrefix+token(pool)+"."+kindClasses, func(body []byte) {
 		var classes []string
 		if err := control.Decode(body, &classes); err != nil {
-			q.log.WarnContext(ctx, "list of classes dropped", "error", err)
+			q.log.WarnContext(ctx, "invalid list of job classes dropped", "error", err)
 			return
 		}
 		f(classes)

@@ -173,7 +173,7 @@ func (p *pull) handle(ctx context.Context, m *nats.Msg) (done bool, err error) {
 	d, err := newDelivery(p.c, m)
 	if err != nil {
 		// Not a delivery; it would be redelivered for ever.
-		p.c.q.log.Error("delivery dropped", "subject", m.Subject, "error", err)
+		p.c.q.log.Error("invalid delivery dropped", "subject", m.Subject, "error", err)
 		p.got++
 		return false, p.c.answer(receipt{To: m.Reply, Do: verbTerm})
 	}

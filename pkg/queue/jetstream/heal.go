@@ -55,7 +55,7 @@ func (q *Queue) judge(ctx context.Context) error {
 		return nil
 	}
 	q.silence.end()
-	q.log.ErrorContext(ctx, "stream stores nothing, making it anew", "stream", streamName, "queued", info.State.Msgs, "silent", lasted)
+	q.log.ErrorContext(ctx, "stream stores nothing; recreating it", "stream", streamName, "queued", info.State.Msgs, "silent", lasted)
 	if err := q.js.DeleteStream(ctx, streamName); err != nil {
 		return unavailable("delete the dead stream", err)
 	}

@@ -112,6 +112,6 @@ func (q *Queue) sayReceipts(r ackRequest) {
 		err = q.nc.Publish(q.request(q.cfg.Worker.ID, kindAck), body)
 	}
 	if err != nil {
-		q.log.Warn("answers to deliveries are lost", "deliveries", len(r.Receipts), "error", err)
+		q.log.Warn("delivery acknowledgments not sent", "deliveries", len(r.Receipts), "error", err)
 	}
 }

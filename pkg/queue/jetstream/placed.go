@@ -72,7 +72,7 @@ func (q *Queue) tellPlaced(first uint64, ds []store.Dispatch) {
 
 func (q *Queue) hearPlaced(m *nats.Msg) {
 	if len(m.Data) < 8 || (len(m.Data)-8)%refSize != 0 {
-		q.log.Warn("numbers of deliveries dropped", "bytes", len(m.Data))
+		q.log.Warn("invalid delivery numbers dropped", "bytes", len(m.Data))
 		return
 	}
 	seq := binary.BigEndian.Uint64(m.Data)
@@ -143,7 +143,7 @@ func (s *server) relayReceipts(worker string, r ackRequest) error {
 				err = s.q.acknowledge(a)
 			}
 			if err != nil && !errors.Is(err, job.ErrNotFound) { // it is gone: acknowledged twice
-				s.q.log.Warn("receipt dropped", "worker", worker, "job", a.Job, "error", err)
+				s.q.log.Warn("invalid receipt dropped", "worker", worker, "job", a.Job, "error", err)
 			}
 		}
 	})

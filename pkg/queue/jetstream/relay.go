@@ -127,7 +127,7 @@ func (s *server) relayPull(m *nats.Msg) {
 	var r pullRequest
 	_, worker, err := speaker(m.Subject)
 	if err != nil || !q.answerable(worker)(m.Reply) {
-		q.log.Warn("pull dropped", "subject", m.Subject, "reply", m.Reply)
+		q.log.Warn("invalid pull request dropped", "subject", m.Subject, "reply", m.Reply)
 		return
 	}
 	if err = json.Unmarshal(m.Data, &r); err != nil {
@@ -190,7 +190,7 @@ func (s *server) relayAck(m *nats.Msg) {
 		err = s.relayReceipts(worker, r)
 	}
 	if err != nil {
-		s.q.log.Warn("answers to deliveries dropped", "subject", m.Subject, "error", err)
+		s.q.log.Warn("delivery acknowledgments dropped", "subject", m.Subject, "error", err)
 	}
 }
 

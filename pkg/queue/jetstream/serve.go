@@ -81,7 +81,7 @@ func serve[Request, Reply any](s *server, f func(context.Context, Request) (Repl
 			defer cancel()
 			_, worker, err := speaker(m.Subject)
 			if err != nil || !s.q.answerable(worker)(m.Reply) {
-				s.q.log.WarnContext(ctx, "control request dropped", "subject", m.Subject, "reply", m.Reply)
+				s.q.log.WarnContext(ctx, "invalid control request dropped", "subject", m.Subject, "reply", m.Reply)
 				return
 			}
 			if err := answerWorker(ctx, s, m, worker, f); err != nil {

@@ -97,7 +97,7 @@ func (q *Queue) replicas(ctx context.Context) (int, error) {
 	}
 	has := s.CachedInfo().Config.Replicas
 	if has > max(q.cfg.Replicas, 1) {
-		slog.WarnContext(ctx, "stream keeps more replicas than are configured; lower them with the nats command, at all dispatchers alike",
+		slog.WarnContext(ctx, "stream has more replicas than configured; lower them with the nats command",
 			"stream", streamName, "replicas", has, "configured", q.cfg.Replicas)
 	}
 	return max(has, q.cfg.Replicas), nil

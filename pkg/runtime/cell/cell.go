@@ -335,9 +335,9 @@ func (c *cell) noZygote(kind byte, why string) {
 	switch {
 	case c.conns == nil: // the worker ended it
 	case first:
-		slog.Warn("python starts afresh for every job of a cell", "image", c.image.Name, "reason", why)
+		slog.Warn("no zygote in this image; every cell job starts a new Python", "image", c.image.Name, "reason", why)
 	default:
-		slog.Warn("a cell lost its interpreter", "image", c.image.Name, "reason", why)
+		slog.Warn("zygote of a cell ended", "image", c.image.Name, "reason", why)
 	}
 	zs.settle()
 }
@@ -360,13 +360,13 @@ func (c *cell) destroy(ctx context.Context) {
 	if c.container != nil {
 		if err := c.container.Destroy(ctx); err != nil {
 			whole = false
-			slog.ErrorContext(ctx, "cannot remove a cell; the next sweep will", "cell", c.container.ID, "error", err)
+			slog.ErrorContext(ctx, "cell not removed; the next sweep will retry", "cell", c.container.ID, "error", err)
 		}
 	}
 	c.tasks.Wait()
 	if err := errors.Join(overlay.Unmount(c.dir, "root", "own", "dev"), os.RemoveAll(c.dir)); err != nil {
 		whole = false
-		slog.ErrorContext(ctx, "cannot remove a cell's directory", "error", err)
+		slog.ErrorContext(ctx, "directory of a cell not removed", "error", err)
 	}
 	if whole { // otherwise the remaining processes would lose their files
 		c.release()

@@ -181,7 +181,7 @@ func (c *Cells) make(ctx context.Context, key slotKey) (*slot, error) {
 			if err == nil {
 				return s, nil
 			}
-			slog.WarnContext(ctx, "a program imports by itself", "modules", key.preload, "error", err)
+			slog.WarnContext(ctx, "preloaded interpreter not available; the program imports its modules", "modules", key.preload, "error", err)
 		}
 	}
 	s, err := home.newSlot(ctx, key.zygote, sandbox.DefaultLayout)

@@ -28,7 +28,7 @@ func (c *cell) accept(socket string) {
 	}
 	p, perr := packet.Of(conn)
 	if err = errors.Join(err, perr); err != nil {
-		slog.Error("cannot serve the launcher of a cell", "error", err)
+		slog.Error("launcher of a cell not served", "error", err)
 		return
 	}
 	c.serve(p, guest.CellLauncher, func() { c.serveLauncher(p) })

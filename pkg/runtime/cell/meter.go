@@ -22,10 +22,10 @@ func newPreloadMeter(levels func() (count, memory int64)) *preloadMeter {
 	}
 	out := &preloadMeter{hit: option("hit", true), miss: option("hit", false), well: option("usable", true), ill: option("usable", false)}
 	// As in package pool: errors only come from name clashes.
-	out.programs, _ = m.Int64Counter("assay_preload_programs", metric.WithDescription("Programs with imports that are worth preloading, by whether an interpreter had all of them."))
-	out.starts, _ = m.Int64Counter("assay_preload_starts", metric.WithDescription("Interpreters that imported ahead of programs, by whether they are of use."))
-	count, _ := m.Int64ObservableGauge("assay_preload_interpreters", metric.WithDescription("Interpreters that have imported and are forked for programs."))
-	memory, _ := m.Int64ObservableGauge("assay_preload_memory_bytes", metric.WithDescription("Memory of those interpreters."))
+	out.programs, _ = m.Int64Counter("assay_preload_programs", metric.WithDescription("Programs with preloadable imports, by whether an interpreter had preloaded all of them."))
+	out.starts, _ = m.Int64Counter("assay_preload_starts", metric.WithDescription("Preloading interpreters started, by whether they are usable."))
+	count, _ := m.Int64ObservableGauge("assay_preload_interpreters", metric.WithDescription("Preloaded interpreters that are forked for programs."))
+	memory, _ := m.Int64ObservableGauge("assay_preload_memory_bytes", metric.WithDescription("Memory of the preloaded interpreters."))
 	out.registration, _ = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		n, bytes := levels()
 		o.ObserveInt64(count, n)

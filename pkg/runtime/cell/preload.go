@@ -336,7 +336,7 @@ func (c *slot) forkPreloaded(ctx context.Context) error {
 	})
 	_ = unix.Close(theirs) // otherwise the end of the other side is not visible
 	if err != nil {
-		slog.WarnContext(ctx, "an interpreter that has imported is given up", "modules", p.modules, "error", err)
+		slog.WarnContext(ctx, "preloaded interpreter ended", "modules", p.modules, "error", err)
 		p.end()
 		if proc != nil {
 			proc.Close()

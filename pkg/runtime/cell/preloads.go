@@ -172,9 +172,9 @@ func (ps *preloads) make(want preloadKey) {
 		}
 		ps.bad[want] = badPreload{err, time.Now().Add(preloadAgain)}
 		if u := new(unusable); errors.As(err, &u) || ctx.Err() != nil {
-			slog.DebugContext(ctx, "programs cannot be forked with their imports", "modules", want.modules, "reason", err)
+			slog.DebugContext(ctx, "imports not suitable for preloading", "modules", want.modules, "reason", err)
 		} else {
-			slog.WarnContext(ctx, "cannot preload what programs import", "modules", want.modules, "error", err)
+			slog.WarnContext(ctx, "imports not preloaded", "modules", want.modules, "error", err)
 		}
 		ps.meter.failed(ctx)
 		return

@@ -321,7 +321,7 @@ func (s *slot) release() {
 	if s.sup != nil {
 		_ = s.sup.Kill()
 		if err := s.dead(); err != nil {
-			slog.ErrorContext(ctx, "a box does not die; the next sweep will remove it", "error", err)
+			slog.ErrorContext(ctx, "sandbox process still alive; the next sweep will remove it", "error", err)
 			clean = false
 		}
 		s.sup.Close()

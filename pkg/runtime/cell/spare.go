@@ -31,7 +31,7 @@ func (s *slot) makeSpare() {
 	defer cancel()
 	c, err := s.newCopyBox(ctx)
 	if err != nil { // the program may have just ended; a later request reports the error
-		slog.DebugContext(ctx, "no spare box for the next copy", "error", err)
+		slog.DebugContext(ctx, "spare sandbox not created", "error", err)
 		return
 	}
 	s.spare = c

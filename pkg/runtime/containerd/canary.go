@@ -31,7 +31,7 @@ func (r *Runtime) Prove(ctx context.Context, image string, isolation policy.Isol
 		return err
 	}
 	if image == "" {
-		slog.WarnContext(ctx, "no image is here yet, and some may be pulled: jobs are taken untried", "isolation", isolation)
+		slog.WarnContext(ctx, "no local image for the canary job; taking jobs without it", "isolation", isolation)
 		return nil
 	}
 	key := runtime.Key{Tenant: canaryWord, Image: image, Isolation: isolation, Kind: "command", Alone: canaryWord}
@@ -50,7 +50,7 @@ func (r *Runtime) Prove(ctx context.Context, image string, isolation policy.Isol
 		return fmt.Errorf("run a program: %w", err)
 	}
 	if rep.ExitCode != nil && *rep.ExitCode == 127 && rep.Message == sandbox.NoProgram {
-		slog.InfoContext(ctx, "the canary's image has no program echo: sandboxes are made, and start programs", "image", image, "isolation", isolation)
+		slog.InfoContext(ctx, "canary image without echo; only sandbox creation and program start are tested", "image", image, "isolation", isolation)
 		return nil
 	}
 	if rep.Outcome != job.Succeeded || rep.Stdout.Text != canaryWord+"\n" {

@@ -20,10 +20,10 @@ func (r *Runtime) tidy() {
 		case <-tick.C:
 		}
 		if err := r.images.Tidy(ctx); err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
-			slog.WarnContext(ctx, "cannot collect images", "error", err)
+			slog.WarnContext(ctx, "image garbage collection failed", "error", err)
 		}
 		if err := r.environments.Tidy(); err != nil {
-			slog.WarnContext(ctx, "cannot collect environments", "error", err)
+			slog.WarnContext(ctx, "environment garbage collection failed", "error", err)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func openEnvironments(r *Runtime) (*environments, error) {
 			e.lock, err = lock(dir)
 		}
 		if err != nil {
-			slog.Warn("environments are not kept", "directory", dir, "error", err)
+			slog.Warn("environments not stored; each is built again when needed", "directory", dir, "error", err)
 		}
 	}
 	if e.lock == nil {

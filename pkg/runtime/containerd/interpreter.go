@@ -39,7 +39,7 @@ func (s *slot) warm(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil || !s.alive() {
 		return err
 	}
-	slog.DebugContext(ctx, "no interpreter waits in a slot", "image", s.of.Name, "error", err)
+	slog.DebugContext(ctx, "interpreter not started ahead in a slot", "image", s.of.Name, "error", err)
 	return nil
 }
 

@@ -244,7 +244,7 @@ func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image.Image, wan
 	}
 	s, err := r.tryNewSlot(ctx, lv, img, want)
 	for errors.Is(err, errTimeout) && ctx.Err() == nil {
-		slog.WarnContext(ctx, "trying again to make a sandbox", "isolation", lv.isolation, "error", err)
+		slog.WarnContext(ctx, "sandbox not created; retrying", "isolation", lv.isolation, "error", err)
 		s, err = r.tryNewSlot(ctx, lv, img, want)
 	}
 	<-r.parallel
@@ -291,7 +291,7 @@ func (r *Runtime) clean(s *slot) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.background.Context()), cleanTime)
 		defer cancel()
 		if err := s.destroy(ctx); err != nil {
-			slog.ErrorContext(ctx, "cannot clean a slot; the next sweep will", "slot", s.dir, "error", err)
+			slog.ErrorContext(ctx, "slot not cleaned; the next sweep will retry", "slot", s.dir, "error", err)
 		}
 	}
 	inTurn := func() {

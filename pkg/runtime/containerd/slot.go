@@ -277,7 +277,7 @@ func (s *slot) mark(a runtime.Attempt) {
 		ctx, cancel := context.WithTimeout(s.rt.background.Context(), cleanTime)
 		defer cancel()
 		if err := s.container.Label(ctx, labels); err != nil && !s.life.Closed() {
-			slog.WarnContext(ctx, "cannot label a container", "container", s.container.ID, "error", err)
+			slog.WarnContext(ctx, "container not labeled", "container", s.container.ID, "error", err)
 		}
 	})
 }

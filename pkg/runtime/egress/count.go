@@ -24,8 +24,8 @@ func newCounters() *counters {
 	}
 	c := &counters{sent: label("direction", "sent"), received: label("direction", "received"), decision: map[Decision]metric.MeasurementOption{}}
 	// These names and units are constants, so errors are impossible.
-	c.bytes, _ = m.Int64Counter("assay_egress_bytes", metric.WithDescription("Bytes between programs and hosts, by direction."))
-	c.attempts, _ = m.Int64Counter("assay_egress_attempts", metric.WithDescription("Tries of programs to reach a host, by what became of them."))
+	c.bytes, _ = m.Int64Counter("assay_egress_bytes", metric.WithDescription("Bytes between programs and remote hosts, by direction."))
+	c.attempts, _ = m.Int64Counter("assay_egress_attempts", metric.WithDescription("Connection attempts of programs, by decision."))
 	for _, d := range []Decision{Allowed, Refused, Failed} {
 		c.decision[d] = label("decision", string(d))
 	}

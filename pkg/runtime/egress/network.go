@@ -123,7 +123,7 @@ func (n *Network) follow(ctx context.Context) {
 		select {
 		case <-tick.C:
 			if err := n.refresh(ctx); err != nil && ctx.Err() == nil {
-				slog.WarnContext(ctx, "cannot read this host's own addresses; those of before stay closed to jobs", "error", err)
+				slog.WarnContext(ctx, "host addresses not readable; the previous ones stay blocked for jobs", "error", err)
 			}
 		case <-ctx.Done():
 			return
@@ -140,7 +140,7 @@ func (n *Network) refresh(ctx context.Context) error {
 		addrs, err := n.resolve(ctx, h.Name())
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			slog.DebugContext(ctx, "cannot resolve a host that jobs must not reach", "host", h.Name(), "error", err)
+			slog.DebugContext(ctx, "blocked host not resolved", "host", h.Name(), "error", err)
 		}
 		for _, a := range addrs {
 			seen[neverAt{a.Unmap(), i}] = time.Now()

@@ -73,7 +73,7 @@ func (s *Store) fetch(ctx context.Context, base Base, ask asked) (dir string, l 
 		name := ask.name(private)
 		digest, err := s.findShared(ctx, name)
 		if err != nil {
-			slog.WarnContext(ctx, "not told which environments others have built; it is built here", "image", base.Name, "error", err)
+			slog.WarnContext(ctx, "shared environments not looked up; building it here", "image", base.Name, "error", err)
 			return "", l, false
 		}
 		if digest == "" {
@@ -85,7 +85,7 @@ func (s *Store) fetch(ctx context.Context, base Base, ask asked) (dir string, l 
 		if err == nil {
 			return dir, l, true
 		}
-		slog.WarnContext(ctx, "environment of others not used; it is built here", "image", base.Name, "name", name, "digest", digest, "error", err)
+		slog.WarnContext(ctx, "shared environment not used; building it here", "image", base.Name, "name", name, "digest", digest, "error", err)
 		if runtime.Refused(err) { // the content is wrong, not just unreachable
 			s.mu.Lock()
 			s.shared.spoil(name)
@@ -221,7 +221,7 @@ func (s *Store) offered(name string, err error) {
 	}
 	delete(s.shared.offered, name)
 	if !errors.Is(err, ErrCollected) && s.host.Context().Err() == nil {
-		slog.WarnContext(s.host.Context(), "environment not offered to others", "name", name, "error", err)
+		slog.WarnContext(s.host.Context(), "environment not shared", "name", name, "error", err)
 	}
 }
 

@@ -37,26 +37,26 @@ func NewPulls() *Fetching {
 	m, f := otel.Meter(scope), &Fetching{kind: "image"}
 	// These names and units are constants, so errors are impossible.
 	f.count, _ = m.Int64Counter("assay_image_pulls", metric.WithDescription("Images pulled from registries, by result."))
-	f.bytes, _ = m.Int64Counter("assay_image_pull_bytes", metric.WithDescription("Compressed bytes of the images that were pulled."))
-	f.took, _ = m.Float64Histogram("assay_image_pull_milliseconds", fetchBuckets, metric.WithDescription("Time of a pull, unpacking included."))
+	f.bytes, _ = m.Int64Counter("assay_image_pull_bytes", metric.WithDescription("Compressed bytes of pulled images."))
+	f.took, _ = m.Float64Histogram("assay_image_pull_milliseconds", fetchBuckets, metric.WithDescription("Duration of an image pull, including unpacking."))
 	return f.zero()
 }
 
 // NewBuilds counts environments built here.
 func NewBuilds() *Fetching {
 	m, f := otel.Meter(scope), &Fetching{kind: "environment"}
-	f.count, _ = m.Int64Counter("assay_environment_builds", metric.WithDescription("Environments of packages built, by result."))
-	f.bytes, _ = m.Int64Counter("assay_environment_build_bytes", metric.WithDescription("Bytes of the environments that were built."))
-	f.took, _ = m.Float64Histogram("assay_environment_build_milliseconds", fetchBuckets, metric.WithDescription("Time of a build, the wait for its turn included."))
+	f.count, _ = m.Int64Counter("assay_environment_builds", metric.WithDescription("Package environments built, by result."))
+	f.bytes, _ = m.Int64Counter("assay_environment_build_bytes", metric.WithDescription("Bytes of built environments."))
+	f.took, _ = m.Float64Histogram("assay_environment_build_milliseconds", fetchBuckets, metric.WithDescription("Duration of an environment build, including its wait for a turn."))
 	return f.zero()
 }
 
 // NewFetches counts fetched environments that other workers built.
 func NewFetches() *Fetching {
 	m, f := otel.Meter(scope), &Fetching{kind: "environment of others"}
-	f.count, _ = m.Int64Counter("assay_environment_fetches", metric.WithDescription("Environments of packages fetched that other workers had built, by result: refused ones were something else."))
-	f.bytes, _ = m.Int64Counter("assay_environment_fetch_bytes", metric.WithDescription("Bytes of the environments that were fetched, unpacked."))
-	f.took, _ = m.Float64Histogram("assay_environment_fetch_milliseconds", fetchBuckets, metric.WithDescription("Time of a fetch, the wait for its turn and the check included."))
+	f.count, _ = m.Int64Counter("assay_environment_fetches", metric.WithDescription("Package environments fetched that other workers built, by result; refused means wrong content."))
+	f.bytes, _ = m.Int64Counter("assay_environment_fetch_bytes", metric.WithDescription("Unpacked bytes of fetched environments."))
+	f.took, _ = m.Float64Histogram("assay_environment_fetch_milliseconds", fetchBuckets, metric.WithDescription("Duration of an environment fetch, including its wait for a turn and the check."))
 	return f.zero()
 }
 

@@ -16,14 +16,14 @@ type Removed struct{ count, bytes metric.Int64Counter }
 func NewRemoved() (r Removed) {
 	m := otel.Meter(scope)
 	// These names and units are constants, so errors are impossible.
-	r.count, _ = m.Int64Counter("assay_collected", metric.WithDescription("Pulled images and built environments that were removed to make room, by kind."))
-	r.bytes, _ = m.Int64Counter("assay_collected_bytes", metric.WithDescription("What they took."))
+	r.count, _ = m.Int64Counter("assay_collected", metric.WithDescription("Images and environments evicted to free space, by kind."))
+	r.bytes, _ = m.Int64Counter("assay_collected_bytes", metric.WithDescription("Bytes freed by eviction, by kind."))
 	return r
 }
 
 // Note records a removal and its size in bytes.
 func (r Removed) Note(ctx context.Context, kind, name string, bytes int64) {
-	slog.InfoContext(ctx, "removed to make room", "kind", kind, "name", name, "bytes", bytes)
+	slog.InfoContext(ctx, "evicted to free space", "kind", kind, "name", name, "bytes", bytes)
 	if r.count != nil {
 		of := metric.WithAttributes(attribute.String("kind", kind))
 		r.count.Add(ctx, 1, of)

@@ -26,12 +26,12 @@ func newMeter(name string, levels func() (ready, making int64)) *meter {
 	out.miss = metric.WithAttributeSet(attribute.NewSet(out.name, attribute.Bool("hit", false)))
 	// These names and units are constants. Errors only come from name clashes, and then the
 	// instrument still works.
-	out.takes, _ = m.Int64Counter("assay_pool_takes", metric.WithDescription("Slots asked for, by whether one was ready."))
+	out.takes, _ = m.Int64Counter("assay_pool_takes", metric.WithDescription("Slot requests, by whether a warm slot was ready."))
 	buckets := metric.WithExplicitBucketBoundaries(1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4)
-	out.making, _ = m.Float64Histogram("assay_pool_fill_milliseconds", buckets, metric.WithDescription("Time that the making of a slot ahead of demand took."))
-	out.waiting, _ = m.Float64Histogram("assay_pool_wait_milliseconds", buckets, metric.WithDescription("Time that a job waited that found no slot ready."))
-	ready, _ := m.Int64ObservableGauge("assay_pool_ready", metric.WithDescription("Slots that wait for a job."))
-	filling, _ := m.Int64ObservableGauge("assay_pool_filling", metric.WithDescription("Slots that are being made ahead of demand."))
+	out.making, _ = m.Float64Histogram("assay_pool_fill_milliseconds", buckets, metric.WithDescription("Time to prepare a warm slot."))
+	out.waiting, _ = m.Float64Histogram("assay_pool_wait_milliseconds", buckets, metric.WithDescription("Wait of jobs that found no warm slot ready."))
+	ready, _ := m.Int64ObservableGauge("assay_pool_ready", metric.WithDescription("Warm slots ready for a job."))
+	filling, _ := m.Int64ObservableGauge("assay_pool_filling", metric.WithDescription("Warm slots in preparation."))
 	out.levels, _ = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		r, f := levels()
 		o.ObserveInt64(ready, r, metric.WithAttributes(out.name))

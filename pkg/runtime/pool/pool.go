@@ -218,7 +218,7 @@ func (p *Pool[K, V]) fillOne() bool {
 		p.discount(s, 1)
 		s.want = 0 // the next request retries and gets the error
 		if p.ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-			slog.WarnContext(p.ctx, "cannot fill the pool", "pool", p.Name, "key", s.key, "error", err)
+			slog.WarnContext(p.ctx, "warm pool not filled", "pool", p.Name, "key", s.key, "error", err)
 		}
 	case p.closed:
 		p.discount(s, 1)

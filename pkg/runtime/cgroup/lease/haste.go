@@ -38,7 +38,7 @@ func (h *haste) lift(g cgroup.Group, turn int) {
 	}
 	h.lifted = true
 	if err := g.Hasten(); err != nil {
-		slog.Warn("cannot lift the limit of CPU of what was killed", "group", g.Path(), "error", err)
+		slog.Warn("CPU limit of killed processes not lifted", "group", g.Path(), "error", err)
 	}
 }
 

@@ -67,7 +67,7 @@ func (g *Groups) Get(ctx context.Context, own int64) (*Lease, error) {
 		if errors.Is(err, errCharged) {
 			level = slog.LevelDebug
 		}
-		slog.Log(ctx, level, "cannot reuse a control group", "group", l.Path(), "error", err)
+		slog.Log(ctx, level, "control group not reusable", "group", l.Path(), "error", err)
 		l.drop(ctx)
 	}
 	g.mu.Lock()
@@ -140,7 +140,7 @@ func (g *Groups) Trim(ctx context.Context, since time.Time) {
 func (l *Lease) drop(ctx context.Context) {
 	l.haste.end()
 	if err := l.Remove(ctx); err != nil {
-		slog.ErrorContext(ctx, "cannot remove a control group; the next sweep will", "group", l.Path(), "error", err)
+		slog.ErrorContext(ctx, "control group not removed; the next sweep will retry", "group", l.Path(), "error", err)
 	}
 	l.from.mu.Lock()
 	l.from.lent--

@@ -141,7 +141,7 @@ func (m *Store) pulled(ctx context.Context) (pulled []pulledImage, chains map[st
 	chains = map[string]int{}
 	for _, k := range all {
 		if k.pulled && k.unsure != nil {
-			slog.WarnContext(ctx, "cannot tell what an image takes", "image", k.record.Name, "error", k.unsure)
+			slog.WarnContext(ctx, "image size unknown", "image", k.record.Name, "error", k.unsure)
 		}
 		if k.chain == "" {
 			continue // it has no layers here, so it shares none

@@ -121,6 +121,6 @@ func (m *Store) Detach(name string) (unmount func(), free bool) {
 // the worker.
 func (r *root) unmount() {
 	if err := errors.Join(mount.UnmountAll(r.dir, unix.MNT_DETACH), os.Remove(r.dir)); err != nil {
-		slog.Warn("cannot unmount the root file system of an image", "error", fmt.Errorf("%s: %w", r.dir, err))
+		slog.Warn("root file system of an image not unmounted", "error", fmt.Errorf("%s: %w", r.dir, err))
 	}
 }

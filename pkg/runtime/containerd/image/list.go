@@ -38,7 +38,7 @@ func (m *Store) lookThrough(whole context.Context) {
 	defer cancel()
 	found, err := m.Look(ctx)
 	if err != nil && whole.Err() == nil {
-		slog.WarnContext(ctx, "cannot look which images there are", "error", err)
+		slog.WarnContext(ctx, "images not listed", "error", err)
 	}
 	m.list.mu.Lock()
 	defer m.list.mu.Unlock()

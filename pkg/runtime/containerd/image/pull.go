@@ -71,7 +71,7 @@ func (m *Store) pull(ctx context.Context, ref string) (client.Image, error) {
 		return nil, err
 	}
 	if _, err := m.collect(ctx, ref); err != nil {
-		slog.WarnContext(ctx, "cannot make room after an image was pulled", "image", ref, "error", err)
+		slog.WarnContext(ctx, "image garbage collection after a pull failed", "image", ref, "error", err)
 	}
 	return img, nil
 }
@@ -99,7 +99,7 @@ func pullError(ref string, err error) error {
 	if err == nil {
 		return nil
 	}
-	slog.Warn("an image could not be pulled", "image", ref, "error", err)
+	slog.Warn("image pull failed", "image", ref, "error", err)
 	if no := registry.Refused(ref, err); no != nil {
 		return no
 	}

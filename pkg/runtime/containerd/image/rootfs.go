@@ -219,7 +219,7 @@ func (m *Store) Close(ctx context.Context) error {
 			continue
 		}
 		if err := sn.Remove(ctx, m.view(chain)); err != nil && !errdefs.IsNotFound(err) {
-			slog.WarnContext(ctx, "cannot remove the view of an image", "error", err)
+			slog.WarnContext(ctx, "image snapshot not removed", "error", err)
 		}
 	}
 	clear(m.byName)

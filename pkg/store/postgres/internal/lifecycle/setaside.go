@@ -155,7 +155,7 @@ func (s *Transitions) keepAside(ctx context.Context, tx pgx.Tx, r refusal, body 
 		return fmt.Errorf("set a refused row aside: %w", err)
 	}
 	s.db.CountSetAside(ctx, r.step)
-	slog.ErrorContext(ctx, "row refused by PostgreSQL and set aside", "id", id, "call", r.step, "job", r.job, "lease", r.lease,
+	slog.ErrorContext(ctx, "row rejected by PostgreSQL; set aside for an operator", "id", id, "call", r.step, "job", r.job, "lease", r.lease,
 		"outcome", r.outcome, "ended", ended, "sqlstate", pg.Code(r.cause), "error", r.cause)
 	return nil
 }

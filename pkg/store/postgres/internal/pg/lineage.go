@@ -60,7 +60,7 @@ func (c Config) continueLeases(ctx context.Context, conn *pgx.Conn) error {
 	case err != nil:
 		return Translate("change the lineage", err)
 	}
-	slog.WarnContext(ctx, "the database has another history than before: it was promoted or restored", "was", *before, "is", now, "leases go on after", from)
+	slog.WarnContext(ctx, "database history changed: it was promoted or restored", "was", *before, "is", now, "leases go on after", from)
 	return nil
 }
 

@@ -32,9 +32,9 @@ type callLabels struct {
 func newCalls() *calls {
 	m := otel.Meter(scope)
 	// Instruments of these names cannot be wrong.
-	n, _ := m.Int64Counter("assay_database_calls", metric.WithDescription("Calls to PostgreSQL, by what they are for and whether it could not be done."))
-	seconds, _ := m.Float64Counter("assay_database_call_seconds", metric.WithDescription("Time of these calls, with what was tried again."))
-	rows, _ := m.Int64Counter("assay_database_rows_refused", metric.WithDescription("Rows that PostgreSQL refused and that were set aside or passed over, by call."))
+	n, _ := m.Int64Counter("assay_database_calls", metric.WithDescription("Calls to PostgreSQL, by call and result."))
+	seconds, _ := m.Float64Counter("assay_database_call_seconds", metric.WithDescription("Duration of the calls to PostgreSQL, including retries."))
+	rows, _ := m.Int64Counter("assay_database_rows_refused", metric.WithDescription("Rows that PostgreSQL rejected, set aside or skipped, by call."))
 	return &calls{n: n, rows: rows, seconds: seconds}
 }
 
@@ -60,9 +60,9 @@ func meterPool(pool *pgxpool.Pool, shared *share) (stop func()) {
 	m := otel.Meter(scope)
 	// Instruments of these names and units cannot be wrong.
 	conns, _ := m.Int64ObservableGauge("assay_database_connections", metric.WithDescription("Connections to PostgreSQL, by state."))
-	most, _ := m.Int64ObservableGauge("assay_database_connections_max", metric.WithDescription("Most connections that there may be."))
-	acquires, _ := m.Int64ObservableCounter("assay_database_acquires", metric.WithDescription("Connections asked for, by whether one was free."))
-	waited, _ := m.Float64ObservableCounter("assay_database_acquire_wait_seconds", metric.WithDescription("Time that was waited for a connection when none was free."))
+	most, _ := m.Int64ObservableGauge("assay_database_connections_max", metric.WithDescription("Maximum connections to PostgreSQL."))
+	acquires, _ := m.Int64ObservableCounter("assay_database_acquires", metric.WithDescription("Connections acquired, by whether one was free."))
+	waited, _ := m.Float64ObservableCounter("assay_database_acquire_wait_seconds", metric.WithDescription("Time spent waiting for a free connection."))
 	state := func(s string) metric.MeasurementOption { return metric.WithAttributes(attribute.String("state", s)) }
 	result := func(s string) metric.MeasurementOption {
 		return metric.WithAttributes(attribute.String("result", s))

@@ -96,7 +96,7 @@ func (db *DB) Refused(ctx context.Context, op string, cause error) (gone bool, e
 	now := time.Now()
 	if last, logged := db.refusals.Load(op); !logged || now.Sub(last.(time.Time)) > time.Minute {
 		db.refusals.Store(op, now)
-		slog.ErrorContext(ctx, "row refused by PostgreSQL and passed over", "call", op, "sqlstate", Code(cause), "error", cause)
+		slog.ErrorContext(ctx, "row rejected by PostgreSQL; skipped", "call", op, "sqlstate", Code(cause), "error", cause)
 	}
 	return false, nil
 }

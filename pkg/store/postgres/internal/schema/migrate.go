@@ -43,7 +43,7 @@ func Migrate(ctx context.Context, dsn string) error {
 			}
 			return struct{}{}, permanentUnlessLocked(err)
 		}, backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, wait time.Duration) {
-			slog.WarnContext(ctx, "a table that a migration needs is in use, trying again", "error", err, "after", wait)
+			slog.WarnContext(ctx, "table of a migration in use; retrying", "error", err, "after", wait)
 		}))
 		return err
 	})

@@ -18,17 +18,17 @@ import (
 
 const (
 	actionsPage  = 500
-	actionsEvery = time.Second // a stream looks for more
+	actionsEvery = time.Second // polling period of a stream
 )
 
-// whoOf says who sent r.
+// whoOf returns the sender of r.
 func whoOf(r *http.Request) admin.Who {
 	who := web.Identity(r)
 	return admin.Who{Name: who.Name, Token: who.Mark, Remote: remoteOf(r)}
 }
 
-// remoteOf is the address that r came from, and what was said on the way of where it came from before that, which is only as
-// good as who says it.
+// remoteOf returns the remote address of r and its X-Forwarded-For header. The header is only as trustworthy as its
+// sender.
 func remoteOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -43,10 +43,10 @@ func remoteOf(r *http.Request) string {
 	return host
 }
 
-// maxForwarded is how much is kept of what was said on the way, in bytes: its end, which the nearest proxy said.
+// maxForwarded is the most bytes kept of X-Forwarded-For: its end, which the nearest proxy added.
 const maxForwarded = 200
 
-// noted writes down what was done to something of the tenant's. What is done is not undone if that fails.
+// noted records an action on a tenant's object after the fact. A failure to record does not undo the action.
 func (s *Server) noted(r *http.Request, action, subject string, detail any) {
 	raw, err := json.Marshal(detail)
 	if err == nil {
@@ -57,13 +57,13 @@ func (s *Server) noted(r *http.Request, action, subject string, detail any) {
 	}
 }
 
-// own does something to what the tenant has, and has it written down.
+// own performs do on an object of the tenant and records it as an action.
 func (s *Server) own(r *http.Request, action, subject string, do func(*store.Action) error) error {
 	_, err := s.Admin.Do(r.Context(), whoOf(r), store.Action{Action: action, Subject: subject, Tenant: web.Tenant(r)}, do)
 	return err
 }
 
-// actionQuery reads which actions are asked for.
+// actionQuery reads the filters of a request for actions.
 func actionQuery(r *http.Request) (q store.ActionQuery, err error) {
 	v := r.URL.Query()
 	q = store.ActionQuery{Actor: v.Get("actor"), Action: v.Get("action"), Subject: v.Get("subject"), Tenant: v.Get("tenant")}
@@ -101,8 +101,8 @@ func (s *Server) listActions(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, found)
 }
 
-// actionEvents streams actions as they are written down, in the order of their numbers: from the one behind Last-Event-ID on, or
-// from now on.
+// actionEvents streams actions in the order of their numbers as they are recorded: those after Last-Event-ID, or new
+// ones without it.
 func (s *Server) actionEvents(w http.ResponseWriter, r *http.Request) error {
 	q, err := actionQuery(r)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Server) actionEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// lastSeen is the number of the action that the client has seen last.
+// lastSeen returns the number of the last action that the client has seen.
 func (s *Server) lastSeen(r *http.Request) (int64, error) {
 	text := r.Header.Get("Last-Event-ID")
 	if text == "" {
@@ -154,10 +154,10 @@ func sendAction(e *web.Events, a store.Action) error {
 	return e.Send("id: %d\nevent: action\ndata: %s\n\n", a.Seq, raw)
 }
 
-// over waits until there may be more, and reports whether nobody is to be told of it.
+// over waits for the next poll and reports whether the stream should end.
 func over(r *http.Request) bool {
 	select {
-	case <-web.Closing(r.Context()): // the client connects again, elsewhere
+	case <-web.Closing(r.Context()): // the client reconnects to another dispatcher
 		return true
 	default:
 	}

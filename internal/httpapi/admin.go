@@ -11,12 +11,12 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// maxOperatorBody is the largest request of an operator, in bytes.
+// maxOperatorBody is the largest body of an operator's request, in bytes.
 const maxOperatorBody = 256 << 10
 
 type serve = func(w http.ResponseWriter, r *http.Request) error
 
-// adminRoutes is what operators do by hand; nobody else may.
+// adminRoutes returns the routes for operators.
 func (s *Server) adminRoutes() []web.Route {
 	return []web.Route{
 		web.At("GET /v1/admin/actions", identity.Operator, s.listActions),
@@ -46,7 +46,7 @@ func (s *Server) adminRoutes() []web.Route {
 	}
 }
 
-// asked answers with what is found without being told more.
+// asked serves the result of a function without parameters.
 func (s *Server) asked(f func(context.Context, *admin.Admin) (any, error)) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		found, err := f(r.Context(), s.Admin)
@@ -57,8 +57,7 @@ func (s *Server) asked(f func(context.Context, *admin.Admin) (any, error)) serve
 	}
 }
 
-// on reads what is asked for of what the path names, and answers with the record of the
-// action.
+// on decodes a request about the object that the path names, and responds with the recorded action.
 func on[Q any](s *Server, name string, f func(a *admin.Admin, ctx context.Context, who admin.Who, subject string, q Q) (*store.Action, error)) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		return ordered(s, func(a *admin.Admin, ctx context.Context, who admin.Who, q Q) (*store.Action, error) {
@@ -67,7 +66,7 @@ func on[Q any](s *Server, name string, f func(a *admin.Admin, ctx context.Contex
 	}
 }
 
-// ordered reads what is asked for, and answers with what came of it.
+// ordered decodes a request and responds with its result.
 func ordered[Q, R any](s *Server, f func(a *admin.Admin, ctx context.Context, who admin.Who, q Q) (*R, error)) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var q Q
@@ -82,7 +81,7 @@ func ordered[Q, R any](s *Server, f func(a *admin.Admin, ctx context.Context, wh
 	}
 }
 
-// readOperator reads a request; no body is an empty object.
+// readOperator decodes a request. An empty body is an empty object.
 func readOperator(w http.ResponseWriter, r *http.Request, into any) error {
 	raw, err := web.ReadBytes(w, r, maxOperatorBody)
 	if err != nil {
@@ -97,7 +96,7 @@ func readOperator(w http.ResponseWriter, r *http.Request, into any) error {
 	return job.Decode(raw, "", into)
 }
 
-// whySlow answers with everything that can make the fleet slow.
+// whySlow responds with all possible causes of slowness in the fleet.
 func (s *Server) whySlow(w http.ResponseWriter, r *http.Request) error {
 	queue, err := s.queueNow(r.Context())
 	if err != nil {
@@ -144,7 +143,7 @@ func (s *Server) getTenant(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, found)
 }
 
-// erase removes what the path names of the tenant's, and answers with the record of it.
+// erase deletes the tenant's object that the path names, and responds with the recorded action.
 func (s *Server) erase(f func(a *admin.Admin, ctx context.Context, who admin.Who, tenant string, id job.ID) (*store.Action, error)) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, err := web.ID(r)
@@ -152,7 +151,7 @@ func (s *Server) erase(f func(a *admin.Admin, ctx context.Context, who admin.Who
 			return err
 		}
 		done, err := f(s.Admin, r.Context(), whoOf(r), web.Tenant(r), id)
-		s.browse.Forget() // also what was erased before it failed
+		s.browse.Forget() // a failed deletion may have deleted a part
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// artifacts returns what a finished job left behind; none while it runs.
+// artifacts returns the artifacts of a finished job; none while it runs.
 func (s *Server) artifacts(r *http.Request) (job.ID, []job.Artifact, error) {
 	id, err := web.ID(r)
 	if err != nil {
@@ -20,7 +20,7 @@ func (s *Server) artifacts(r *http.Request) (job.ID, []job.Artifact, error) {
 	}
 	raw, err := s.Store.Result(r.Context(), web.Tenant(r), id)
 	if errors.Is(err, job.ErrNotFound) {
-		// Either there is no such job, or it has not ended.
+		// The job may be unknown or unfinished.
 		if _, err := s.Store.Job(r.Context(), web.Tenant(r), id); err != nil {
 			return "", nil, fmt.Errorf("read job %s: %w", id, err)
 		}
@@ -50,7 +50,7 @@ func (s *Server) listArtifacts(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request) error {
-	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable") // an error has its own
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable") // an error overrides it
 	return s.serveArtifact(w, r)
 }
 

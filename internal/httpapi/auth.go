@@ -5,15 +5,15 @@ import (
 	"net/http"
 )
 
-// passwordIsToken has a token that is sent as a password be taken as one: an address such as http://any:TOKEN@host/ is the
-// only place for it in clients that have no setting for headers.
+// passwordIsToken accepts a token in place of a password. Clients without a setting for headers can only send it in a
+// URL, such as http://any:TOKEN@host/.
 func passwordIsToken(r *http.Request) {
 	if _, token, ok := r.BasicAuth(); ok {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 }
 
-// Secret is text that no log and no dump shows.
+// Secret is text that logs and dumps redact.
 type Secret string
 
 const redacted = "REDACTED"

@@ -27,8 +27,7 @@ func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
 		defer stop()
 		changed = c
 	}
-	// Who waits hears of the end, or of how it stands when the time is over: the
-	// looks in between need not know how far it is.
+	// A waiting client gets the batch at its end or at the end of the wait, so polls in between need only the progress.
 	if wait > 0 {
 		_, err = web.Poll(r.Context(), wait, throttle(r.Context(), changed), func() (bool, error) {
 			far, err := s.watching.Far(r.Context(), web.Tenant(r), id)
@@ -56,7 +55,7 @@ func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 			running, err = s.Store.CancelBatch(r.Context(), id)
 			return err
 		})
-		s.stop(r, running...) // those that were met before an error, too
+		s.stop(r, running...) // also those found before an error
 		if err != nil {
 			return fmt.Errorf("cancel batch %s: %w", id, err)
 		}
@@ -70,7 +69,7 @@ func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// keepBatch hears of the client that waits for a batch.
+// keepBatch renews the lease of a batch.
 func (s *Server) keepBatch(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
@@ -83,7 +82,7 @@ func (s *Server) keepBatch(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, b)
 }
 
-// retryBatch submits what did not succeed again, as a batch of its own.
+// retryBatch submits the unsuccessful jobs of a batch again, as a new batch.
 func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) error {
 	id, err := s.ownBatch(r)
 	if err != nil {
@@ -109,19 +108,19 @@ func (s *Server) retryBatch(w http.ResponseWriter, r *http.Request) error {
 	return s.answerBatch(w, r, made, replayed)
 }
 
-// ownBatch returns the {id} of the path if that batch is the tenant's.
+// ownBatch returns the path's {id} if that batch belongs to the tenant.
 func (s *Server) ownBatch(r *http.Request) (job.ID, error) {
 	id, err := web.ID(r)
 	if err != nil {
 		return "", err
 	}
 	if _, err := s.Store.Batch(r.Context(), web.Tenant(r), id); err != nil {
-		return "", fmt.Errorf("read batch %s: %w", id, err) // another tenant's is not there
+		return "", fmt.Errorf("read batch %s: %w", id, err) // 404 for another tenant's batch
 	}
 	return id, nil
 }
 
-// answerBatch answers a submit with the batch as it stands.
+// answerBatch responds to a submission with the current batch.
 func (s *Server) answerBatch(w http.ResponseWriter, r *http.Request, id job.ID, replayed bool) error {
 	b, err := s.Store.Batch(r.Context(), web.Tenant(r), id)
 	if err != nil {
@@ -139,8 +138,8 @@ func (s *Server) answerBatch(w http.ResponseWriter, r *http.Request, id job.ID, 
 	return web.WriteJSON(w, http.StatusCreated, b)
 }
 
-// withIDs returns the batch with the ids of its jobs, in the order in which they were submitted. Of very many it has none:
-// GET /v1/batches/{id}/map has them in parts.
+// withIDs returns the batch with the ids of its jobs in submission order. Batches of more than store.MaxMap jobs get
+// none: GET /v1/batches/{id}/map lists their ids in pages.
 func (s *Server) withIDs(r *http.Request, b *job.Batch) (*job.Batch, error) {
 	with := *b
 	with.IDs = make([]job.ID, 0, min(b.Total, store.MaxMap))

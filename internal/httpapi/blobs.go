@@ -18,8 +18,7 @@ import (
 // maxBlob is the largest input, in bytes.
 const maxBlob = 2 << 30
 
-// putBlob stores an input under its own sha256, so that many jobs of its tenant can
-// share it.
+// putBlob stores an input under its SHA-256, so that several jobs of its tenant can use it.
 func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
 	want := r.PathValue("digest")
 	if _, err := object.BlobKey(web.Tenant(r), want); err != nil {
@@ -49,8 +48,7 @@ func (s *Server) headBlob(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// digestReader fails in place of io.EOF if it read something else than was
-// promised, so that nothing of it is stored.
+// digestReader returns an error instead of io.EOF if the data does not match the digest, so that nothing is stored.
 type digestReader struct {
 	r    io.Reader
 	sum  hash.Hash

@@ -19,27 +19,26 @@ import (
 )
 
 const (
-	// maxChecks is the most programs of one request.
+	// maxChecks is the most programs in one request.
 	maxChecks = 1000
-	// maxCheckNames is the most names that one program is given.
+	// maxCheckNames is the most names that a request may give for one program.
 	maxCheckNames = 1000
-	// checkWait is how long a check may wait for a worker and take, if the client does not say.
+	// checkWait is the default limit for a check, including the wait for a worker.
 	checkWait = time.Minute
-	// checkSeconds is how long the programs of a request may take together; what is not judged
-	// by then says so. It is below the wall of the job, the default.
+	// checkSeconds limits the time for all programs of a request. The report marks programs that are not checked by
+	// then. It is less than the job's wall limit, which is the default.
 	checkSeconds = 25
-	// maxFindings is the most that is read of what was found, in bytes, and a policy's largest output.
+	// maxFindings is the most bytes read of a check's output, and the largest output that a policy allows.
 	maxFindings = 16 << 20
-	// checkRoom is what of a job's largest size is left for the program that checks.
+	// checkRoom is the part of a job's maximum size reserved for the checking program.
 	checkRoom = 256 << 10
 )
 
-// checkPolicy is of the job that checks: the defaults, and room for what it says.
+// checkPolicy is the policy of checking jobs: the defaults, with room for the output.
 var checkPolicy = json.RawMessage(`{"stdout":{"limit":"16Mi"}}`)
 
-// check says what can be seen of programs without running them. Parsing them is work on
-// hostile input, and only the image's own python is exact about it, so it is a job: with the
-// limits, the quotas and the one record of any other, called check.
+// check analyses programs without running them. Parsing hostile programs is risky, and only the image's own Python
+// parses them exactly. So the check runs as a job named check, with limits, quotas and a record like any other job.
 func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 	wait, err := web.Wait(r, checkWait)
 	if err != nil {
@@ -57,7 +56,7 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 		return s.submit(w, r, spec, store.Idempotency{}, watch)
 	})
 	w.Header().Del("Location")
-	if a.ID != "" && raw == nil { // nobody waits for it any more
+	if a.ID != "" && raw == nil { // the client has stopped waiting
 		s.cancelOwn(r, a.ID)
 	}
 	if err != nil {
@@ -79,7 +78,7 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, report)
 }
 
-// cancelOwn cancels a job of ours, whoever still listens.
+// cancelOwn cancels a job of the server itself, even if the request has ended.
 func (s *Server) cancelOwn(r *http.Request, id job.ID) {
 	c, err := s.Store.Cancel(context.WithoutCancel(r.Context()), id)
 	if err != nil {
@@ -89,7 +88,7 @@ func (s *Server) cancelOwn(r *http.Request, id job.ID) {
 	s.stop(r, c)
 }
 
-// checkedProgram is a program as the one that checks is told of it.
+// checkedProgram is one program in the input of the checking program.
 type checkedProgram struct {
 	Code     string   `json:"code"`
 	Given    []string `json:"given,omitempty"`
@@ -98,7 +97,7 @@ type checkedProgram struct {
 	Packages bool     `json:"packages,omitempty"`
 }
 
-// checkSpec judges a request and makes a job of it.
+// checkSpec validates a request and makes a job of it.
 func (s *Server) checkSpec(ctx context.Context, tenant string, req api.CheckRequest, wait time.Duration) ([]byte, error) {
 	if n := len(req.Programs); n == 0 || n > maxChecks {
 		return nil, job.Invalid("programs", "has %d programs; from 1 to %d can be checked at once", n, maxChecks)
@@ -164,7 +163,7 @@ func judgeProgram(at string, p api.CheckProgram) error {
 	return nil
 }
 
-// within has an error name the fields of it beneath a field of the request.
+// within prefixes the fields of an error with a field of the request.
 func within(at string, err error) error {
 	kind := job.ErrInvalid
 	for _, k := range []error{job.ErrRefused, job.ErrTooMany, job.ErrUnavailable} {
@@ -190,7 +189,7 @@ func within(at string, err error) error {
 	return fmt.Errorf("%w: %w", kind, out)
 }
 
-// findings reads the result of a check. It is the word of a sandbox that read hostile programs.
+// findings reads the result of a check. Do not trust it: it comes from a sandbox that read hostile programs.
 func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessage) (report api.CheckReport, err error) {
 	var res job.Result
 	if err := json.Unmarshal(raw, &res); err != nil {
@@ -198,7 +197,7 @@ func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessag
 	}
 	if res.Outcome != job.Succeeded {
 		said := cmp.Or(res.Message, "its record says more")
-		if res.Outcome == job.SetupError { // of what makes a sandbox, a request names the image alone: it will not be there later, either
+		if res.Outcome == job.SetupError { // only the image of the request can cause it, and a retry would not help
 			return report, job.Invalid("image", "cannot be had: %s (job %s)", said, res.ID)
 		}
 		return report, fmt.Errorf("%w: the check ended as %s: %s (job %s)", job.ErrUnavailable, res.Outcome, said, res.ID)
@@ -224,7 +223,7 @@ func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessag
 	return report, nil
 }
 
-// complete adds what the dispatcher knows, and lists where there is nothing.
+// complete adds the name and the verdict, and replaces nil lists by empty ones.
 func complete(c *api.Checked, name string) {
 	c.Name, c.OK = name, c.Error == nil
 	for _, i := range c.Imports {
@@ -240,7 +239,7 @@ func complete(c *api.Checked, name string) {
 	}
 }
 
-// list makes a list that is nil an empty one.
+// list replaces a nil list by an empty one.
 func list[T any](l *[]T) {
 	if *l == nil {
 		*l = []T{}

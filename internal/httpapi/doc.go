@@ -1,8 +1,6 @@
-// Package httpapi is the HTTP face of a dispatcher.
+// Package httpapi is the HTTP interface of a dispatcher.
 //
-// A handler reads the request, lets internal/admit judge what is submitted,
-// calls one method of the store, and tells the dispatcher what changed. It
-// holds no state of its own, so any number of dispatchers can serve at once.
-// Errors leave through one door (problem.go) as RFC 9457 documents; a program
-// that failed is a 200 with an outcome.
+// A handler reads the request, has internal/admit validate submitted work, calls one method of the store, and notifies
+// the dispatcher of changes. It holds no state of its own, so several dispatchers can serve at once. All errors become
+// RFC 9457 documents (web/problem.go). A failed program is a 200 with an outcome.
 package httpapi

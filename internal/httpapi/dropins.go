@@ -14,13 +14,13 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// dropIns are the routes in the formats of other servers. They are no operations of the API.
+// dropIns returns the routes that are compatible with other servers. They are not operations of the API.
 func (s *Server) dropIns(on []string) []web.Route {
 	h := &dropin.Handlers{Jobs: dropInJobs{s}, Sessions: s.Sessions, Policies: s.Store, Ceiling: s.Admit.Ceiling, Files: s.files, Languages: s.Workers.Languages}
 	return h.Routes(on)
 }
 
-// dropInJobs is what those routes need of jobs.
+// dropInJobs provides jobs to those routes.
 type dropInJobs struct{ *Server }
 
 // RunJob submits a job and waits for its result.
@@ -35,7 +35,7 @@ func (s dropInJobs) RunJob(r *http.Request, spec []byte, wait time.Duration) (id
 	return id, raw, err
 }
 
-// CancelJob ends a job, though its client may be gone. If that fails, the job ends by its own limits.
+// CancelJob cancels a job, even if its client is gone. If that fails, the job ends by its own limits.
 func (s dropInJobs) CancelJob(r *http.Request, id job.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelTime)
 	defer cancel()
@@ -47,10 +47,10 @@ func (s dropInJobs) CancelJob(r *http.Request, id job.ID) {
 	s.stop(r, c)
 }
 
-// cancelTime bounds the canceling of a job whose client is not told of it.
+// cancelTime limits the canceling of a job whose client gets no response.
 const cancelTime = 10 * time.Second
 
-// Load is what the fleet has to do for the caller.
+// Load returns the number of the caller's queued jobs, and the number of workers.
 func (s dropInJobs) Load(r *http.Request) (waiting int64, workers int, err error) {
 	now, _, err := s.glance.Get(r.Context())
 	if err != nil {

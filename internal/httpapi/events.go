@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// eventPeriod is the shortest time between two events: people watch these.
+	// eventPeriod is the shortest time between two events, enough for a human viewer.
 	eventPeriod = 250 * time.Millisecond
 )
 
-// batchEvents streams a batch's progress as server-sent events: "batch" with
-// the batch object whenever it changed, and "done" with the last one.
+// batchEvents streams a batch's progress as server-sent events: "batch" with the batch object at each change, and
+// "done" with the last one.
 func (s *Server) batchEvents(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Server) batchEvents(w http.ResponseWriter, r *http.Request) error {
 	e := &events{Events: web.NewEvents(w), whole: time.Now()}
 	for {
 		if err := e.batch(b); err != nil || b.Done() {
-			return nil // the client is gone, or has all there is
+			return nil // the client is gone or has everything
 		}
 		hinted, over := e.pause(r, changed)
 		if over {
@@ -45,8 +45,8 @@ func (s *Server) batchEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// nextEvent reads a batch again if it may have changed. Without a hint it has, mostly, if
-// something was recorded; what else there is to see is looked for now and then.
+// nextEvent reads a batch again if it may have changed. Without a hint, it compares the number of recorded results, and
+// reads the whole batch once per web.KeepAlive for other changes.
 func (s *Server) nextEvent(r *http.Request, e *events, b *job.Batch, hinted bool) (*job.Batch, error) {
 	if !hinted && time.Since(e.whole) < web.KeepAlive {
 		far, err := s.watching.Far(r.Context(), b.Tenant, b.ID)
@@ -58,14 +58,14 @@ func (s *Server) nextEvent(r *http.Request, e *events, b *job.Batch, hinted bool
 	return s.watching.Batch(r.Context(), b.Tenant, b.ID)
 }
 
-// events writes one stream.
+// events writes one event stream.
 type events struct {
 	*web.Events
 	last  []byte
-	whole time.Time // when the batch was last read, all of it
+	whole time.Time // time of the last full read of the batch
 }
 
-// batch sends b if it differs from what was sent last.
+// batch sends b if it differs from the last one sent.
 func (e *events) batch(b *job.Batch) error {
 	body, err := json.Marshal(b)
 	if err != nil {
@@ -85,8 +85,8 @@ func (e *events) batch(b *job.Batch) error {
 	return nil
 }
 
-// pause waits for a change, at least eventPeriod and at most web.Recheck. It
-// reports whether it was hinted at, and whether the stream is to end.
+// pause waits for a change, at least eventPeriod and at most web.Recheck. It reports whether a hint came, and whether
+// the stream should end.
 func (e *events) pause(r *http.Request, changed <-chan struct{}) (hinted, end bool) {
 	over := web.Closing(r.Context())
 	for i, wait := range []time.Duration{eventPeriod, web.Recheck} {
@@ -98,7 +98,7 @@ func (e *events) pause(r *http.Request, changed <-chan struct{}) (hinted, end bo
 		case <-hint:
 			return true, false
 		case <-time.After(wait):
-		case <-over: // the client connects again, elsewhere
+		case <-over: // the client reconnects to another dispatcher
 			return false, true
 		case <-r.Context().Done():
 			return false, true

@@ -14,7 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// getFleet answers those who look at the fleet.
+// getFleet responds with the state of the fleet. Callers below operator see only their own tenant's queue, and no
+// workers.
 func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
 	now, _, err := s.glance.Get(r.Context())
 	if err != nil {
@@ -39,7 +40,7 @@ func (s *Server) getFleet(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// queueNow is what waits and runs, a moment ago.
+// queueNow returns the cached state of the queue.
 func (s *Server) queueNow(ctx context.Context) ([]store.QueueGroup, error) {
 	now, _, err := s.glance.Get(ctx)
 	if err != nil {
@@ -48,9 +49,8 @@ func (s *Server) queueNow(ctx context.Context) ([]store.QueueGroup, error) {
 	return now.Queue, nil
 }
 
-// newGlance remembers for a moment what the fleet does: however many look, the database
-// is asked by one, once a second at most, and less often where that takes long. Who looks
-// while it fails is told so.
+// newGlance returns a cache of the fleet's state. It queries the database at most once a second for any number of
+// readers, and less often if the query is slow. Readers get the error of a failed query.
 func newGlance(s store.Store) *recent.Value[api.Fleet] {
 	return &recent.Value[api.Fleet]{Age: time.Second, Thrift: 20, Within: 15 * time.Second, Read: func(ctx context.Context) (api.Fleet, error) {
 		workers, err := s.Workers(ctx, fleet.Connected)

@@ -10,18 +10,17 @@ import (
 	"github.com/assay-run/assay/internal/httpapi/web"
 )
 
-// healthz says that the process answers: whoever restarts processes asks here.
+// healthz reports that the process responds. It is a liveness probe.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// queuePatience is less than probes have.
+// queuePatience is less than the usual timeout of probes.
 const queuePatience = 500 * time.Millisecond
 
-// readyz says whether a job can be accepted now: load balancers ask here. That
-// takes the store alone: while the queue is away jobs wait, and taking every
-// dispatcher out of service would only keep clients from submitting and reading.
-// How the queue is, is said beside it.
+// readyz reports whether the dispatcher can accept jobs. It is a readiness probe and depends on the store only. Without
+// the queue, jobs wait; taking all dispatchers out of service would only keep clients from submitting and reading. The
+// response includes the state of the queue.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	if err := s.Store.Ping(r.Context()); err != nil {
 		return fmt.Errorf("the store does not answer: %w", err)

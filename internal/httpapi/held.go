@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// within is ctx as long as who is let in; what they submit in it is held to what they are.
+// within returns ctx with the restrictions of the caller's key. The context ends when the caller's access ends.
 func (s *Server) within(ctx context.Context, who identity.Identity) (context.Context, func()) {
 	if who.Held != (identity.Held{}) {
 		ctx = admit.Within(ctx, admit.Held{Key: who.Held.Label.Key, Value: who.Held.Label.Value, Policy: who.Held.Policy})
@@ -24,7 +24,8 @@ func (s *Server) within(ctx context.Context, who identity.Identity) (context.Con
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// ofJob is a route about the job {id}. To who is held to a label, those that have it not are not there.
+// ofJob wraps a route about the job {id}. Keys restricted to a label get 404 for other jobs. A job without the label's
+// key inherits the labels of its batch.
 func (s *Server) ofJob(f serve) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if l := web.Identity(r).Held.Label; l != (identity.Label{}) {
@@ -50,7 +51,7 @@ func (s *Server) ofJob(f serve) serve {
 	}
 }
 
-// ofBatch is the same of a batch.
+// ofBatch wraps a route about the batch {id}. Keys restricted to a label get 404 for other batches.
 func (s *Server) ofBatch(f serve) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if l := web.Identity(r).Held.Label; l != (identity.Label{}) {
@@ -83,7 +84,7 @@ func hasLabel(labels map[string]string, l identity.Label) bool {
 	return ok && v == l.Value
 }
 
-// heldPolicy refuses another policy than the one that who sent r is held to.
+// heldPolicy rejects a policy other than the one that the caller's key is restricted to.
 func heldPolicy(r *http.Request, name string) error {
 	if only := web.Identity(r).Held.Policy; only != "" && only != name {
 		return fmt.Errorf("%w: this key is for jobs with the policy %q", job.ErrRefused, only)

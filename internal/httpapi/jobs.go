@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// maxRun is how long POST /v1/run waits if the client does not say.
+// maxRun is the default ?wait= of POST /v1/run.
 const maxRun = web.MaxWait
 
 // accept reads one job and submits it.
@@ -34,7 +34,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, watch func(job.I
 	return s.submit(w, r, body, key, watch)
 }
 
-// submit submits one job, and says where it is.
+// submit submits one job and sets the Location header.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request, body []byte, key store.Idempotency, watch func(job.ID)) (api.Accepted, error) {
 	a, err := s.Intake.Submit(r.Context(), intake.Job{Tenant: web.Tenant(r), Body: body, Idempotency: key}, watch)
 	if err != nil {
@@ -56,8 +56,7 @@ func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusCreated, a)
 }
 
-// run submits and waits: 200 with the result, or 202 with the job if it takes
-// longer than ?wait=.
+// run submits a job and waits for it: 200 with the result, or 202 with the job if it takes longer than ?wait=.
 func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	wait, err := web.Wait(r, maxRun)
 	if err != nil {
@@ -80,7 +79,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteRaw(w, http.StatusOK, raw)
 }
 
-// ran submits one job and returns its result; nil if there is none within wait.
+// ran submits one job and returns its result, or nil if there is none within wait.
 func (s *Server) ran(r *http.Request, wait time.Duration, submit func(watch func(job.ID)) (api.Accepted, error)) (api.Accepted, json.RawMessage, error) {
 	var changed <-chan struct{}
 	var record func() json.RawMessage
@@ -93,7 +92,7 @@ func (s *Server) ran(r *http.Request, wait time.Duration, submit func(watch func
 	if err != nil {
 		return a, nil, err
 	}
-	if a.State != job.Queued { // only just, so it would be looked for in vain
+	if a.State != job.Queued { // a new job has no result yet
 		web.Sleep(r.Context(), min(wait, web.Recheck), changed)
 		if raw := record(); raw != nil {
 			return a, raw, nil
@@ -103,8 +102,7 @@ func (s *Server) ran(r *http.Request, wait time.Duration, submit func(watch func
 	return a, raw, err
 }
 
-// awaitResult returns the result of a job that exists; nil if there is none
-// within wait.
+// awaitResult returns the result of an existing job, or nil if there is none within wait.
 func (s *Server) awaitResult(r *http.Request, id job.ID, wait time.Duration, changed <-chan struct{}) (json.RawMessage, error) {
 	var raw json.RawMessage
 	_, err := web.Poll(r.Context(), wait, changed, func() (bool, error) {
@@ -145,7 +143,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteTagged(w, r, raw)
 }
 
-// awaitJob returns the job once it is in a terminal state or wait has passed.
+// awaitJob returns the job when it is in a terminal state or wait has passed.
 func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.Job, error) {
 	var changed <-chan struct{}
 	if wait > 0 {
@@ -163,7 +161,7 @@ func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.
 	}
 	if j.State == job.Queued {
 		wait, why := s.waiting.of(r.Context(), queuedJob{tenant: j.Tenant, batch: j.BatchID, class: j.Pool})
-		if j.Message == "" || wait == j.WaitsFor { // the record knows of a pause first, and not who made it
+		if j.Message == "" || wait == j.WaitsFor { // the record may have a newer pause, but not its author
 			j.WaitsFor, j.Message = wait, why
 		}
 	}
@@ -183,7 +181,7 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// Unknown jobs are told apart first: they are not worth waiting for.
+	// Read the job first: there is no point in waiting for an unknown job.
 	j, err := s.Store.Job(r.Context(), web.Tenant(r), id)
 	if err != nil {
 		return fmt.Errorf("read job %s: %w", id, err)
@@ -206,7 +204,7 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if _, err := s.Store.Job(r.Context(), web.Tenant(r), id); err != nil {
-		return fmt.Errorf("read job %s: %w", id, err) // another tenant's is not there
+		return fmt.Errorf("read job %s: %w", id, err) // 404 for another tenant's job
 	}
 	c, err := s.Store.Cancel(r.Context(), id)
 	if err != nil {
@@ -216,8 +214,7 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, api.Accepted{ID: id, State: c.State, URL: "/v1/jobs/" + string(id)})
 }
 
-// cancelJobs ends whatever a request names. Nothing named would be everything, and
-// is refused.
+// cancelJobs cancels the jobs that match a request. It rejects an empty request, which would match all.
 func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	var req api.CancelRequest
 	if err := web.ReadJSON(w, r, web.MaxBody, &req); err != nil {
@@ -240,7 +237,7 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 			return err
 		})
 		if !req.DryRun {
-			s.stop(r, c.Running...) // those that were met before an error, too
+			s.stop(r, c.Running...) // also those found before an error
 		}
 		if err != nil {
 			return fmt.Errorf("cancel many jobs: %w", err)
@@ -258,7 +255,7 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, report)
 }
 
-// prioritizeJobs gives another priority to the jobs that wait of those that a request names.
+// prioritizeJobs sets the priority of the queued jobs that match a request.
 func (s *Server) prioritizeJobs(w http.ResponseWriter, r *http.Request) error {
 	var req api.PriorityRequest
 	if err := web.ReadJSON(w, r, web.MaxBody, &req); err != nil {
@@ -295,9 +292,9 @@ func (s *Server) prioritizeJobs(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, report)
 }
 
-// asked is which jobs something was done to, as the record of it has that.
+// asked returns the request as text for the audit log.
 func asked(req any) string {
-	raw, _ := json.Marshal(req) // text marshals
+	raw, _ := json.Marshal(req) // req always marshals
 	return job.Clip(string(raw), 500)
 }
 
@@ -311,7 +308,7 @@ func checkCancel(req api.CancelRequest) error {
 	return checkMany(req.Labels, req.Batch)
 }
 
-// checkMany judges how many jobs are named at once.
+// checkMany validates the labels and the batch of a bulk request.
 func checkMany(labels map[string]string, batch job.ID) error {
 	if _, err := job.ParseID(string(batch)); batch != "" && err != nil {
 		return job.Invalid("batch", "%.40q is not the id of a batch", batch)
@@ -319,8 +316,8 @@ func checkMany(labels map[string]string, batch job.ID) error {
 	return admit.CheckBatch(store.NewBatch{Labels: labels})
 }
 
-// stop tells the workers of what is running. A message that gets lost costs a
-// heartbeat: the answer to the next one says the same.
+// stop sends a cancel to the workers of running jobs. If a message is lost, the response to the worker's next heartbeat
+// repeats it.
 func (s *Server) stop(r *http.Request, cs ...store.Canceling) {
 	for _, c := range cs {
 		if c.State != job.Running {

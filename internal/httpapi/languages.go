@@ -10,10 +10,10 @@ import (
 	"github.com/assay-run/assay/pkg/language"
 )
 
-// maxImageName bounds what is taken for the name of an image.
+// maxImageName is the longest accepted image name, in bytes.
 const maxImageName = 500
 
-// listLanguages answers with the catalogue, and with what the workers' image of a name says that it has of it.
+// listLanguages responds with the catalogue, and with the languages that the image of the workers has.
 func (s *Server) listLanguages(w http.ResponseWriter, r *http.Request) error {
 	image := r.URL.Query().Get("image")
 	if image == "" {
@@ -30,7 +30,7 @@ func (s *Server) listLanguages(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// presentLanguage is a language, and what is known of it; there is nil if nothing is.
+// presentLanguage describes a language. there has the versions in the image by language; it is nil if they are unknown.
 func presentLanguage(l *language.Language, there map[string]string) api.Language {
 	out := api.Language{
 		Name: l.Name, Title: l.Title, Aliases: append([]string{}, l.Aliases...), File: l.File, Run: *presentStep(&l.Run), Compile: presentStep(l.Compile),

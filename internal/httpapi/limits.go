@@ -7,17 +7,17 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Limits are what one dispatcher bears. Zeros are the defaults.
+// Limits are the limits of one dispatcher. Zero values select the defaults.
 type Limits struct {
-	Spool    job.Size // of bodies on the disk, all together; default 4Gi
-	Batch    job.Size // largest streamed batch, both as it was sent and unpacked; default Spool
-	Memory   job.Size // of bodies in memory, all together; default 256Mi
-	Requests int      // at once, those that wait and those that stream included; default 8192
-	Queued   int64    // jobs of one tenant that are not over, unless its ceiling says so; default 10 million
-	Batches  int64    // of one tenant that are not over, unless its ceiling says so; default 100,000
-	Reads    int      // large ones at once: pages of results, lists, cancels of many; default 6
+	Spool    job.Size // all bodies on disk; default 4Gi
+	Batch    job.Size // largest streamed batch, both as sent and decompressed; default Spool
+	Memory   job.Size // all bodies in memory; default 256Mi
+	Requests int      // at once, including waiting and streaming ones; default 8192
+	Queued   int64    // unfinished jobs of a tenant without a ceiling of its own; default 10 million
+	Batches  int64    // unfinished batches of a tenant without a ceiling of its own; default 100,000
+	Reads    int      // large reads at once: pages of results, lists, bulk cancels; default 6
 
-	Patience time.Duration // with a body that stands still; default 15s
+	Patience time.Duration // with a stalled body; default 15s
 }
 
 func (l Limits) withDefaults() Limits {
@@ -41,8 +41,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Check refuses limits under which requests that the API promises to take could
-// not be.
+// Check rejects limits that are too small for requests that the API supports.
 func (l Limits) Check() error {
 	l = l.withDefaults()
 	switch {

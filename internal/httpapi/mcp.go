@@ -6,11 +6,11 @@ import (
 	"github.com/assay-run/assay/internal/httpapi/web"
 )
 
-// mcpPattern is where agents have tools. It is no operation of the API: what a tool does, it does
-// by way of operations, as whoever called it.
+// mcpPattern is the route of tools for agents. It is not an operation of the API: tools call operations with the
+// caller's rights.
 const mcpPattern = "POST /mcp"
 
-// serveMCP answers one message of the Model Context Protocol.
+// serveMCP handles one message of the Model Context Protocol.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) error {
 	body, err := web.ReadBody(w, r, web.MaxBody)
 	if err != nil {

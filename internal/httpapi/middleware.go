@@ -27,22 +27,21 @@ import (
 
 const scope = "github.com/assay-run/assay/internal/httpapi"
 
-// The client's trace goes on through us, whatever propagator the process has.
+// traceContext continues the client's trace, independent of the process's own propagator.
 var traceContext = propagation.TraceContext{}
 
-// unwanted says whether the client has a trace that is not recorded.
+// unwanted reports whether the client sent a trace that is not sampled.
 func unwanted(r *http.Request) bool {
 	client := trace.SpanContextFromContext(traceContext.Extract(context.Background(), propagation.HeaderCarrier(r.Header)))
 	return client.IsValid() && !client.IsSampled()
 }
 
-// seconds are the buckets of requests: those of OpenTelemetry's conventions, and longer
-// ones, as some wait for a job.
+// seconds has the buckets of request durations: OpenTelemetry's conventional ones, and longer ones for requests that
+// wait for a job.
 var seconds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 300)
 
-// wrap surrounds one route: trace, tenant, problem documents, access log,
-// latency. The pattern is the route's name everywhere: user-chosen paths never
-// become metric labels.
+// wrap adds tracing, authentication, problem documents, the access log and latency metrics to a route. The route's name
+// is always its pattern: user-chosen paths never become metric labels.
 func (s *Server) wrap(rt web.Route) http.Handler {
 	tracer := otel.Tracer(scope)
 	latency, err := otel.Meter(scope).Float64Histogram("http.server.request.duration", metric.WithUnit("s"), seconds)
@@ -74,7 +73,8 @@ func (s *Server) wrap(rt web.Route) http.Handler {
 	})
 }
 
-// methodLabel keeps the label set small: methods of unknown routes are free text.
+// methodLabel returns the route's method, or "_OTHER" for a route without one: methods of unknown routes are free text
+// and would grow the label set.
 func methodLabel(rt web.Route) string {
 	method, _, ok := strings.Cut(rt.Pattern, " ")
 	if !ok {
@@ -83,8 +83,7 @@ func methodLabel(rt web.Route) string {
 	return method
 }
 
-// guarded finds the tenant and serves; a panic becomes a 500 with its stack in
-// the log.
+// guarded authenticates the caller and serves the route. A panic becomes a 500, with its stack in the log.
 func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 	defer func() {
 		v := recover()
@@ -122,9 +121,9 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 	}
 	if err := answer(rt, w, r); err != nil {
 		if over := context.Cause(r.Context()); errors.Is(over, api.ErrUnauthorized) {
-			err = over // who sent it is not let in any more
+			err = over // the caller's access ended meanwhile
 		}
-		if w.wrote { // half an answer is out: only a broken connection can say so
+		if w.wrote { // a part is sent: only a closed connection can report the error
 			s.Log.WarnContext(r.Context(), "response cut short", "path", web.LoggedPath(r), "error", err)
 			panic(http.ErrAbortHandler)
 		}
@@ -132,7 +131,7 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 	}
 }
 
-// identify says who sent r, and refuses those for whom the route is not.
+// identify authenticates the sender of r and checks that the route admits it.
 func (s *Server) identify(r *http.Request, rt web.Route) (identity.Identity, error) {
 	who, err := s.Auth.Identify(r)
 	if err == nil {
@@ -143,13 +142,12 @@ func (s *Server) identify(r *http.Request, rt web.Route) (identity.Identity, err
 	return who, err
 }
 
-// letInPause is how long a request waits before it asks again whether there is room.
+// letInPause is the pause between two attempts to admit a request.
 const letInPause = 50 * time.Millisecond
 
-// letIn takes room for a request of a tenant's, which it waits for as long as patience says. Its body has not been read
-// meanwhile.
+// letIn takes room for a tenant's request. It waits up to patience, before the body is read.
 func (s *Server) letIn(r *http.Request, tenant string, patience time.Duration) error {
-	counted := false // by the quota, once
+	counted := false // by the quota, only once
 	for until := time.Now().Add(patience); ; {
 		var err error
 		if !counted {
@@ -172,7 +170,7 @@ func (s *Server) letIn(r *http.Request, tenant string, patience time.Duration) e
 	}
 }
 
-// enter takes room for a request to an open route that is about a tenant's, until leave is called.
+// enter takes room for a request to an open route on behalf of a tenant. The caller must call leave.
 func (s *Server) enter(tenant string) (leave func(), err error) {
 	if err := s.requests.Take(tenant, 1); err != nil {
 		return nil, err
@@ -180,7 +178,7 @@ func (s *Server) enter(tenant string) (leave func(), err error) {
 	return func() { s.requests.Give(tenant, 1) }, nil
 }
 
-// answer serves a request that the document allows.
+// answer checks the parameters of a request against the OpenAPI document and serves it.
 func answer(rt web.Route, w http.ResponseWriter, r *http.Request) error {
 	if err := web.WantType(r); err != nil {
 		return err
@@ -193,7 +191,7 @@ func answer(rt web.Route, w http.ResponseWriter, r *http.Request) error {
 	return rt.Serve(w, r)
 }
 
-// forOperators serves h to those who may see the fleet itself.
+// forOperators serves h to operators only.
 func (s *Server) forOperators(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := s.identify(r, web.Route{Role: identity.Operator}); err != nil {
@@ -204,7 +202,7 @@ func (s *Server) forOperators(h http.Handler) http.Handler {
 	})
 }
 
-// recorder remembers what was answered.
+// recorder records the status and size of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int

@@ -15,9 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// getOutput serves the exact bytes that were kept of one output of a finished job, or ranges of
-// them, from the result or the object store. A program wrote them, so the headers keep
-// a browser from running them.
+// getOutput serves the exact recorded bytes of one output of a finished job, or ranges of them, from the result or the
+// object store. A program wrote them, so the headers keep browsers from executing them.
 func (s *Server) getOutput(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
@@ -55,14 +54,14 @@ func (s *Server) getOutput(w http.ResponseWriter, r *http.Request) error {
 		http.ServeContent(slow, r, "", time.Time{}, body)
 		return nil
 	}
-	// Whoever reads all of it gets what the record says, or an answer that breaks off.
+	// A full read is verified against the record; on a mismatch the response breaks off.
 	h.Set("Accept-Ranges", "bytes")
 	h.Set("Content-Length", strconv.FormatInt(o.Stored.Bytes, 10))
 	w.WriteHeader(http.StatusOK)
 	return web.StreamTo(w, files.Checked(body, o.Stored.SHA256))
 }
 
-// output returns one output of a job's record.
+// output returns one output from a job's record.
 func (s *Server) output(r *http.Request, id job.ID, stream string, step int) (job.Output, error) {
 	type streams struct {
 		Stdout job.Output `json:"stdout"`

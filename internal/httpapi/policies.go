@@ -45,8 +45,7 @@ func (s *Server) getPolicy(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteRaw(w, http.StatusOK, raw)
 }
 
-// putPolicy stores a policy. It is judged now, so that no job is refused later
-// for what a stored policy says.
+// putPolicy stores a policy. It validates the policy now, so that no job fails later because of it.
 func (s *Server) putPolicy(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	if !identity.ValidName(name) {
@@ -69,8 +68,7 @@ func (s *Server) putPolicy(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteRaw(w, http.StatusOK, raw)
 }
 
-// explainPolicy says what would enforce a policy on a connected worker, before
-// anything runs.
+// explainPolicy reports how a connected worker would enforce a policy, without running anything.
 func (s *Server) explainPolicy(w http.ResponseWriter, r *http.Request) error {
 	use := policy.Use(r.URL.Query().Get("program"))
 	if !slices.Contains(policy.Uses, use) {
@@ -91,7 +89,7 @@ func (s *Server) explainPolicy(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// readPolicy reads a policy object, or a JSON string that names a stored one.
+// readPolicy reads a policy object, or a JSON string with the name of a stored policy.
 func (s *Server) readPolicy(w http.ResponseWriter, r *http.Request) (json.RawMessage, error) {
 	if err := web.WantJSON(r); err != nil {
 		return nil, err
@@ -109,8 +107,8 @@ func (s *Server) readPolicy(w http.ResponseWriter, r *http.Request) (json.RawMes
 	return raw, nil
 }
 
-// explain plans p, for a kind of program, for the first worker that can enforce it. If none can, it
-// shows what the first one would object to.
+// explain plans p for the first worker that can enforce it for this kind of program. If none can, it returns the
+// refusal of the first worker.
 func explain(p policy.Policy, use policy.Use, hosts []fleet.Worker) (api.Explanation, error) {
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -118,7 +116,7 @@ func explain(p policy.Policy, use policy.Use, hosts []fleet.Worker) (api.Explana
 	}
 	out := api.Explanation{Policy: raw, Enforcement: []job.Enforcement{}}
 	if len(hosts) == 0 {
-		return out, nil // the policy is all there is to show
+		return out, nil // there is only the policy to show
 	}
 	var refusal error
 	for _, h := range hosts {

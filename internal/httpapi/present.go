@@ -11,12 +11,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// shown is how a result or a job is shown: all of it, or the fields that were asked for.
+// shown selects the fields of a result or a job for the response.
 type shown struct {
-	fields web.Fields // nil: all
+	fields web.Fields // nil for all
 }
 
-// The fields that may be asked for.
+// Fields that a client may select.
 var (
 	resultFields = job.FieldNames(job.Result{})
 	jobFields    = job.FieldNames(job.Job{})
@@ -28,11 +28,11 @@ func shownParam(r *http.Request, names []string) (shown, error) {
 	return shown{f}, err
 }
 
-// result shows a recorded result. The record says in which object an artifact is, which is
-// ours; who reads it is told where the API serves it.
+// result returns a recorded result for the client. The record has internal object names of artifacts; result replaces
+// them by API addresses.
 func (v shown) result(raw json.RawMessage) (json.RawMessage, error) {
 	if v.fields == nil && !bytes.Contains(raw, []byte(`"artifacts":`)) {
-		return raw, nil // most
+		return raw, nil // the usual case
 	}
 	all, err := web.Members(raw)
 	if err != nil {
@@ -53,7 +53,7 @@ func (v shown) result(raw json.RawMessage) (json.RawMessage, error) {
 	return v.fields.Join(all), nil
 }
 
-// writeResult answers with a recorded result, or says that who asks has it.
+// writeResult responds with a recorded result, or with 304 if the client has it.
 func (v shown) writeResult(w http.ResponseWriter, r *http.Request, raw json.RawMessage) error {
 	raw, err := v.result(raw)
 	if err != nil {
@@ -62,7 +62,7 @@ func (v shown) writeResult(w http.ResponseWriter, r *http.Request, raw json.RawM
 	return web.WriteTagged(w, r, raw)
 }
 
-// job shows a job.
+// job returns a job for the client.
 func (v shown) job(j *job.Job) (json.RawMessage, error) {
 	if j.Result != nil {
 		files.Served("jobs", j.ID, j.Result.Artifacts)

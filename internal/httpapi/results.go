@@ -15,10 +15,9 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// listResults answers one page of a batch's results as NDJSON, one plain result
-// a line, in the order they became visible. The cursor of the next page is in a
-// header, known before the first line is sent: a page whose body breaks off is
-// asked for again, and nothing is lost or seen twice.
+// listResults responds with one page of a batch's results as NDJSON, one result a line, in the order in which they
+// became visible. The cursor of the next page is in a header, before the first line: a client that loses the body
+// requests the page again, without losses or duplicates.
 func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
@@ -63,7 +62,7 @@ func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(web.StallLimit))
 	for _, raw := range p.results {
 		if _, err := w.Write(append(raw, '\n')); err != nil {
-			return nil // the client is gone; it will ask for the page again
+			return nil // the client is gone; it will request the page again
 		}
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
@@ -73,13 +72,12 @@ func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
 type page struct {
 	cursor   store.Cursor
 	limit    int
-	outcome  job.Outcome // of those that are read; empty: all
+	outcome  job.Outcome // empty for all
 	results  []json.RawMessage
 	complete bool
 }
 
-// awaitPage reads the page after p.cursor; while it is empty and more will
-// come, it waits.
+// awaitPage reads the page after p.cursor. While the page is empty and the batch is not done, it waits.
 func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duration) (page, error) {
 	var changed <-chan struct{}
 	if wait > 0 {
@@ -89,14 +87,13 @@ func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duratio
 	}
 	tenant := web.Tenant(r)
 	_, err := web.Poll(r.Context(), wait, changed, func() (bool, error) {
-		// The batch first: if it is done before the page is read, a page that
-		// is not full is the last.
+		// Read the progress first: if the batch was done before the page is read, a page that is not full is the last.
 		far, err := s.watching.Far(r.Context(), tenant, id)
 		if err != nil {
 			return false, err
 		}
-		// Of a batch that is done, some may have been deleted: the numbers go on behind how many there are.
-		if far.Recorded <= p.cursor && !far.Done { // there is nothing to read yet, as those who wait find mostly
+		// In a batch that is done, deleted results leave gaps: cursors may exceed the number of results.
+		if far.Recorded <= p.cursor && !far.Done { // nothing to read yet, the usual case for waiting readers
 			return false, nil
 		}
 		read := p.cursor
@@ -109,7 +106,7 @@ func (s *Server) awaitPage(r *http.Request, id job.ID, p page, wait time.Duratio
 	return p, err
 }
 
-// readPage reads what comes after p.cursor of a batch that was so far a moment ago.
+// readPage reads the results after p.cursor. far is the batch's progress as read before.
 func (s *Server) readPage(ctx context.Context, tenant string, id job.ID, p page, far store.Progress) (rs []json.RawMessage, next store.Cursor, last bool, err error) {
 	if p.outcome != "" {
 		rs, next, more, err := s.Store.ResultsOf(ctx, tenant, id, p.outcome, p.cursor, p.limit)
@@ -126,12 +123,11 @@ func sizeOf(results []json.RawMessage) (n int) {
 	return n
 }
 
-// calmPeriod is how often a waiting reader of a busy batch looks again. A
-// wake-up for each result would be a query for each result.
+// calmPeriod is how often a waiting reader of a busy batch polls. Waking up for each result would cost a query for
+// each.
 const calmPeriod = 50 * time.Millisecond
 
-// throttle thins changes out: at most one in each calmPeriod, the last one never
-// lost. It ends with ctx.
+// throttle passes on at most one change per calmPeriod and never drops the last one. It ends with ctx.
 func throttle(ctx context.Context, changed <-chan struct{}) <-chan struct{} {
 	if changed == nil {
 		return nil

@@ -11,11 +11,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// maxSecretBody is the largest request to store a secret, in bytes: a value may
-// be escaped.
+// maxSecretBody is the largest request to store a secret, in bytes. It leaves room for escapes.
 const maxSecretBody = 256 << 10
 
-// listSecrets says which secrets there are. No request returns a value.
+// listSecrets lists the secrets' names. No request returns a value.
 func (s *Server) listSecrets(w http.ResponseWriter, r *http.Request) error {
 	found, err := s.Secrets.List(r.Context(), web.Tenant(r))
 	if err != nil {

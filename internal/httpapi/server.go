@@ -41,36 +41,35 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Watcher says when something may have changed; the dispatcher beside the API is one.
+// Watcher notifies of possible changes of jobs and batches. The API's own dispatcher implements it.
 type Watcher interface {
-	// WatchRecord is WatchJob for who wants the record only. Where it was written
-	// by way of this dispatcher, record returns it; else nil.
+	// WatchRecord is WatchJob for callers that need only the record. record returns the record if this dispatcher wrote
+	// it, else nil.
 	WatchRecord(job.ID) (changed <-chan struct{}, record func() json.RawMessage, stop func())
-	// WatchJob and WatchBatch return a channel that yields when something about
-	// the job or batch may have changed. Hints may be missing and there may be
-	// too many; stop must be called.
+	// WatchJob and WatchBatch return a channel that yields when the job or batch may have changed. Hints may be missing
+	// or superfluous. The caller must call stop.
 	WatchJob(id job.ID) (changed <-chan struct{}, stop func())
 	WatchBatch(id job.ID) (changed <-chan struct{}, stop func())
 }
 
-// Canceler tells a worker to stop a job; control.Bus is one.
+// Canceler asks a worker to stop a job. control.Bus implements it.
 type Canceler interface {
 	SendCancel(worker string, l store.LeaseRef) error
 }
 
-// Queue is asked whether it delivers; queue.Queue does.
+// Queue reports whether the queue delivers. queue.Queue implements it.
 type Queue interface {
 	Ping(ctx context.Context) error
 }
 
-// Secrets keeps what jobs are told; *secret.Keeper is one.
+// Secrets stores the secrets of tenants. *secret.Keeper implements it.
 type Secrets interface {
 	Put(ctx context.Context, a *store.Action, tenant, name, value string) error
 	List(ctx context.Context, tenant string) ([]store.StoredSecret, error)
 	Delete(ctx context.Context, a *store.Action, tenant, name string) error
 }
 
-// Objects is where blobs and artifacts are; *object.Store is one.
+// Objects stores blobs and artifacts. *object.Store implements it.
 type Objects interface {
 	files.Objects
 	admin.Objects
@@ -78,14 +77,13 @@ type Objects interface {
 	StatBlob(ctx context.Context, tenant, ref string) (object.Info, error)
 }
 
-// Config is what a Server stands on: what does the work, and what is only read. Every field is needed unless it says
-// otherwise.
+// Config has the parts that a Server needs: services, and data to read. Fields are required unless marked optional.
 type Config struct {
-	Admit    *admit.Admitter  // judges policies
-	Intake   *intake.Service  // takes jobs in
-	Sessions *session.Service // opens sessions and speaks with them
-	Admin    *admin.Admin     // does what operators ask for
-	Workers  *fleet.Fleet     // who is connected
+	Admit    *admit.Admitter  // validates policies
+	Intake   *intake.Service  // accepts jobs
+	Sessions *session.Service // opens sessions and relays their operations
+	Admin    *admin.Admin     // performs operators' actions
+	Workers  *fleet.Fleet     // connected workers
 
 	Store    store.Store
 	Secrets  Secrets
@@ -93,23 +91,23 @@ type Config struct {
 	Watcher  Watcher
 	Canceler Canceler
 	Auth     identity.Gate
-	Site     site.Guard      // decides about requests of browsers
-	Queue    Queue           // only to say how it is
-	Pools    placement.Pools // what is said of pools; optional
-	Limits   Limits          // of what it bears; optional
+	Site     site.Guard      // decides about requests from browsers
+	Queue    Queue           // for health checks only
+	Pools    placement.Pools // descriptions of pools; optional
+	Limits   Limits          // limits of this dispatcher; optional
 	Metrics  http.Handler    // served at /metrics, to operators; optional
 	Profiles http.Handler    // served at /debug/pprof/, to operators; optional
-	DropIns  []string        // which endpoints of other servers are served: names of package dropin; optional
+	DropIns  []string        // compatible endpoints to serve, by their names in package dropin; optional
 	Log      *slog.Logger    // optional
 }
 
-// Server answers the API.
+// Server serves the API.
 type Server struct {
 	Config
 	mux *http.ServeMux
-	// nowhere answers for what no route matches.
+	// nowhere serves requests that match no route.
 	nowhere http.Handler
-	// foreign answers the requests that Site refuses.
+	// foreign serves the requests that Site refuses.
 	foreign  http.Handler
 	sessions *sessions.Handlers
 	uploads  *uploads.Handlers
@@ -119,7 +117,7 @@ type Server struct {
 	files    *files.Files
 	agents   *mcp.Handler
 
-	fixed  map[string][]string // methods of the addresses that are not of a pattern
+	fixed  map[string][]string // methods by path, of routes without wildcards
 	served []string            // all patterns
 
 	requests, spool, memory *share.Pot
@@ -169,13 +167,13 @@ func New(c Config) *Server {
 	return s
 }
 
-// handle serves a pattern.
+// handle registers h for pattern.
 func (s *Server) handle(pattern string, h http.Handler) {
 	s.served = append(s.served, pattern)
 	s.mux.Handle(pattern, h)
 }
 
-// What handlers ask of parts that a server may lack in a test.
+// The following two methods look up their field at each call, because tests leave some fields nil.
 
 func (s *Server) signingKey(ctx context.Context) ([]byte, error) { return s.Store.SigningKey(ctx) }
 
@@ -190,16 +188,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if methods := s.fixed[r.URL.Path]; methods != nil && !slices.Contains(methods, r.Method) {
-		s.nowhere.ServeHTTP(w, r) // never the thing that a pattern would take its last part for
+		s.nowhere.ServeHTTP(w, r) // no wildcard route may take the last part of a fixed path
 		return
 	}
 	s.mux.ServeHTTP(w, r)
 }
 
-// refuseForeign reports why Site refuses a request.
+// refuseForeign returns Site's reason for refusing a request.
 func (s *Server) refuseForeign(_ http.ResponseWriter, r *http.Request) error { return s.Site.Check(r) }
 
-// fix notes the method of an address that is not of a pattern.
+// fix records the method of a route without wildcards.
 func (s *Server) fix(pattern string) {
 	method, path, _ := strings.Cut(pattern, " ")
 	if strings.Contains(path, "{") {
@@ -214,9 +212,8 @@ func (s *Server) fix(pattern string) {
 	}
 }
 
-// NewHTTPServer returns a server for h whose timeouts leave streams alone:
-// bodies and answers have rolling deadlines of their own (see stall.go). When it
-// is shut down, requests that wait are answered at once with what there is.
+// NewHTTPServer returns a server for h without timeouts for whole bodies: bodies and responses have rolling deadlines
+// (web/stall.go). At shutdown, waiting requests return at once with the current state.
 func NewHTTPServer(h http.Handler) *http.Server {
 	closing := make(chan struct{})
 	s := &http.Server{
@@ -232,8 +229,7 @@ func NewHTTPServer(h http.Handler) *http.Server {
 	return s
 }
 
-// routes is the whole API, in the order of the OpenAPI document. A test holds
-// the two together.
+// routes returns the whole API in the order of the OpenAPI document. A test compares the two.
 func (s *Server) routes() []web.Route {
 	all := []web.Route{
 		web.At("POST /v1/run", identity.Submitter, s.run).Holding(web.Held),
@@ -287,7 +283,7 @@ func (s *Server) routes() []web.Route {
 	return append(all, s.adminRoutes()...)
 }
 
-// noRoute answers for what no route matches: 405 if another method would have.
+// noRoute serves requests that match no route: 405 if the path has routes for other methods, else 404.
 func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) error {
 	allowed := s.fixed[r.URL.Path]
 	if allowed == nil {
@@ -300,7 +296,7 @@ func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) error {
 	return web.NotFound("%s %s: there is no such address; see /openapi.json", r.Method, r.URL.Path)
 }
 
-// matching returns the methods of the patterns that match.
+// matching returns the methods for which the path of r has a route.
 func (s *Server) matching(r *http.Request) (allowed []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}

@@ -20,10 +20,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// submitBatch accepts a batch as one object, or streamed as NDJSON.
+// submitBatch accepts a batch as one object or as an NDJSON stream.
 func (s *Server) submitBatch(w http.ResponseWriter, r *http.Request) error {
 	if _, err := web.Bool(r.URL.Query(), "ids"); err != nil {
-		return err // before anything is taken
+		return err // before accepting any job
 	}
 	switch t := web.MediaType(r); t {
 	case api.NDJSON, "application/jsonl", "application/x-jsonlines":
@@ -36,7 +36,7 @@ func (s *Server) submitBatch(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
-	for _, name := range []string{"name", "labels", "label_caps", "defaults", "lease", "callback"} { // in the order in which they are named
+	for _, name := range []string{"name", "labels", "label_caps", "defaults", "lease", "callback"} { // in the order of the documentation
 		if r.URL.Query().Has(name) {
 			return job.Invalid(name, "is in the query of a batch of lines; one that is an object has it as a field")
 		}
@@ -60,9 +60,8 @@ func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
 	return s.take(w, r, b)
 }
 
-// submitLines streams: nothing holds more of the body than a few chunks. The
-// name, labels, caps and defaults are in the query, so that every line is a job and
-// an error's line number is the file's.
+// submitLines accepts a stream and buffers only a few chunks of it. The name, labels, caps and defaults are in the
+// query: so each line is a job, and line numbers in errors are those of the file.
 func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	b := newBatch(r)
@@ -74,7 +73,7 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := s.Intake.CheckRoom(r.Context(), b.Tenant); err != nil {
-		return err // before the body has come
+		return err // before reading the body
 	}
 	sum := sha256.New()
 	body, key, cleanup, err := s.keyed(r, body, sum)
@@ -86,7 +85,7 @@ func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	return s.take(w, r, b)
 }
 
-// fromQuery fills in what a streamed batch says about itself.
+// fromQuery fills in the fields of a streamed batch from the query.
 func fromQuery(q url.Values, b *intake.Batch) error {
 	b.Name, b.Defaults = q.Get("name"), json.RawMessage(q.Get("defaults"))
 	if text := q.Get("labels"); text != "" {
@@ -106,9 +105,8 @@ func fromQuery(q url.Values, b *intake.Batch) error {
 	return err
 }
 
-// keyed makes a streamed body's idempotency known before the first job is
-// accepted. With a Content-Digest it is in the header, and sum checks it as the
-// body goes by; without one, the body goes to a nameless file first.
+// keyed determines a streamed body's idempotency before the first job is accepted. A Content-Digest header provides the
+// hash, and sum verifies it while the body is read. Without one, the body is first spooled to an unlinked file.
 func (s *Server) keyed(r *http.Request, body io.Reader, sum hash.Hash) (io.Reader, store.Idempotency, func(), error) {
 	nothing := func() {}
 	key, err := web.IdempotencyKey(r)
@@ -133,7 +131,7 @@ func (s *Server) keyed(r *http.Request, body io.Reader, sum hash.Hash) (io.Reade
 	if err != nil {
 		return nil, store.Idempotency{}, nothing, fmt.Errorf("spool batch: %w", err)
 	}
-	_ = os.Remove(f.Name()) // the open descriptor keeps it; nothing to clean after a crash
+	_ = os.Remove(f.Name()) // the open descriptor keeps the data; a crash leaves no file
 	counted := &web.Spooled{Reader: body, Claim: share.Claim{Pot: s.spool, Tenant: web.Tenant(r)}}
 	cleanup := func() { _ = f.Close(); counted.Claim.Release() }
 	if _, err := io.Copy(io.MultiWriter(f, sum), counted); err != nil {
@@ -156,12 +154,12 @@ func verifyDigest(r *http.Request, sum hash.Hash) error {
 	return nil
 }
 
-// newBatch is what every batch says of itself: whose it is, and whether it is traced.
+// newBatch returns a batch with the tenant of r and whether its trace is sampled.
 func newBatch(r *http.Request) intake.Batch {
 	return intake.Batch{NewBatch: store.NewBatch{Tenant: web.Tenant(r)}, Unrecorded: unwanted(r)}
 }
 
-// take submits a batch and answers with it.
+// take submits a batch and responds with it.
 func (s *Server) take(w http.ResponseWriter, r *http.Request, b intake.Batch) error {
 	id, replayed, err := s.Intake.SubmitBatch(r.Context(), b)
 	if err != nil {

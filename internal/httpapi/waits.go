@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// waiting explains what queued jobs wait for, by what was read a moment ago. It asks the database once a second at most,
-// however many jobs are explained.
+// waiting explains why queued jobs wait, from cached data. It queries the database at most once a second, for any
+// number of jobs.
 type waiting struct {
 	server *Server
 	pauses *recent.Value[map[[2]string]store.Pause] // by kind and name
@@ -46,14 +46,14 @@ func (s *Server) readCaps(ctx context.Context) (map[string]int, error) {
 	return by, err
 }
 
-// queuedJob is what an explanation depends on.
+// queuedJob has the properties that an explanation depends on.
 type queuedJob struct {
 	tenant string
 	batch  job.ID
 	class  string
 }
 
-// of returns what a queued job waits for, and a sentence about it. What cannot be read explains nothing.
+// of returns why a queued job waits, and a sentence about it. It skips reasons whose data cannot be read.
 func (w *waiting) of(ctx context.Context, j queuedJob) (job.Wait, string) {
 	if pauses, known, _ := w.pauses.Get(ctx); known {
 		if p, paused := pauses[[2]string{store.PauseBatch, string(j.batch)}]; paused && j.batch != "" {
@@ -65,7 +65,7 @@ func (w *waiting) of(ctx context.Context, j queuedJob) (job.Wait, string) {
 	}
 	wait, why := w.server.Workers.Waits(j.class)
 	switch wait {
-	case job.WaitsTurn, job.WaitsSlot, job.WaitsCores: // a quota would come first
+	case job.WaitsTurn, job.WaitsSlot, job.WaitsCores: // a quota takes precedence
 		if most, running := w.quota(ctx, j.tenant); most > 0 && running >= int64(most) {
 			return job.WaitsQuota, fmt.Sprintf("waits for quota: max_running of tenant %s is %d, and %d of its jobs are dispatched or run", j.tenant, most, running)
 		}
@@ -81,7 +81,7 @@ func pausedBy(what string, p store.Pause) string {
 	return text
 }
 
-// quota returns how many jobs a tenant may run at once, 0 for any number, and how many it has dispatched or runs.
+// quota returns how many jobs a tenant may run at once (0: any number), and how many are dispatched or running.
 func (w *waiting) quota(ctx context.Context, tenant string) (most int, running int64) {
 	caps, known, _ := w.caps.Get(ctx)
 	if !known || caps[tenant] == 0 {
@@ -99,7 +99,7 @@ func (w *waiting) quota(ctx context.Context, tenant string) (most int, running i
 	return caps[tenant], running
 }
 
-// explain adds to groups of the queue what their queued jobs wait for.
+// explain adds to groups of the queue why their jobs wait.
 func (w *waiting) explain(ctx context.Context, groups []store.QueueGroup) []store.QueueGroup {
 	out := make([]store.QueueGroup, len(groups))
 	copy(out, groups)

@@ -37,7 +37,7 @@ func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request) error {
 // workersMost is the largest page of workers.
 const workersMost = 10_000
 
-// chosen returns the page of workers that a request asks for, by name, and where the next one begins.
+// chosen returns the page of workers that a request selects, in order of their names, and the cursor of the next page.
 func chosen(r *http.Request, all []store.Worker) (page []store.Worker, next string, err error) {
 	q := r.URL.Query()
 	s := nouns.WorkerSelector{Pool: q.Get("pool"), Version: q.Get("version"), State: nouns.WorkerState(q.Get("state"))}
@@ -64,8 +64,7 @@ func chosen(r *http.Request, all []store.Worker) (page []store.Worker, next stri
 	return page, "", nil
 }
 
-// poolsOf sums workers up, by the name of their pool. A pool that the configuration names
-// is there without any.
+// poolsOf sums up workers by pool. It includes configured pools without workers.
 func (s *Server) poolsOf(ws []store.Worker) []api.PoolSummary {
 	byName := map[string]*api.PoolSummary{}
 	of := func(name string) *api.PoolSummary {

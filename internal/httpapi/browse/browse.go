@@ -1,5 +1,4 @@
-// Package browse is the part of the HTTP API for those who look at jobs and batches: lists with filters, and what a batch
-// is like as a whole.
+// Package browse serves the views of jobs and batches: lists with filters, summaries, maps and comparisons of batches.
 package browse
 
 import (
@@ -18,11 +17,11 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Handlers answer what is asked. New makes them.
+// Handlers serves the routes. Create it with New.
 type Handlers struct {
 	Store Source
 	Reads *share.Turns
-	// OfBatch has a route about the batch {id} not show it to those who are held to a label that it has not.
+	// OfBatch wraps a route about the batch {id}: restricted keys get 404 for batches without their label.
 	OfBatch func(serve) serve
 
 	summaries   *kept[*store.BatchSummary]
@@ -31,12 +30,12 @@ type Handlers struct {
 
 type serve = func(w http.ResponseWriter, r *http.Request) error
 
-// ofBatch is OfBatch, once there is one: routes are listed without.
+// ofBatch calls OfBatch at each request, because Routes may be called while OfBatch is nil.
 func (h *Handlers) ofBatch(f serve) serve {
 	return func(w http.ResponseWriter, r *http.Request) error { return h.OfBatch(f)(w, r) }
 }
 
-// Routes are those of lists and of what is read of a batch, in the order of the OpenAPI document.
+// Routes returns the routes in the order of the OpenAPI document.
 func (h *Handlers) Routes() []web.Route {
 	return []web.Route{
 		web.At("GET /v1/jobs", identity.Reader, h.listJobs).Holding(web.Held),
@@ -49,7 +48,7 @@ func (h *Handlers) Routes() []web.Route {
 	}
 }
 
-// The fields that may be asked for in lists, and those that are there anyway.
+// The fields that a client may select in lists, and those that are always included.
 var (
 	summaryFields  = job.FieldNames(job.Summary{})
 	batchFields    = job.FieldNames(job.Batch{})
@@ -58,7 +57,8 @@ var (
 	errOtherTenant = fmt.Errorf("%w: jobs of other tenants are for operators", job.ErrRefused)
 )
 
-// whose says whose jobs and batches are asked for: those of the tenant itself or, for operators, of another or (*) of all.
+// whose returns the tenant that a request is about: the caller's own or, for operators, another one or all (*, returned
+// as "").
 func whose(r *http.Request) (string, error) {
 	text, who := r.URL.Query().Get("tenant"), web.Identity(r)
 	switch {
@@ -74,12 +74,12 @@ func whose(r *http.Request) (string, error) {
 	return text, nil
 }
 
-// read has a turn at the database.
+// read calls f when it is the tenant's turn at the database.
 func (h *Handlers) read(r *http.Request, f func() error) error {
 	return h.Reads.Do(r.Context(), web.Tenant(r), f)
 }
 
-// before reads the place in a list.
+// before parses the cursor of a list.
 func before(q url.Values, what string) (id job.ID, err error) {
 	text := q.Get("before")
 	if text == "" {
@@ -110,7 +110,7 @@ func (h *Handlers) jobsOfBatch(w http.ResponseWriter, r *http.Request) error {
 	return h.jobs(w, r, f)
 }
 
-// jobs answers one page of jobs.
+// jobs responds with one page of jobs.
 func (h *Handlers) jobs(w http.ResponseWriter, r *http.Request, f store.JobFilter) error {
 	limit, err := web.Int(r, "limit", 100, 1, web.MaxPage)
 	if err != nil {
@@ -195,7 +195,7 @@ func batchQuery(q url.Values, limit int) (b store.BatchQuery, err error) {
 	return b, nil
 }
 
-// writeList answers with a page. Of its items it has all fields, or those that were asked for and some that are always there.
+// writeList responds with a page. Its items have all fields, or the selected ones and those in always.
 func writeList[T any](w http.ResponseWriter, name string, items []T, next job.ID, asked, always web.Fields) error {
 	if asked != nil {
 		asked = append(asked, always...)
@@ -214,7 +214,7 @@ func writeList[T any](w http.ResponseWriter, name string, items []T, next job.ID
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// states says how far many batches are: what to ask again and again.
+// states responds with the progress of several batches. It is cheap enough for polling.
 func (h *Handlers) states(w http.ResponseWriter, r *http.Request) error {
 	ids := r.URL.Query()["id"]
 	if len(ids) == 0 || len(ids) > store.MaxStates {

@@ -16,10 +16,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// maxText is how long what is looked for may be, in bytes.
+// maxText is the longest text of a filter, in bytes.
 const maxText = 256
 
-// Filter reads which jobs are asked for.
+// Filter parses the filter of a list of jobs.
 func Filter(q url.Values) (f store.JobFilter, err error) {
 	for _, read := range []func(url.Values, *store.JobFilter) error{readEnd, readTimes, readDurations, readTexts} {
 		if err := read(q, &f); err != nil {
@@ -40,7 +40,7 @@ func Outcome(r *http.Request) (job.Outcome, error) { return readOutcome(r.URL.Qu
 
 func readOutcome(q url.Values) (o job.Outcome, err error) { return oneOf(q, "outcome", job.Outcomes) }
 
-// oneOf reads a parameter that is an outcome of a list.
+// oneOf parses a parameter that must be one of the outcomes in all.
 func oneOf(q url.Values, name string, all []job.Outcome) (o job.Outcome, err error) {
 	text := q.Get(name)
 	if o = job.Outcome(text); text != "" && !slices.Contains(all, o) {
@@ -49,7 +49,7 @@ func oneOf(q url.Values, name string, all []job.Outcome) (o job.Outcome, err err
 	return o, nil
 }
 
-// readEnd reads where the jobs stand.
+// readEnd parses the filters for state, outcome and failure.
 func readEnd(q url.Values, f *store.JobFilter) (err error) {
 	if text := q.Get("state"); text != "" {
 		if f.State = job.State(text); !f.State.Valid() {
@@ -116,7 +116,7 @@ func readTexts(q url.Values, f *store.JobFilter) error {
 	return nil
 }
 
-// Labels reads ?label=KEY=VALUE, any number of times.
+// Labels reads ?label=KEY=VALUE, which may be repeated.
 func Labels(q url.Values) (map[string]string, error) {
 	var labels map[string]string
 	for _, text := range q["label"] {

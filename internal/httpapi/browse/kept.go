@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// keptBytes is the most that answers of one kind have together that are kept.
+	// keptBytes limits the total size of the cached responses of one kind.
 	keptBytes = 16 << 20
-	// keptAge is for how long an answer is good about what still changes; one that took long, for ten times as long as it
-	// took, and at most keptOldest.
+	// keptAge is how long a response is cached while its batches still change. Slow queries are cached for ten times
+	// their duration, up to keptOldest.
 	keptAge    = time.Second
 	keptThrift = 10
 	keptOldest = 5 * time.Second
-	// overAge is for how long what was read of batches that are over is good: their jobs change no more, but are erased.
+	// overAge is how long data about finished batches is cached. Their jobs no longer change, but may be deleted.
 	overAge = time.Minute
-	// keptPatience is how long such a question may take.
+	// keptPatience limits the duration of such a query.
 	keptPatience = 30 * time.Second
 )
 
-// Source is what the routes read from.
+// Source is the part of the store that the routes read.
 type Source interface {
 	store.Browser
 	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)
 }
 
-// subject is what an answer is about.
+// subject is the key of a cached response.
 type subject struct {
 	tenant  string
 	a, b    job.ID
 	from, n int
 }
 
-// kept remembers answers of a kind that cost much: for a moment, and longer those about batches that are over.
+// kept caches expensive responses of one kind: briefly, and longer about finished batches.
 type kept[V any] struct{ now, over recent.Keyed[subject, V] }
 
 func newKept[V any](size func(V) int64) *kept[V] {
@@ -49,13 +49,13 @@ func newKept[V any](size func(V) int64) *kept[V] {
 	}
 }
 
-// New returns Handlers over a store. Of a batch there are routes that do not show it to those who are held to a label that it has
-// not: ofBatch sees to that.
+// New returns Handlers for a store. ofBatch wraps routes about a batch: restricted keys get 404 for batches without
+// their label.
 func New(s Source, reads *share.Turns, ofBatch func(serve) serve) *Handlers {
 	return &Handlers{Store: s, Reads: reads, OfBatch: ofBatch, summaries: newKept(sizeOfSummary), comparisons: newKept(sizeOfComparison)}
 }
 
-// Forget has everything be read again that was kept: something was erased.
+// Forget empties the caches after a deletion.
 func (h *Handlers) Forget() {
 	h.summaries.now.Forget()
 	h.summaries.over.Forget()
@@ -63,7 +63,7 @@ func (h *Handlers) Forget() {
 	h.comparisons.over.Forget()
 }
 
-// Rough sizes of answers, in bytes.
+// Estimated sizes of responses, in bytes.
 const (
 	sizeOfID    = 64
 	sizeOfBatch = 2 << 10
@@ -88,7 +88,7 @@ func sizeOfComparison(c *store.Comparison) int64 {
 	return int64(n)
 }
 
-// summaryOf is the summary of a batch. Of one that is over only how it stands is read again.
+// summaryOf returns the summary of a batch. If the batch has ended, only its own record is read again.
 func (h *Handlers) summaryOf(r *http.Request, id job.ID) (*store.BatchSummary, error) {
 	about := subject{tenant: web.Tenant(r), a: id}
 	read := func(ctx context.Context) (sum *store.BatchSummary, err error) {
@@ -113,7 +113,7 @@ func (h *Handlers) summaryOf(r *http.Request, id job.ID) (*store.BatchSummary, e
 	})
 }
 
-// comparison is the one of two batches, or what is kept of it.
+// comparison returns the comparison of two batches, possibly from the cache.
 func (h *Handlers) comparison(r *http.Request, about subject) (*store.Comparison, error) {
 	read := func(ctx context.Context) (c *store.Comparison, err error) {
 		err = h.Reads.Do(ctx, about.tenant, func() error {

@@ -1,5 +1,5 @@
-// Package files serves what jobs and sessions left in the object store: artifacts, and outputs
-// that are too large for a result. What it serves is whatever a program wrote.
+// Package files serves files of jobs and sessions from the object store: artifacts, and outputs too large for a result.
+// Programs wrote them, so they are untrusted.
 package files
 
 import (
@@ -22,30 +22,30 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// Objects is where artifacts and outputs are; *object.Store is one.
+// Objects reads objects. *object.Store implements it.
 type Objects interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error)
 	GetRange(ctx context.Context, key string, offset, n int64) (io.ReadCloser, object.Info, error)
 }
 
-// Files serves them.
+// Files serves files from the object store.
 type Files struct{ Objects Objects }
 
-// artifactURL is where the API serves an artifact of one of the jobs or sessions.
+// artifactURL returns the API address of an artifact. kind is "jobs" or "sessions".
 func artifactURL(kind string, id job.ID, name string) string {
 	u := url.URL{Path: "/v1/" + kind + "/" + string(id) + "/artifacts/" + strings.TrimPrefix(name, "/")}
 	return u.EscapedPath()
 }
 
-// Served has artifacts say where they are served, in place of where they are kept.
+// Served sets the API addresses of artifacts and clears their internal object names.
 func Served(kind string, id job.ID, all []job.Artifact) {
 	for i := range all {
 		all[i].URL, all[i].Object = artifactURL(kind, id, all[i].Path), ""
 	}
 }
 
-// ServeArtifact streams one of the files that were found. It is whatever a program wrote,
-// so a browser must neither guess its type nor render it in our origin.
+// ServeArtifact streams the artifact of the path, if found has it. A program wrote it, so a browser must neither guess
+// its type nor render it in the API's origin.
 func (f *Files) ServeArtifact(w http.ResponseWriter, r *http.Request, kind string, id job.ID, found []job.Artifact) error {
 	name := "/" + r.PathValue("path")
 	var a *job.Artifact
@@ -80,7 +80,7 @@ func (f *Files) ServeArtifact(w http.ResponseWriter, r *http.Request, kind strin
 	return nil
 }
 
-// serveWhole streams an artifact: whoever reads all of it gets what the record says, or an answer that breaks off.
+// serveWhole streams an artifact. It verifies the content against the record; on a mismatch the response breaks off.
 func (f *Files) serveWhole(w http.ResponseWriter, r *http.Request, id job.ID, a *job.Artifact) error {
 	body, info, err := f.OpenArtifact(r.Context(), web.Tenant(r), id, a)
 	if err != nil {
@@ -93,7 +93,7 @@ func (f *Files) serveWhole(w http.ResponseWriter, r *http.Request, id job.ID, a 
 	return web.StreamTo(w, body)
 }
 
-// serveRange serves parts of an artifact, without what is before or behind them being read.
+// serveRange serves ranges of an artifact. It reads only these ranges from the object store.
 func (f *Files) serveRange(w http.ResponseWriter, r *http.Request, id job.ID, a *job.Artifact) error {
 	key, err := artifactKey(web.Tenant(r), id, a)
 	if err != nil {
@@ -110,7 +110,7 @@ func (f *Files) serveRange(w http.ResponseWriter, r *http.Request, id job.ID, a 
 	return nil
 }
 
-// unserved takes back what was said of a file that is not served after all.
+// unserved removes the headers of a file that could not be served.
 func unserved(w http.ResponseWriter, err error) error {
 	for _, name := range []string{"ETag", "Cache-Control", "Content-Disposition"} {
 		w.Header().Del(name)
@@ -118,7 +118,8 @@ func unserved(w http.ResponseWriter, err error) error {
 	return err
 }
 
-// artifactKey is where what an attempt of the job stored is, and nothing else: the record is the word of a worker.
+// artifactKey returns the object of an artifact. It rejects objects that no attempt of this job stored, because the
+// record comes from a worker.
 func artifactKey(tenant string, id job.ID, a *job.Artifact) (string, error) {
 	_, _, lease, ok := object.AttemptOf(a.Object)
 	own, err := object.AttemptPrefix(tenant, id, lease)
@@ -128,8 +129,8 @@ func artifactKey(tenant string, id job.ID, a *job.Artifact) (string, error) {
 	return a.Object, nil
 }
 
-// OpenArtifact opens what an attempt of the job stored. What the reader yields is what the record says, or it ends with an
-// error before its last bytes.
+// OpenArtifact opens an artifact that an attempt of the job stored. If the content does not match the record, the
+// reader ends with an error before its last bytes.
 func (f *Files) OpenArtifact(ctx context.Context, tenant string, id job.ID, a *job.Artifact) (io.ReadCloser, object.Info, error) {
 	key, err := artifactKey(tenant, id, a)
 	if err != nil {
@@ -142,19 +143,18 @@ func (f *Files) OpenArtifact(ctx context.Context, tenant string, id job.ID, a *j
 	return Checked(body, a.SHA256), info, nil
 }
 
-// checkedReader holds the bytes of one read back until more have come, or until all
-// of them are known to be the ones that were promised.
+// checkedReader holds back the last read bytes until more arrive, or until the whole content is verified.
 type checkedReader struct {
 	io.ReadCloser
 	sum  hash.Hash
 	want string
 	held []byte
 	next []byte
-	good bool // all of it was read, and is right
+	good bool // all of it was read and verified
 }
 
-// Checked returns a reader of body that ends with an error, before its last bytes, if they
-// are not those that have the sha256.
+// Checked returns a reader of body that verifies its SHA-256. On a mismatch it ends with an error before its last
+// bytes.
 func Checked(body io.ReadCloser, sha string) io.ReadCloser {
 	return &checkedReader{ReadCloser: body, sum: sha256.New(), want: sha}
 }
@@ -183,7 +183,7 @@ func (c *checkedReader) Read(p []byte) (int, error) {
 	}
 }
 
-// safeMediaType passes a well-formed media type on.
+// safeMediaType returns a well-formed media type unchanged, and application/octet-stream for others.
 func safeMediaType(t string) string {
 	if _, _, err := mime.ParseMediaType(t); err != nil {
 		return "application/octet-stream"

@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// OpenOutput opens what an attempt of the job stored as this output, and nothing else:
-// the record is the word of a worker.
+// OpenOutput opens an output that an attempt of the job stored. It rejects other objects, because the record comes from
+// a worker.
 func (f *Files) OpenOutput(ctx context.Context, tenant string, id job.ID, stream string, step int, o *job.StoredOutput) (io.ReadSeekCloser, error) {
 	_, _, lease, ok := object.AttemptOf(o.Object)
 	own, err := object.OutputKey(tenant, id, lease, stream, step)
@@ -21,7 +21,7 @@ func (f *Files) OpenOutput(ctx context.Context, tenant string, id job.ID, stream
 	return f.openRange(ctx, own, o.Bytes)
 }
 
-// openRange opens an object that has so many bytes, to be read from anywhere.
+// openRange opens an object for reads from any offset. It fails unless the object has size bytes.
 func (f *Files) openRange(ctx context.Context, key string, size int64) (io.ReadSeekCloser, error) {
 	empty, info, err := f.Objects.GetRange(ctx, key, 0, 0)
 	if err != nil {
@@ -37,12 +37,12 @@ func (f *Files) openRange(ctx context.Context, key string, size int64) (io.ReadS
 	}}, nil
 }
 
-// rangeReader reads an object from wherever it was sought to.
+// rangeReader reads an object from any offset.
 type rangeReader struct {
 	open func(offset int64) (io.ReadCloser, error)
 	size int64
 	at   int64
-	body io.ReadCloser // from at; nil: not yet opened
+	body io.ReadCloser // begins at at; nil if not open
 }
 
 func (r *rangeReader) Read(p []byte) (int, error) {

@@ -1,4 +1,4 @@
-// Package keys is the part of the API about keys: who may come in, and how far. Package admin judges it.
+// Package keys serves the routes of API keys. Package admin decides who may use them.
 package keys
 
 import (
@@ -16,14 +16,14 @@ const (
 	page    = 100
 )
 
-// Handlers answer.
+// Handlers serves the routes of keys.
 type Handlers struct {
 	Admin *admin.Admin
 	Who   func(r *http.Request) admin.Who
 }
 
-// Routes are those of keys, in the order of the OpenAPI document. Who is held to a part of what its tenant has neither
-// makes nor sees keys.
+// Routes returns the routes of keys in the order of the OpenAPI document. Restricted keys may neither create nor list
+// keys.
 func (h *Handlers) Routes() []web.Route {
 	return []web.Route{
 		web.At("POST /v1/keys", identity.Submitter, h.create),

@@ -1,6 +1,5 @@
-// Package links makes addresses of single files of jobs that are good without a key, for a
-// time, and serves what is there. A link says what it leads to itself, signed (package token):
-// nothing is kept of it, and it ends with its time or with its job.
+// Package links creates and serves links to single files of jobs that work without a key for a limited time. A link
+// contains its target, signed (package token). Nothing is stored for it; it ends at its expiry or with its job.
 package links
 
 import (
@@ -23,26 +22,26 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// How long a link is good.
+// Lifetimes of links.
 const (
 	usual   = time.Hour
 	longest = 7 * 24 * time.Hour
 )
 
-// purpose is that of the tokens here.
+// purpose is the purpose of the links' tokens.
 const purpose = "link"
 
-// Handlers answer for links.
+// Handlers serves the routes of links.
 type Handlers struct {
 	Store store.Reader
 	Keys  *token.Source
-	// Artifact and Output serve a file to the caller of a request, whose path names it.
+	// Artifact and Output serve the file that the request's path names.
 	Artifact, Output func(w http.ResponseWriter, r *http.Request) error
-	// Enter takes room for a request of a tenant's, until leave is called.
+	// Enter takes room for a request of a tenant. The caller must call leave.
 	Enter func(tenant string) (leave func(), err error)
 }
 
-// Routes are those of links.
+// Routes returns the routes of links.
 func (h *Handlers) Routes() []web.Route {
 	return []web.Route{
 		web.At("POST /v1/jobs/{id}/links", identity.Reader, h.make),
@@ -50,11 +49,11 @@ func (h *Handlers) Routes() []web.Route {
 	}
 }
 
-// leads says where a link does.
+// leads is the target of a link.
 type leads struct {
 	Tenant string `json:"t"`
 	Job    job.ID `json:"j"`
-	Path   string `json:"p,omitempty"` // of an artifact; else:
+	Path   string `json:"p,omitempty"` // of an artifact; empty for a stream
 	Stream string `json:"s,omitempty"`
 	Step   *int   `json:"n,omitempty"`
 }
@@ -89,7 +88,7 @@ func (h *Handlers) make(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// check judges what is asked for.
+// check validates a request for a link.
 func check(req api.LinkRequest) (to leads, ttl time.Duration, err error) {
 	switch {
 	case (req.Path == "") == (req.Stream == ""):
@@ -110,8 +109,8 @@ func check(req api.LinkRequest) (to leads, ttl time.Duration, err error) {
 	return leads{Path: req.Path, Stream: req.Stream, Step: req.Step}, ttl, nil
 }
 
-// withinKey returns the lifetime of a link, which ends with the key that makes it at the latest.
-// It refuses a longer one that was asked for.
+// withinKey returns the lifetime of a link, cut to the remaining lifetime of the caller's key. It rejects an explicit
+// lifetime that is longer.
 func withinKey(who identity.Identity, req api.LinkRequest, ttl time.Duration) (time.Duration, error) {
 	left := time.Until(who.Until)
 	switch {
@@ -120,10 +119,10 @@ func withinKey(who identity.Identity, req api.LinkRequest, ttl time.Duration) (t
 	case req.ExpiresIn != 0:
 		return 0, fmt.Errorf("%w: expires_in: %v is longer than this key is good, until %s; ask for less", job.ErrRefused, ttl, who.Until.UTC().Format(time.RFC3339))
 	}
-	return max(left-time.Second, time.Second), nil // the time of this request counts
+	return max(left-time.Second, time.Second), nil // leaves time for this request
 }
 
-// find refuses a link to what is not there.
+// find checks that the target of a link exists.
 func (h *Handlers) find(r *http.Request, to leads) error {
 	raw, err := h.Store.Result(r.Context(), to.Tenant, to.Job)
 	if errors.Is(err, job.ErrNotFound) {
@@ -151,7 +150,7 @@ func (h *Handlers) find(r *http.Request, to leads) error {
 	return nil
 }
 
-// serve serves the one file that a link leads to, to whoever has it.
+// serve serves the file of a link. The link alone grants access.
 func (h *Handlers) serve(w http.ResponseWriter, r *http.Request) error {
 	keeper, err := h.Keys.Keeper(r.Context())
 	if err != nil {
@@ -172,7 +171,7 @@ func (h *Handlers) serve(w http.ResponseWriter, r *http.Request) error {
 	head := w.Header()
 	head.Set("Cache-Control", "no-store")
 	head.Set("Referrer-Policy", "no-referrer")
-	// It is served as to the tenant, who may do nothing else.
+	// Serve as the tenant, with an identity that has no other rights.
 	r = r.WithContext(web.WithCaller(r.Context(), &web.Caller{Identity: identity.Identity{Tenant: to.Tenant}, Arrived: time.Now()}))
 	r.SetPathValue("id", string(to.Job))
 	u := url.URL{Path: r.URL.Path}

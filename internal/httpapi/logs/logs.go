@@ -1,6 +1,6 @@
-// Package logs streams what a job writes, while it writes it: the dispatcher asks the worker again
-// and again for as long as somebody watches, and else nothing is sent or kept. What is left is read
-// from the record when the job is over. What a program wrote is a string of JSON here, or base64.
+// Package logs streams the output of running jobs. While a client watches, the dispatcher polls the worker; without
+// clients, nothing is sent or stored. When the job has ended, the rest is read from its record. Output is sent as JSON
+// strings, or as base64 if it is not UTF-8.
 package logs
 
 import (
@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	// lookPeriod is how often the worker is asked, and readPeriod how often the record is read
-	// without a hint that it has changed.
+	// lookPeriod is the polling period of the worker. readPeriod is the polling period of the record without a hint of
+	// a change.
 	lookPeriod = 250 * time.Millisecond
 	readPeriod = 3 * time.Second
-	// askTime bounds one question to the worker.
+	// askTime limits one call to the worker.
 	askTime = 5 * time.Second
-	// most is what one event has of a stream, in bytes. A viewer costs no more memory than a few of them.
+	// most limits the output in one event, in bytes. So a viewer costs only a few times that much memory.
 	most = 64 << 10
-	// viewers are those of a dispatcher at once, shared between tenants.
+	// viewers is the most viewers of a dispatcher at once, shared between tenants.
 	viewers = 1000
 )
 
-// Handlers answer for logs.
+// Handlers serves the routes of logs.
 type Handlers struct {
 	Store store.Reader
 	Files *files.Files
-	Line  control.SessionCaller // nil: nothing is live
+	Line  control.SessionCaller // nil: no live output
 	Watch func(id job.ID) (changed <-chan struct{}, stop func())
 
 	Viewers *share.Pot
@@ -47,7 +47,7 @@ type Handlers struct {
 // NewPot returns the room for the viewers of one dispatcher.
 func NewPot() *share.Pot { return share.NewPot("viewers of logs", viewers) }
 
-// Routes are those of logs.
+// Routes returns the routes of logs.
 func (h *Handlers) Routes() []web.Route {
 	return []web.Route{web.At("GET /v1/jobs/{id}/logs", identity.Reader, h.logs)}
 }
@@ -79,7 +79,7 @@ func (h *Handlers) logs(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// errGone ends a stream whose client is gone, or whose server closes.
+// errGone ends a stream after the client disconnected or the server shut down.
 var errGone = errors.New("nobody listens any more")
 
 // viewer is one client that watches a job.
@@ -115,7 +115,8 @@ func (v *viewer) run(ctx context.Context, j *job.Job) error {
 	}
 }
 
-// state tells how far the job is, if that is news. The last one has its outcome, and comes after all that was written.
+// state sends the job's state if it changed. It does not send the final state: replay sends that with the outcome,
+// after all output.
 func (v *viewer) state(j *job.Job) error {
 	s := api.LogState{State: j.State, Live: v.told.Live && j.State == job.Running}
 	if j.State.Terminal() || s == v.told {
@@ -129,7 +130,7 @@ func (v *viewer) tell(s api.LogState) error {
 	return v.event("state", s)
 }
 
-// event sends an event, with the place from which on to go on after it.
+// event sends an event. Its id is the place from which to resume.
 func (v *viewer) event(name string, data any) error {
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -141,7 +142,7 @@ func (v *viewer) event(name string, data any) error {
 	return nil
 }
 
-// follow passes on what the job's program writes, until the record may have changed.
+// follow passes on the program's output until the record may have changed.
 func (v *viewer) follow(ctx context.Context, j *job.Job) error {
 	for until := time.Now().Add(readPeriod); time.Now().Before(until); {
 		more := false
@@ -151,7 +152,7 @@ func (v *viewer) follow(ctx context.Context, j *job.Job) error {
 				return err
 			}
 		}
-		if more { // as fast as the client takes it
+		if more { // as fast as the client reads
 			continue
 		}
 		if hinted, err := v.pause(ctx); hinted || err != nil {
@@ -161,7 +162,7 @@ func (v *viewer) follow(ctx context.Context, j *job.Job) error {
 	return nil
 }
 
-// pause waits until it is time to look again, or until the record has changed.
+// pause waits until the next poll or a change of the record.
 func (v *viewer) pause(ctx context.Context) (hinted bool, err error) {
 	if time.Since(v.Spoke) > web.KeepAlive && v.Alive() != nil {
 		return false, errGone
@@ -180,7 +181,7 @@ func (v *viewer) pause(ctx context.Context) (hinted bool, err error) {
 	}
 }
 
-// look asks the worker once, and passes on what it says. more: there is more at once.
+// look polls the worker once and passes on its reply. more reports whether to poll again at once.
 func (v *viewer) look(ctx context.Context, worker string) (more bool, err error) {
 	asking, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -192,7 +193,7 @@ func (v *viewer) look(ctx context.Context, worker string) (more bool, err error)
 	switch {
 	case ctx.Err() != nil:
 		return false, errGone
-	case err != nil || t == nil: // it is over there, or has not begun, or the worker is older: the record knows
+	case err != nil || t == nil: // the job has ended or not begun, or the worker is too old; the record decides
 		return false, nil
 	}
 	if live := !t.Blind; live != v.told.Live {
@@ -206,7 +207,7 @@ func (v *viewer) look(ctx context.Context, worker string) (more bool, err error)
 	return v.pass(t, reply.Data)
 }
 
-// pass passes on what a worker has answered.
+// pass passes on a reply of the worker.
 func (v *viewer) pass(t *control.Tail, data []byte) (more bool, err error) {
 	if v.lease != 0 && t.Lease != v.lease {
 		v.place = place{lease: t.Lease}
@@ -230,8 +231,8 @@ func (v *viewer) pass(t *control.Tail, data []byte) (more bool, err error) {
 	return out || errs || t.Over, nil
 }
 
-// part passes on a part of one stream. Half a character waits for its other half, unless nothing more comes.
-// full says that there may be more at once.
+// part passes on a part of one stream. It holds back an incomplete character unless last is set. full reports whether
+// more may follow at once.
 func (v *viewer) part(stream string, at *int64, w control.Written, data []byte, last bool) (full, sent bool, err error) {
 	full = len(data) == most
 	if !last {

@@ -9,17 +9,17 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// place is how far a viewer is: what it has seen of the streams of which attempt, and there of which step.
+// place is the position of a viewer: the attempt, the step, and the offsets in its streams.
 type place struct {
 	lease    job.Lease
 	step     int
 	out, err int64
 }
 
-// String is the id of an event.
+// String returns the place as the id of an event.
 func (p place) String() string { return fmt.Sprintf("%d.%d.%d.%d", p.lease, p.step, p.out, p.err) }
 
-// parsePlace reads the id of an event; none is the beginning.
+// parsePlace parses the id of an event. Without an id, the place is the beginning.
 func parsePlace(text string) (p place, err error) {
 	if text == "" {
 		return p, nil
@@ -31,7 +31,7 @@ func parsePlace(text string) (p place, err error) {
 	return p, nil
 }
 
-// whole returns data without the character at its end of which a part is missing.
+// whole returns data without an incomplete character at its end.
 func whole(data []byte) []byte {
 	for i := len(data) - 1; i >= 0 && i >= len(data)-utf8.UTFMax+1; i-- {
 		if utf8.RuneStart(data[i]) {
@@ -44,7 +44,7 @@ func whole(data []byte) []byte {
 	return data
 }
 
-// logPart is a part of a stream, as it is told.
+// logPart returns a part of a stream for an event.
 func logPart(at, missed int64, step int, data []byte) api.LogPart {
 	out := api.LogPart{Offset: at, Missed: missed, Step: step}
 	if utf8.Valid(data) {

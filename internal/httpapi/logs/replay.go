@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// record is what is read of a result here.
+// record has the fields of a result that this package reads.
 type record struct {
 	State   job.State   `json:"state"`
 	Outcome job.Outcome `json:"outcome"`
@@ -26,16 +26,16 @@ type outputs struct {
 	Stderr job.Output `json:"stderr"`
 }
 
-// replay tells what the viewer has not seen of a job that is over, from its record, and then its end.
+// replay sends the output of a finished job that the viewer has not seen, and then the end.
 func (v *viewer) replay(ctx context.Context, lease job.Lease) error {
-	if v.lease != 0 && lease != 0 && v.lease != lease { // what was seen is of an attempt before the last
+	if v.lease != 0 && lease != 0 && v.lease != lease { // the viewer saw an earlier attempt
 		v.place = place{lease: lease}
 		if err := v.event("restart", struct{}{}); err != nil {
 			return err
 		}
 	}
 	raw, err := v.Store.Result(ctx, v.tenant, v.id)
-	if errors.Is(err, job.ErrNotFound) { // it is over, and its record follows in a moment
+	if errors.Is(err, job.ErrNotFound) { // the job has ended and its record follows soon
 		if _, err := v.pause(ctx); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (v *viewer) replay(ctx context.Context, lease job.Lease) error {
 	return v.event("end", api.LogState{State: res.State, Outcome: res.Outcome})
 }
 
-// rest tells what the viewer has not seen of one output.
+// rest sends the part of one output that the viewer has not seen.
 func (v *viewer) rest(ctx context.Context, stream string, step int, at *int64, o job.Output) error {
 	exact := o.Exact()
 	var text io.ReadSeeker = bytes.NewReader(exact)
@@ -117,8 +117,8 @@ func (v *viewer) rest(ctx context.Context, stream string, step int, at *int64, o
 	}
 }
 
-// begin is where what a viewer has not seen begins in what is kept of an output of size bytes, when it has seen
-// at bytes of what was written. What was cut has its head and its tail, of half of it each.
+// begin returns the offset of the first unseen byte in a recorded output of size bytes, when the viewer has seen at
+// bytes of the stream. A truncated output has the head and the tail of the stream, each half of size.
 func begin(at, size int64, o job.Output) int64 {
 	if o.Truncated && at > size/2 {
 		return min(max(size-max(o.Bytes-at, 0), size/2), size)

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// events streams calls of host functions, and the session's end, as
-// server-sent events. While it is connected the client counts as there.
+// events streams calls of host functions, and the session's end, as server-sent events. A connected stream renews the
+// session's lease.
 func (h *Handlers) events(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
@@ -29,10 +29,10 @@ func (h *Handlers) events(w http.ResponseWriter, r *http.Request) error {
 	return st.run(r, pending, heard, lease)
 }
 
-// stream is one client that hears of a session.
+// stream sends events of a session to one client.
 type stream struct {
 	*web.Events
-	sent map[int64]bool // calls are told twice: as they come, and as what is pending
+	sent map[int64]bool // calls arrive twice: as events and as pending calls
 }
 
 func (st *stream) run(r *http.Request, pending func() (control.SessionReply, *control.SessionEnd, error), heard <-chan control.SessionEvent, lease time.Duration) error {
@@ -43,7 +43,7 @@ func (st *stream) run(r *http.Request, pending func() (control.SessionReply, *co
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
-		// What was told before we listened, or got lost, is still pending.
+		// Calls that were missed or made earlier are still pending.
 		reply, end, err := pending()
 		for _, c := range reply.Pending {
 			if st.call(&c) != nil {
@@ -65,7 +65,7 @@ func (st *stream) run(r *http.Request, pending func() (control.SessionReply, *co
 	}
 }
 
-// listen passes on what is heard until the next tick.
+// listen passes on events until the next tick.
 func (st *stream) listen(r *http.Request, heard <-chan control.SessionEvent, tick <-chan time.Time) (over bool, err error) {
 	for {
 		select {

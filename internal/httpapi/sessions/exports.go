@@ -14,11 +14,10 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// maxExport is the largest list of artifacts that is read, in bytes: that of as many files
-// as a policy may name, with the longest paths.
+// maxExport is the largest list of artifacts in bytes: as many files as a policy may name, with the longest paths.
 const maxExport = 256 << 20
 
-// export keeps the files of a session that its policy names, as they are now.
+// export stores the current files of a session that its policy names.
 func (h *Handlers) export(w http.ResponseWriter, r *http.Request) error {
 	if _, _, err := h.call(r, control.SessionCall{Op: control.SessionExport}); err != nil {
 		return err
@@ -26,14 +25,14 @@ func (h *Handlers) export(w http.ResponseWriter, r *http.Request) error {
 	return h.listExported(w, r)
 }
 
-// shownExport is an export as clients see it: with addresses, and without where we keep it.
+// shownExport returns an export for clients: with API addresses instead of internal object names.
 func shownExport(id job.ID, e *job.Export) *job.Export {
 	out := &job.Export{Artifacts: append([]job.Artifact{}, e.Artifacts...), Feedback: e.Feedback, ExportedAt: e.ExportedAt}
 	files.Served("sessions", id, out.Artifacts)
 	return out
 }
 
-// exported reads what a session has exported last, whether it lives or not.
+// exported reads the last export of a session, which may have ended.
 func (h *Handlers) exported(r *http.Request) (job.ID, *job.Export, error) {
 	id, err := web.ID(r)
 	if err != nil {
@@ -74,6 +73,6 @@ func (h *Handlers) getExported(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "private, no-cache") // the next export may have another of the name
+	w.Header().Set("Cache-Control", "private, no-cache") // the next export may replace the file
 	return h.Files.ServeArtifact(w, r, "session", id, found.Artifacts)
 }

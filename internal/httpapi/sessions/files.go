@@ -12,15 +12,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// maxPiece is how much of a file of a session is asked for at once, in bytes.
+// maxPiece is the most bytes of a session's file that one call reads.
 const maxPiece = 8 << 20
 
-// getFile reads a file of a session: all of it, or the ranges of bytes that are asked for.
+// getFile reads a file of a session, or ranges of it.
 func (h *Handlers) getFile(w http.ResponseWriter, r *http.Request) error {
 	f := &sessionFile{of: h, r: r, path: "/" + r.PathValue("path")}
 	first := int64(maxPiece)
 	if r.Header.Get("Range") != "" {
-		first = 1 // what is wanted is elsewhere: this tells how long it is
+		first = 1 // the first call only determines the length
 	}
 	if err := f.fetch(first); err != nil {
 		return err
@@ -35,27 +35,27 @@ func (h *Handlers) getFile(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// sessionFile reads a file of a live session, a piece at a time. If its length changes
-// meanwhile, reading fails: what was read is of two files.
+// sessionFile reads a file of a live session in pieces. Reading fails if the file's length changes meanwhile, because
+// the pieces would not match.
 type sessionFile struct {
 	of    *Handlers
 	r     *http.Request
 	path  string
 	at    int64
 	size  int64
-	known bool   // size is
-	piece []byte // that is here
-	begin int64  // where it begins
+	known bool   // size is valid
+	piece []byte // the current piece
+	begin int64  // offset of piece
 }
 
-// fetch asks for the piece that is to be read next, of at most n bytes.
+// fetch reads the next piece, of at most n bytes.
 func (f *sessionFile) fetch(n int64) error {
 	reply, _, err := f.of.call(f.r, control.SessionCall{Op: control.SessionFile, Path: f.path, Offset: f.at, Length: n})
 	if err != nil {
 		return err
 	}
 	f.piece, f.begin = reply.Data, f.at
-	if reply.Size == 0 { // an empty file, or all of it from a worker that is older
+	if reply.Size == 0 { // an empty file, or the whole file from an older worker
 		reply.Size, f.begin = int64(len(reply.Data)), 0
 	}
 	if f.known && reply.Size != f.size {

@@ -15,7 +15,7 @@ import (
 // maxSessionBody is the largest body of a request about a session, in bytes.
 const maxSessionBody = 16 << 20
 
-// execute runs a snippet or a command, and records what came of it.
+// execute runs a snippet or a command and records the result.
 func (h *Handlers) execute(w http.ResponseWriter, r *http.Request) error {
 	var req api.ExecuteRequest
 	body, err := h.readRaw(w, r)
@@ -43,7 +43,7 @@ func (h *Handlers) execute(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteRaw(w, http.StatusOK, raw)
 }
 
-// readRaw reads the body of a request about a session, which is to be JSON.
+// readRaw reads a JSON body without decoding it.
 func (h *Handlers) readRaw(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err := web.WantJSON(r); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (h *Handlers) readRaw(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	return web.ReadBody(w, r, maxSessionBody)
 }
 
-// read reads the JSON body of a request about a session.
+// read reads and decodes a JSON body. Into a json.RawMessage it copies the body after validating it as a value.
 func (h *Handlers) read(w http.ResponseWriter, r *http.Request, into any) error {
 	body, err := h.readRaw(w, r)
 	if err != nil {
@@ -73,7 +73,7 @@ func (h *Handlers) listExecutions(w http.ResponseWriter, r *http.Request) error 
 	return web.WriteJSON(w, http.StatusOK, api.ExecutionList{Executions: found})
 }
 
-// listExecutes is listExecutions as it was called before, route and field.
+// listExecutes is listExecutions under the former names of the route and the field.
 func (h *Handlers) listExecutes(w http.ResponseWriter, r *http.Request) error {
 	found, err := h.executions(r)
 	if err != nil {
@@ -82,7 +82,7 @@ func (h *Handlers) listExecutes(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, api.ExecuteList{Executes: found})
 }
 
-// executions reads the page that is asked for.
+// executions reads the page that the request selects.
 func (h *Handlers) executions(r *http.Request) ([]store.Executed, error) {
 	id, err := web.ID(r)
 	if err != nil {
@@ -113,7 +113,7 @@ func (h *Handlers) executions(r *http.Request) ([]store.Executed, error) {
 	return found, nil
 }
 
-// simply makes a call that has nothing to say but that it was done.
+// simply makes a call and responds without content.
 func (h *Handlers) simply(w http.ResponseWriter, r *http.Request, c control.SessionCall) error {
 	if _, _, err := h.call(r, c); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (h *Handlers) reset(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if reply.Reset == nil { // of a worker that is older
+	if reply.Reset == nil { // from an older worker
 		reply.Reset = &job.SessionReset{Dropped: []string{}, Modules: []string{}, Functions: []string{}, Kept: []string{}}
 	}
 	return web.WriteJSON(w, http.StatusOK, reply.Reset)
@@ -164,7 +164,7 @@ func (h *Handlers) putNamed(w http.ResponseWriter, r *http.Request, name string)
 	return h.simply(w, r, control.SessionCall{Op: control.SessionSet, Name: name, Data: value, Tagged: tagged})
 }
 
-// boolean returns a query parameter that is true or false; false without it.
+// boolean reads a query parameter that is true or false; the default is false.
 func boolean(r *http.Request, name string) (bool, error) {
 	text := r.URL.Query().Get(name)
 	if text != "" && text != "true" && text != "false" {
@@ -185,7 +185,7 @@ func (h *Handlers) getVariable(w http.ResponseWriter, r *http.Request) error {
 	if reply.Value == nil {
 		return web.NotFound("the session has no variable %s that can be shown", name)
 	}
-	if len(reply.Data) > 0 && json.Valid(reply.Data) { // the session may send anything
+	if len(reply.Data) > 0 && json.Valid(reply.Data) { // the session may send invalid JSON
 		if reply.Tagged {
 			reply.Value.Tagged = reply.Data
 		} else {

@@ -1,5 +1,4 @@
-// Package sessions is the part of the HTTP API that is about sessions: it decodes, has package
-// session do what is asked, and encodes.
+// Package sessions serves the routes of sessions. It decodes requests, calls package session and encodes responses.
 package sessions
 
 import (
@@ -21,7 +20,7 @@ import (
 // maxSpecBody is the largest request to open a session, in bytes.
 const maxSpecBody = 1 << 20
 
-// Handlers answer what is asked of sessions. Every field is needed.
+// Handlers serves the routes of sessions. Every field is required.
 type Handlers struct {
 	Sessions *session.Service
 	Store    store.Sessions
@@ -30,7 +29,7 @@ type Handlers struct {
 	Reads    *share.Turns // for lists
 }
 
-// Routes are those of sessions, in the order of the OpenAPI document.
+// Routes returns the routes of sessions in the order of the OpenAPI document.
 func (h *Handlers) Routes() []web.Route {
 	return []web.Route{
 		web.At("POST /v1/sessions", identity.Submitter, h.create),
@@ -39,7 +38,7 @@ func (h *Handlers) Routes() []web.Route {
 		web.At("DELETE /v1/sessions/{id}", identity.Submitter, h.end),
 		web.At("POST /v1/sessions/{id}/execute", identity.Submitter, h.execute),
 		web.At("GET /v1/sessions/{id}/executions", identity.Reader, h.listExecutions),
-		web.At("GET /v1/sessions/{id}/executes", identity.Reader, h.listExecutes), // its older name
+		web.At("GET /v1/sessions/{id}/executes", identity.Reader, h.listExecutes), // its former name
 		web.At("POST /v1/sessions/{id}/fork", identity.Submitter, h.fork),
 		web.At("POST /v1/sessions/{id}/interrupt", identity.Submitter, h.interrupt),
 		web.At("POST /v1/sessions/{id}/reset", identity.Submitter, h.reset),
@@ -82,7 +81,7 @@ func (h *Handlers) create(w http.ResponseWriter, r *http.Request) error {
 	return created(w, v, again)
 }
 
-// call has a call about the session of the path made.
+// call makes a call about the session of the path.
 func (h *Handlers) call(r *http.Request, c control.SessionCall) (reply control.SessionReply, end *control.SessionEnd, err error) {
 	if c.Session, err = web.ID(r); err != nil {
 		return reply, nil, err
@@ -107,7 +106,7 @@ func (h *Handlers) fork(w http.ResponseWriter, r *http.Request) error {
 	return created(w, v, again)
 }
 
-// created answers with a session that was made, now or by an earlier request with the same key.
+// created responds with a session that this request, or an earlier one with the same key, opened.
 func created(w http.ResponseWriter, v *job.Session, again bool) error {
 	w.Header().Set("Location", "/v1/sessions/"+string(v.ID))
 	if again {
@@ -151,7 +150,7 @@ func (h *Handlers) get(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, v)
 }
 
-// end ends a session; one that has ended stays as it is.
+// end ends a session. It has no effect on an ended one.
 func (h *Handlers) end(w http.ResponseWriter, r *http.Request) error {
 	if _, _, err := h.call(r, control.SessionCall{Op: control.SessionClose}); err != nil && !errors.Is(err, job.ErrConflict) {
 		return err

@@ -1,4 +1,4 @@
-// Package tenants is the part of the HTTP surface about what tenants are granted.
+// Package tenants serves the routes of tenants and their grants.
 package tenants
 
 import (
@@ -18,14 +18,14 @@ import (
 // maxBody is the largest request, in bytes.
 const maxBody = 256 << 10
 
-// Handlers answer.
+// Handlers serves the routes of tenants.
 type Handlers struct {
 	Admin *admin.Admin
-	Queue func(ctx context.Context) ([]store.QueueGroup, error) // what waits and runs, a moment ago
+	Queue func(ctx context.Context) ([]store.QueueGroup, error) // cached state of the queue
 	Who   func(r *http.Request) admin.Who
 }
 
-// Routes is what there is of tenants: who is no operator sees the own one.
+// Routes returns the routes of tenants. Callers below operator see only their own tenant.
 func (s *Handlers) Routes() []web.Route {
 	return []web.Route{
 		web.At("GET /v1/tenants", identity.Reader, s.list),
@@ -53,7 +53,7 @@ func (s *Handlers) list(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, api.TenantList{Tenants: []api.TenantStatus{own}})
 }
 
-// show answers about another's as if there was none.
+// show responds with 404 about other tenants to callers below operator.
 func (s *Handlers) show(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	if web.Identity(r).Role < identity.Operator && name != web.Tenant(r) {
@@ -101,7 +101,7 @@ func (s *Handlers) put(w http.ResponseWriter, r *http.Request) error {
 
 func tagOf(t store.Tenant) string { return strconv.Quote(strconv.FormatInt(t.Version, 10)) }
 
-// ifMatch is the version that a request is about; nil: any.
+// ifMatch returns the version in If-Match; nil for any.
 func ifMatch(r *http.Request) (*int64, error) {
 	text := r.Header.Get("If-Match")
 	if text == "" || text == "*" {

@@ -1,5 +1,5 @@
-// Package uploads serves batches that come in chunks, so that a large one survives a
-// connection that breaks. Which chunk is due only the store knows: every dispatcher takes any.
+// Package uploads serves batches that arrive in chunks, so that a large batch survives a broken connection. The state
+// of an upload is in the store, so each dispatcher accepts each chunk.
 package uploads
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Handlers answer for uploads.
+// Handlers serves the routes of uploads.
 type Handlers struct {
 	Store interface {
 		store.Uploads
 		store.Reader
 	}
 	Intake     *intake.Service
-	Unrecorded func(*http.Request) bool // says whether the client has a trace that is not recorded
+	Unrecorded func(*http.Request) bool // reports whether the client sent a trace that is not sampled
 }
 
-// Routes are those of uploads.
+// Routes returns the routes of uploads.
 func (h *Handlers) Routes() []web.Route {
 	return []web.Route{
 		web.At("POST /v1/uploads", identity.Submitter, h.open),
@@ -70,7 +70,7 @@ func (h *Handlers) open(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusCreated, told(u))
 }
 
-// read reads a body of JSON, which may be left out.
+// read reads a body of JSON, which may be empty.
 func (h *Handlers) read(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
 	if err := web.WantJSON(r); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (h *Handlers) get(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, told(u))
 }
 
-// drop gives an upload up.
+// drop discards an upload.
 func (h *Handlers) drop(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
@@ -107,7 +107,7 @@ func (h *Handlers) drop(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// chunk takes one chunk, all of it or nothing.
+// chunk accepts one chunk completely, or not at all.
 func (h *Handlers) chunk(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
@@ -122,7 +122,7 @@ func (h *Handlers) chunk(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return job.Invalid("Content-Type", "%.60q must be application/x-ndjson", t)
 	}
-	// What cannot be taken is said before 32 MiB have come for nothing.
+	// Reject a chunk that is not due before reading up to 32 MiB.
 	u, err := h.Store.Upload(r.Context(), web.Tenant(r), id)
 	if err != nil {
 		return fmt.Errorf("read upload: %w", err)
@@ -146,7 +146,7 @@ func (h *Handlers) chunk(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, told(u))
 }
 
-// verify holds a body against its digest, if it came with one.
+// verify compares a body with its digest, if it has one.
 func verify(r *http.Request, body []byte) error {
 	want, known, err := web.ContentDigest(r)
 	if err != nil || !known {
@@ -158,7 +158,7 @@ func verify(r *http.Request, body []byte) error {
 	return nil
 }
 
-// seal makes a batch of an upload, and answers with that.
+// seal makes a batch of an upload and responds with the batch.
 func (h *Handlers) seal(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {

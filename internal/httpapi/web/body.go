@@ -1,5 +1,5 @@
-// Package web reads requests and writes answers as every route of the API does: bodies, queries,
-// problem documents, long polls, and how long a peer may stand still. It knows no route.
+// Package web has the parts that all routes of the API share: reading bodies and queries, writing responses and problem
+// documents, long polls, and timeouts for stalled peers. It is independent of particular routes.
 package web
 
 import (
@@ -25,24 +25,22 @@ import (
 )
 
 const (
-	// MaxBody is the largest body of one JSON object that is read at all. It is
-	// above the largest job, so that a job somewhat too large is told which of
-	// its fields is.
+	// MaxBody is the largest body of one JSON object. It exceeds the largest job, so that the error for a job that is
+	// slightly too large can name the field.
 	MaxBody = 4 * int64(job.MaxSpec)
-	// MaxBatchBody is the largest batch as one JSON object; of NDJSON, the operator
-	// says (Limits.Batch).
+	// MaxBatchBody is the largest batch as one JSON object. Limits.Batch limits NDJSON.
 	MaxBatchBody = 64 << 20
-	// maxWindow is how much of what was unpacked a body of zstd may refer to: what RFC 9659 allows.
+	// maxWindow is the largest window of a zstd body, as RFC 9659 allows.
 	maxWindow = 8 << 20
-	// maxAnnounced is for how much of a body there is room made before it arrives.
+	// maxAnnounced is the most memory allocated for a body before it arrives.
 	maxAnnounced = 2 << 20
 	maxKey       = 255
 	// MaxPage is the longest page of a list.
 	MaxPage = 1000
 )
 
-// OpenBody returns the request's body, decompressed; at most limit bytes of it,
-// both before and after (a bomb is small before).
+// OpenBody returns the request's body, decompressed. Both the compressed and the decompressed body are limited to limit
+// bytes, because a decompression bomb is small when compressed.
 func OpenBody(w http.ResponseWriter, r *http.Request, limit int64) (io.Reader, error) {
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
@@ -71,8 +69,7 @@ func OpenBody(w http.ResponseWriter, r *http.Request, limit int64) (io.Reader, e
 	}
 }
 
-// ReadBody reads a body of one JSON object. What it takes of the memory for bodies
-// is given back when the request is over.
+// ReadBody reads a body of one JSON object. It releases the memory accounted for the body at the end of the request.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := ReadBytes(w, r, limit)
 	if err == nil && len(body) == 0 {
@@ -81,7 +78,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return body, err
 }
 
-// ReadBytes is readBody for a body that may be empty.
+// ReadBytes is ReadBody for a body that may be empty.
 func ReadBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := OpenBody(w, r, limit)
 	if err != nil {
@@ -98,8 +95,8 @@ func ReadBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, err
 	return b.Bytes(), nil
 }
 
-// remembered counts what is read of a body into memory. A buffer that grows has the
-// old one beside it for a moment, and what is decoded of it is about as large again.
+// remembered accounts for the memory of a body. It does not count the second copy while a buffer grows, nor the decoded
+// value of about the same size.
 type remembered struct {
 	io.Reader
 	claim *share.Claim
@@ -116,7 +113,7 @@ func (b *remembered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadError judges a failure to read the client's body: it is the client's.
+// ReadError maps an error of reading the body to an error of the client.
 func ReadError(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -147,29 +144,29 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) err
 	return job.Decode(raw, "", into)
 }
 
-// WantType refuses bodies of POST requests whose media type a browser sends for pages of other
-// sites without a preflight. No operation takes one of them.
+// WantType rejects bodies of POST requests with media types that browsers send cross-site without a preflight. No
+// operation accepts these types.
 func WantType(r *http.Request) error {
 	if r.Method != http.MethodPost || r.ContentLength == 0 {
 		return nil
 	}
 	switch t := MediaType(r); {
 	case t == "" && r.ContentLength < 0:
-		r.Body = &untyped{r.Body} // perhaps none
+		r.Body = &untyped{r.Body} // the body may be empty
 	case t == "", t == "text/plain", t == "application/x-www-form-urlencoded", t == "multipart/form-data":
 		return job.Invalid("Content-Type", "%.60q must be application/json, or application/x-ndjson for lines", t)
 	}
 	return nil
 }
 
-// WantJSON refuses bodies of other media types, and bodies without one.
+// WantJSON rejects bodies with another media type or none.
 func WantJSON(r *http.Request) error {
 	t := MediaType(r)
 	switch {
 	case t == "" && r.ContentLength == 0:
 		return nil // no body
 	case t == "" && r.ContentLength < 0:
-		r.Body = &untyped{r.Body} // perhaps none
+		r.Body = &untyped{r.Body} // the body may be empty
 		return nil
 	}
 	if t != api.JSON && !strings.HasSuffix(t, "+json") {
@@ -189,8 +186,8 @@ func (u *untyped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Idempotency reads the request's key. Its hash covers what is asked of which
-// route, so that one key cannot name two different requests.
+// Idempotency returns the request's key. Its hash covers the route and the request, so that a key cannot be reused for
+// another request.
 func Idempotency(r *http.Request, body []byte) (store.Idempotency, error) {
 	key, err := IdempotencyKey(r)
 	if key == "" || err != nil {
@@ -199,7 +196,7 @@ func Idempotency(r *http.Request, body []byte) (store.Idempotency, error) {
 	return store.Idempotency{Key: key, Hash: RequestHash(r, sha256.Sum256(body))}, nil
 }
 
-// IdempotencyKey reads the request's key; "" if it has none.
+// IdempotencyKey returns the request's key, or "" if it has none.
 func IdempotencyKey(r *http.Request) (string, error) {
 	key := r.Header.Get(api.HeaderIdempotencyKey)
 	if len(key) > maxKey || strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }) {
@@ -208,19 +205,18 @@ func IdempotencyKey(r *http.Request) (string, error) {
 	return key, nil
 }
 
-// RequestHash is the same for requests that ask for the same, with a body of this sha256.
+// RequestHash returns a hash of the request. body is the SHA-256 of its body. Equal requests have equal hashes.
 func RequestHash(r *http.Request, body [sha256.Size]byte) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s\n%s\n%s\n", r.Method, r.URL.Path, r.URL.Query().Encode(), MediaType(r))
-	if held := Identity(r).Held; held != (identity.Held{}) { // what is held is not the same request
+	if held := Identity(r).Held; held != (identity.Held{}) { // the restrictions of the key are part of the request
 		fmt.Fprintf(h, "%q %q\n", held.Label, held.Policy)
 	}
 	h.Write(body[:])
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// ContentDigest reads the sha256 of Content-Digest (RFC 9530); ok is false if
-// there is none.
+// ContentDigest returns the SHA-256 of Content-Digest (RFC 9530). ok is false if there is none.
 func ContentDigest(r *http.Request) (sum [sha256.Size]byte, ok bool, err error) {
 	text := r.Header.Get(api.HeaderContentDigest)
 	for part := range strings.SplitSeq(text, ",") {

@@ -14,15 +14,14 @@ import (
 
 type callerKey struct{}
 
-// Caller is whose request it is, and what it holds of the memory for bodies until
-// it is over.
+// Caller is the sender of a request, with the memory that the request's body uses.
 type Caller struct {
 	identity.Identity
 	Memory  share.Claim
-	Arrived time.Time // the request did
+	Arrived time.Time // arrival of the request
 }
 
-// WithCaller returns ctx, in which a request is c's.
+// WithCaller returns ctx with the caller c.
 func WithCaller(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
@@ -32,8 +31,7 @@ func callerOf(r *http.Request) *Caller {
 	return c
 }
 
-// Tenant returns the tenant whose request it is; every handler behind a token has
-// one.
+// Tenant returns the caller's tenant. It is never empty on routes that require a token.
 func Tenant(r *http.Request) string {
 	if c := callerOf(r); c != nil {
 		return c.Tenant
@@ -41,7 +39,7 @@ func Tenant(r *http.Request) string {
 	return ""
 }
 
-// Identity returns who sent r: nobody, who may do nothing, on a route that is open.
+// Identity returns the caller's identity. On open routes it is the zero value, which has no rights.
 func Identity(r *http.Request) identity.Identity {
 	if c := callerOf(r); c != nil {
 		return c.Identity
@@ -49,7 +47,7 @@ func Identity(r *http.Request) identity.Identity {
 	return identity.Identity{}
 }
 
-// Arrived returns when the request did, before it was let in.
+// Arrived returns the time at which the request arrived, before it was admitted.
 func Arrived(r *http.Request) time.Time {
 	if c := callerOf(r); c != nil {
 		return c.Arrived
@@ -59,62 +57,61 @@ func Arrived(r *http.Request) time.Time {
 
 type closingKey struct{}
 
-// WithClosing returns ctx, in which the server is shut down when closing is closed.
+// WithClosing returns ctx with a channel that the server closes at shutdown.
 func WithClosing(ctx context.Context, closing <-chan struct{}) context.Context {
 	return context.WithValue(ctx, closingKey{}, closing)
 }
 
-// Closing returns a channel that is closed when the server is shut down; nil
-// for a server of another make.
+// Closing returns a channel that is closed when the server shuts down. It is nil without WithClosing.
 func Closing(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(closingKey{}).(<-chan struct{})
 	return c
 }
 
-// Route is one line of the API.
+// Route is one route of the API.
 type Route struct {
 	Pattern string
-	Role    identity.Role // who calls needs it, or more; None: everybody may, without a token
-	Holds   Holds         // to what it keeps those who are held to it; others of them are refused
+	Role    identity.Role // lowest role that may call it; None needs no token
+	Holds   Holds         // the restrictions that it enforces; callers with others are rejected
 	Serve   func(w http.ResponseWriter, r *http.Request) error
 
-	// The rest is for routes that answer clients of other servers.
+	// The following fields are for routes compatible with other servers.
 
-	Fail     Failure       // writes errors; nil: as problem documents
-	Patience time.Duration // how long a request waits to be let in where there is no room, or its tenant sends too many
-	Basic    bool          // a token may come as the password of Basic authentication, as it does in an address
+	Fail     Failure       // writes errors; nil writes problem documents
+	Patience time.Duration // how long a request may wait to be admitted
+	Basic    bool          // accepts the token as a Basic password, for clients that have it in a URL
 }
 
 // Failure writes an error.
 type Failure func(w http.ResponseWriter, p api.ProblemDetails)
 
-// At is a route for those who have the role, or more.
+// At returns a route for callers with role or a higher one.
 func At(pattern string, role identity.Role, serve func(w http.ResponseWriter, r *http.Request) error) Route {
 	return Route{Pattern: pattern, Role: role, Serve: serve}
 }
 
-// OpenAt is a route for everybody.
+// OpenAt returns a route that needs no token.
 func OpenAt(pattern string, serve func(w http.ResponseWriter, r *http.Request) error) Route {
 	return Route{Pattern: pattern, Serve: serve}
 }
 
-// Holds is what a route keeps those to who are held to a part of what their tenant has (identity.Held).
+// Holds is a set of restrictions that a route enforces on restricted callers (identity.Held).
 type Holds int
 
-// What those are held to.
+// The restrictions.
 const (
-	Label  Holds            = 1 << iota // it takes and shows jobs and batches with their label only, or none at all
-	Policy                              // it starts nothing under another policy, or nothing at all
+	Label  Holds            = 1 << iota // accepts and shows only jobs and batches with the caller's label, or none at all
+	Policy                              // starts jobs only under the caller's policy, or none at all
 	Held   = Label | Policy             // both
 )
 
-// Holding is the route, which keeps callers to what.
+// Holding returns the route with the restrictions that it enforces.
 func (r Route) Holding(what Holds) Route {
 	r.Holds = what
 	return r
 }
 
-// Admits says why the route is not for who; nil: it is.
+// Admits returns an error if the route does not admit the caller.
 func (r Route) Admits(who identity.Identity) error {
 	switch {
 	case who.Role < r.Role:

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// KeepAlive is how often a silent stream says that it is alive, so that
-// proxies do not cut it.
+// KeepAlive is the interval of keep-alive comments in an idle stream, so that proxies do not close it.
 const KeepAlive = 15 * time.Second
 
 // Events writes one stream of server-sent events.
 type Events struct {
-	Spoke time.Time // when something was last sent
+	Spoke time.Time // time of the last write
 
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -23,12 +22,12 @@ func NewEvents(w http.ResponseWriter) *Events {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	w.WriteHeader(http.StatusOK)
 	return &Events{w: w, control: http.NewResponseController(w)}
 }
 
-// Send sends what may be one event, or a comment. It fails if the client is gone.
+// Send writes one event or comment. It fails if the client is gone.
 func (e *Events) Send(format string, args ...any) error {
 	e.Spoke = time.Now()
 	_ = e.control.SetWriteDeadline(e.Spoke.Add(StallLimit))
@@ -38,5 +37,5 @@ func (e *Events) Send(format string, args ...any) error {
 	return e.control.Flush()
 }
 
-// Alive says that the stream is there.
+// Alive writes a keep-alive comment.
 func (e *Events) Alive() error { return e.Send(": alive\n\n") }

@@ -11,10 +11,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Fields are those of an object that were asked for; nil: all.
+// Fields are the selected fields of an object; nil for all.
 type Fields []string
 
-// ReadFields reads ?fields=, names of fields at the top, separated by commas.
+// ReadFields reads ?fields=, a comma-separated list of top-level fields.
 func ReadFields(r *http.Request, names []string) (Fields, error) {
 	text := r.URL.Query().Get("fields")
 	if text == "" {
@@ -60,7 +60,7 @@ func Members(raw json.RawMessage) ([]Member, error) {
 	return out, nil
 }
 
-// Join encodes the fields that were asked for, in their order.
+// Join encodes the selected fields in the order of all.
 func (f Fields) Join(all []Member) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -77,7 +77,7 @@ func (f Fields) Join(all []Member) json.RawMessage {
 	return b.Bytes()
 }
 
-// Of encodes those of v, an object.
+// Of encodes the selected fields of v, which must encode as an object.
 func (f Fields) Of(v any) (json.RawMessage, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {

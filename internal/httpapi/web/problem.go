@@ -17,7 +17,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Fail answers with an error: the one door that they leave by. It is a problem document, unless write says otherwise.
+// Fail responds with an error. All errors leave the API here. It writes a problem document, or calls write if that is
+// not nil.
 func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error, write Failure) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return // the client is gone
@@ -46,19 +47,19 @@ func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error, w
 	write(w, p)
 }
 
-// WriteProblem answers with a problem document.
+// WriteProblem responds with a problem document.
 func WriteProblem(w http.ResponseWriter, p api.ProblemDetails) {
 	w.Header().Set("Content-Type", api.Problem)
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the client may be gone; nobody left to tell
+	_ = json.NewEncoder(w).Encode(p) // the client may be gone
 }
 
-// NotFound is job.ErrNotFound, and says of what.
+// NotFound returns a job.ErrNotFound with a message.
 func NotFound(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", job.ErrNotFound, fmt.Sprintf(format, args...))
 }
 
-// WriteJSON answers with v.
+// WriteJSON responds with v as JSON.
 func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -67,15 +68,15 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	return WriteRaw(w, status, body)
 }
 
-// WriteRaw answers with JSON that is already encoded.
+// WriteRaw responds with JSON that is already encoded.
 func WriteRaw(w http.ResponseWriter, status int, body []byte) error {
 	w.Header().Set("Content-Type", api.JSON)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone; nobody left to tell
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
 	return nil
 }
 
-// LoggedPath is the path of a request as a log may have it: without the token of a link, which is all that it takes to open it.
+// LoggedPath returns the request's path for logs. It omits the token of a link, because the token alone opens the link.
 func LoggedPath(r *http.Request) string {
 	if token, ok := strings.CutPrefix(r.URL.Path, Links); ok && token != "" {
 		return Links + "..."
@@ -83,5 +84,5 @@ func LoggedPath(r *http.Request) string {
 	return r.URL.Path
 }
 
-// Links is what the address of every link begins with.
+// Links is the path prefix of all links.
 const Links = "/v1/links/"

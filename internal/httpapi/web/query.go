@@ -15,11 +15,11 @@ import (
 // Parameters are the query parameters of one route.
 type Parameters struct {
 	names    []string
-	repeated map[string]bool // may be given more than once
+	repeated map[string]bool // by name: may be given more than once
 }
 
-// queries are the query parameters of every route, by its pattern, as the OpenAPI document
-// has them: so none is forgotten, and none is taken that is not written down.
+// queries has the query parameters of each route by its pattern, from the OpenAPI document. So the routes accept
+// exactly the documented parameters.
 var queries = sync.OnceValue(func() map[string]Parameters {
 	type parameter struct {
 		Ref    string `json:"$ref"`
@@ -65,13 +65,14 @@ var queries = sync.OnceValue(func() map[string]Parameters {
 	return out
 })
 
-// ParametersOf returns those of a route; of one that is not in the document, known is false.
+// ParametersOf returns the query parameters of a route. known is false if the document does not have the route.
 func ParametersOf(pattern string) (p Parameters, known bool) {
 	p, known = queries()[strings.Replace(pattern, "...}", "}", 1)]
 	return p, known
 }
 
-// Check refuses a query that cannot be read, and what the route would ignore of it.
+// Check rejects a malformed query, unknown parameters, and repeated ones where the route would ignore all but the
+// first.
 func (p Parameters) Check(r *http.Request) error {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -103,7 +104,7 @@ func (p Parameters) unknown(name string) string {
 	return what + "; there are " + strings.Join(p.names, ", ")
 }
 
-// told is a name from outside as an error shows it.
+// told returns a client's name for use in an error, quoted if it is unusual.
 func told(name string) string {
 	if len(name) > 80 || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
 		return strconv.QuoteToASCII(name[:min(len(name), 80)])

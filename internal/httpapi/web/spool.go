@@ -9,13 +9,12 @@ import (
 const (
 	spoolStep  = 1 << 20
 	memoryStep = 1 << 20
-	// freeMemory is how much of a body may be read before it is accounted for: most
-	// are smaller, and how many there are is bounded with the requests.
+	// freeMemory is the size up to which a body is not accounted for. Most bodies are smaller, and the limit of
+	// requests bounds their number.
 	freeMemory = 64 << 10
 )
 
-// Spooled counts what is read of a body that goes to the disk before it is
-// accepted.
+// Spooled accounts for a body that is written to disk before it is accepted.
 type Spooled struct {
 	io.Reader
 	Claim share.Claim

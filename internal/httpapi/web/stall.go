@@ -12,41 +12,37 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// StallLimit is how long a peer may leave an answer standing still. A
-// limit on the whole request would break streams; none at all would let anybody
-// hold connections for nothing.
+// StallLimit is how long a client may stop reading a response. A limit on the whole request would break streams;
+// without a limit, clients could hold connections for ever.
 const StallLimit = time.Minute
 
-// minRate is how fast a body must come in the mean, besides Limits.Patience, in bytes
-// a second: one byte every few seconds would hold a connection and its memory for
-// hours.
+// minRate is the lowest mean rate of a body in bytes a second, besides Limits.Patience. Otherwise a client that sends a
+// byte every few seconds would hold a connection and its memory for hours.
 const minRate = 1 << 10
 
-// patientBody gives every read of a request body its own deadline. Only the time in
-// which we waited for the client counts.
+// patientBody gives each read of a request body its own deadline. It counts only the time spent waiting for the client.
 type patientBody struct {
 	io.ReadCloser
 	control  *http.ResponseController
-	patience time.Duration // it may stand still for
+	patience time.Duration // longest stall
 	n        int64
 	waited   time.Duration
 	ended    bool
 }
 
-// WithPatience returns r with a body that is patient. A handler that never reads it answers under a
-// deadline as well: the server reads what is left of a body before it sends an answer,
-// which for one that does not come would be never.
+// WithPatience returns r with a patientBody. Handlers that never read the body have a deadline, too: before responding,
+// the server reads the rest of the body, which may never come.
 func WithPatience(w http.ResponseWriter, r *http.Request, patience time.Duration) *http.Request {
 	b := &patientBody{ReadCloser: r.Body, control: http.NewResponseController(w), patience: patience}
-	if r.ContentLength != 0 { // unknown (-1) included; without a body the server watches for a client that goes
+	if r.ContentLength != 0 { // includes unknown (-1); without a body the server watches for a disconnect
 		_ = b.control.SetReadDeadline(time.Now().Add(patience))
 	}
-	r = r.WithContext(r.Context()) // the server keeps the body that it knows
+	r = r.WithContext(r.Context()) // the server keeps its own body
 	r.Body = b
 	return r
 }
 
-// tooSlow tells a deadline of ours that passed from a body that broke off.
+// tooSlow maps an expired deadline to api.ErrSlow and returns other errors as they are.
 func (b *patientBody) tooSlow(err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
@@ -59,16 +55,15 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	start := time.Now()
 	if !b.ended {
 		left := b.patience + time.Duration(b.n)*time.Second/minRate - b.waited
-		// Writers that cannot do this (tests) have no connection to stall.
+		// Some writers in tests have no deadlines; they have no connection that could stall, either.
 		_ = b.control.SetReadDeadline(start.Add(min(left, b.patience)))
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.n, b.waited = b.n+int64(n), b.waited+time.Since(start)
 	if err != nil && !b.ended {
 		b.ended = true
-		// From here on the server itself reads: to notice that the client is gone,
-		// where a deadline left behind would end every long poll, or before it
-		// answers, what is left of a body that did not come, for ever.
+		// From here on the server itself reads. It detects a disconnect, and there a leftover deadline would end each
+		// long poll. Or it drains a broken body before it responds, which without a deadline might never end.
 		next := time.Time{}
 		if err != io.EOF {
 			next = start
@@ -78,7 +73,7 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	return n, b.tooSlow(err)
 }
 
-// StreamTo copies r to w, and gives each write its own deadline.
+// StreamTo copies r to w, with a deadline for each write.
 func StreamTo(w http.ResponseWriter, r io.Reader) error {
 	control := http.NewResponseController(w)
 	buf := make([]byte, 64<<10)
@@ -106,7 +101,7 @@ type PatientWriter struct {
 	control *http.ResponseController
 }
 
-// Patient returns w as a PatientWriter. Done is to be called in the end.
+// Patient returns w as a PatientWriter. Call Done at the end.
 func Patient(w http.ResponseWriter) *PatientWriter {
 	return &PatientWriter{ResponseWriter: w, control: http.NewResponseController(w)}
 }
@@ -116,5 +111,5 @@ func (w *PatientWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Done takes the deadline of the last write away.
+// Done removes the deadline of the last write.
 func (w *PatientWriter) Done() { _ = w.control.SetWriteDeadline(time.Time{}) }

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// WriteTagged answers with JSON under a tag that is another whenever the JSON is; 304, and no body, for who has it already.
+// WriteTagged responds with JSON and an ETag of its content, or with 304 if the client has it.
 func WriteTagged(w http.ResponseWriter, r *http.Request, body []byte) error {
 	sum := sha256.Sum256(body)
 	tag := `W/"` + hex.EncodeToString(sum[:12]) + `"`
 	h := w.Header()
 	h.Set("ETag", tag)
-	h.Set("Cache-Control", "private, no-cache") // to be asked again each time
+	h.Set("Cache-Control", "private, no-cache") // revalidate each time
 	if hasTag(r.Header.Values("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
@@ -32,7 +32,7 @@ func WriteTaggedJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	return WriteTagged(w, r, body)
 }
 
-// hasTag says whether one of the tags is it, as weak ones are compared (RFC 9110).
+// hasTag reports whether the lists contain tag, by weak comparison (RFC 9110).
 func hasTag(lists []string, tag string) bool {
 	for _, list := range lists {
 		for t := range strings.SplitSeq(list, ",") {

@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// MaxWait is the longest long poll; a longer ?wait= is cut to it, and the
-	// client asks again.
+	// MaxWait is the longest long poll. A longer ?wait= is cut to it, and the client polls again.
 	MaxWait = 10 * time.Minute
-	// A waiting request looks for itself, because wake-ups are hints and those of
-	// another dispatcher may get lost: after Recheck, then less and less often.
+	// Recheck is the first interval at which a waiting request polls; later intervals grow to maxRecheck. It must poll
+	// because wake-ups are hints, and those of other dispatchers may get lost.
 	Recheck    = time.Second
 	maxRecheck = 5 * time.Second
 )
 
-// Wait reads ?wait=, a Go duration; none is def.
+// Wait reads ?wait=, a Go duration. The default is def.
 func Wait(r *http.Request, def time.Duration) (time.Duration, error) {
 	text := r.URL.Query().Get("wait")
 	if text == "" {
@@ -37,7 +36,7 @@ func Wait(r *http.Request, def time.Duration) (time.Duration, error) {
 	return min(d, MaxWait), nil
 }
 
-// Duration reads a Go duration from the query.
+// Duration parses a Go duration from the query.
 func Duration(name, text string) (time.Duration, error) {
 	d, err := job.ParseDuration(text)
 	if err != nil {
@@ -46,7 +45,7 @@ func Duration(name, text string) (time.Duration, error) {
 	return d, nil
 }
 
-// Bool reads true or false from the query; empty or absent is false.
+// Bool reads true or false from the query. Empty or absent is false.
 func Bool(q url.Values, name string) (bool, error) {
 	switch text := q.Get(name); text {
 	case "", "false":
@@ -72,8 +71,8 @@ func Int(r *http.Request, name string, def, lo, hi int64) (int64, error) {
 	return n, nil
 }
 
-// Poll calls look until it is done, wait has passed or ctx ends; it looks at
-// least once, and again whenever changed yields. It returns look's last answer.
+// Poll calls look until it is done, wait has passed or ctx ends. It calls look at least once, and again whenever
+// changed yields. It returns the last result of look.
 func Poll(ctx context.Context, wait time.Duration, changed <-chan struct{}, look func() (done bool, err error)) (bool, error) {
 	deadline := time.Now().Add(wait)
 	for pause := Recheck; ; pause = min(pause*3/2, maxRecheck) {
@@ -91,8 +90,8 @@ func Poll(ctx context.Context, wait time.Duration, changed <-chan struct{}, look
 	}
 }
 
-// Sleep waits until changed yields, ctx ends, the time is over or the server is
-// about to close, and reports whether it was that.
+// Sleep waits until changed yields, ctx ends, d has passed or the server shuts down. It reports whether the server
+// shuts down.
 func Sleep(ctx context.Context, d time.Duration, changed <-chan struct{}) (last bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -13,18 +13,17 @@ import (
 	"github.com/assay-run/assay/api"
 )
 
-// zipped are the media types that are worth compressing: all that is text of ours.
+// zipped are the compressible media types: the text formats of the API.
 var zipped = []string{api.JSON, api.NDJSON, api.Problem}
 
-// minZip is the smallest answer that is compressed, in bytes: one packet is one packet.
+// minZip is the smallest compressed response in bytes. Smaller ones fit into one packet anyway.
 const minZip = 1 << 10
 
-// vary says of an answer that it may be compressed.
+// vary marks a response that may be compressed.
 var vary = []string{"Accept-Encoding"}
 
-// Zipping returns h, whose answers are compressed for those who ask for it. The rest of
-// them do not notice. Streams of events, and files, outputs and artifacts, which have
-// lengths, ranges and tags of their own, go out as they are.
+// Zipping returns h with compression for clients that accept it. It leaves out event streams, and files, outputs and
+// artifacts, which have their own lengths, ranges and tags.
 func Zipping(pattern string, h http.HandlerFunc) http.HandlerFunc {
 	if strings.HasSuffix(pattern, "/events") || strings.HasSuffix(pattern, "/logs") || strings.HasSuffix(pattern, "...}") || strings.Contains(pattern, "/output/") || strings.Contains(pattern, "/links/") {
 		return h
@@ -40,7 +39,7 @@ func Zipping(pattern string, h http.HandlerFunc) http.HandlerFunc {
 	compressed := wrap(h)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if accept := r.Header.Get("Accept-Encoding"); strings.Contains(accept, "gzip") || strings.Contains(accept, "zstd") {
-			compressed(w, r) // which reads the rest of what the header says
+			compressed(w, r) // it parses the header in full
 			return
 		}
 		w.Header()["Vary"] = vary

@@ -13,8 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// assignments takes what dispatchers hand over, until ctx ends; base is the context
-// of the attempts.
+// assignments accepts jobs that dispatchers assign, until ctx ends. base is the context of the
+// attempts.
 func (w *Worker) assignments(ctx, base context.Context) {
 	for ctx.Err() == nil {
 		err := w.Control.OnAssign(ctx, w.cfg.ID, func(a control.Assignment) error { return w.assigned(base, a) })
@@ -26,13 +26,13 @@ func (w *Worker) assignments(ctx, base context.Context) {
 	}
 }
 
-// assigned takes a job that a dispatcher has given this worker the lease of, or
-// says why not. It was under way for who knows how long: the lease counts from
-// before the heartbeat that it names, and not much may be over yet.
+// assigned accepts a job whose lease a dispatcher has given to this worker, or returns the reason
+// of its refusal. The message may have been delayed: the lease counts from before the heartbeat
+// that the assignment names, and at least half of it must be left.
 func (w *Worker) assigned(ctx context.Context, a control.Assignment) error {
 	w.assigning.RLock()
 	defer w.assigning.RUnlock()
-	w.Awake.Stay() // what comes alone, somebody waits for
+	w.Awake.Stay() // a client waits for a single job
 	refused := func(why string) error { return fmt.Errorf("%w: %s", job.ErrRefused, why) }
 	if held := w.pressure.Why(); held != "" {
 		return refused("the worker is held back: " + held)
@@ -50,7 +50,7 @@ func (w *Worker) assigned(ctx context.Context, a control.Assignment) error {
 	case w.handed(a.Claimed.Lease, a.TTL.D()):
 		return fmt.Errorf("%w: it was handed to this worker before", job.ErrConflict)
 	case !w.capacity.Seize(int(w.underway.Load())):
-		w.taken.Delete(a.Claimed.Lease) // it was not taken: who asks again hears the same
+		w.taken.Delete(a.Claimed.Lease) // not taken: a repeated assignment gets the same answer
 		return refused("the worker is full")
 	}
 	c := a.Claimed
@@ -64,8 +64,8 @@ func (w *Worker) assigned(ctx context.Context, a control.Assignment) error {
 	return nil
 }
 
-// handed reports whether a lease was handed to this worker before, not long ago: a
-// dispatcher that heard no answer says the same again, and by then it may be over.
+// handed reports whether this lease was assigned to the worker within the last ttl. A dispatcher
+// that got no answer repeats the assignment, and the job may have ended by then.
 func (w *Worker) handed(l job.Lease, ttl time.Duration) bool {
 	_, before := w.taken.LoadOrStore(l, true)
 	if !before {
@@ -74,7 +74,7 @@ func (w *Worker) handed(l job.Lease, ttl time.Duration) bool {
 	return before
 }
 
-// undelivered is in place of the message of a job that came without one.
+// undelivered replaces the message of a job that came without one.
 type undelivered struct{ ref store.Ref }
 
 var _ queue.Message = undelivered{}

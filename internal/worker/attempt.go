@@ -37,22 +37,21 @@ type attempt struct {
 
 	spec    job.Spec
 	plan    *policy.Plan
-	kept    *transfer.Artifacts // nil: it may leave none
+	kept    *transfer.Artifacts // nil: the policy allows none
 	alone   string              // see runtime.Key; "" at first
 	timings job.Timings
-	outputs transfer.Outputs // that are kept beside the result
-	code    *code.Code       // the program, or the solution, in a language of the catalogue; nil: it is in none
-	checker *code.Code       // of its tests; nil: none, or one of the image
+	outputs transfer.Outputs // stored beside the result
+	code    *code.Code       // the program or solution, if it is in a language of the catalogue
+	checker *code.Code       // the tests' checker, if it is in a language of the catalogue
 }
 
-// owner is whose its objects are.
+// owner returns the owner of the attempt's objects.
 func (a *attempt) owner() transfer.Owner { return a.lease.owner(a.claimed.Tenant) }
 
-// stored says whether there may be objects under the lease.
+// stored reports whether objects may exist under the lease.
 func (a *attempt) stored() bool { return a.kept != nil || a.outputs.Tried }
 
-// attempt runs one claimed job and sees to it that its end is reported. It
-// gives the job's slot back.
+// attempt runs one claimed job, reports its end and frees its slot.
 func (w *Worker) attempt(l *lease, c store.Claimed, told control.Secrets) {
 	defer w.capacity.Free(1)
 	w.underway.Add(1)
@@ -68,8 +67,8 @@ func (w *Worker) attempt(l *lease, c store.Claimed, told control.Secrets) {
 	end(a.report(ctx, res, err))
 }
 
-// guarded turns a panic into a failure of ours: one bad job must not take the
-// others on this worker with it.
+// guarded turns a panic into an infrastructure failure: one bad job must not end the other jobs of
+// this worker.
 func (a *attempt) guarded(ctx context.Context) (res *job.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -81,8 +80,8 @@ func (a *attempt) guarded(ctx context.Context) (res *job.Result, err error) {
 	return res, asVerdict(err)
 }
 
-// run returns how the job's program ended. The error is a *verdict if the job
-// is at fault, else ours.
+// run runs the job's program and returns its result. The error is a *verdict if the job is at
+// fault, otherwise an infrastructure failure.
 func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 	if err := a.read(); err != nil {
 		return nil, err
@@ -125,7 +124,7 @@ func (a *attempt) runOnce(ctx context.Context, files []runtime.File) (*job.Resul
 	return a.runIn(ctx, slot, files)
 }
 
-// read makes sense of what the claim brought.
+// read decodes and checks the claim.
 func (a *attempt) read() (err error) {
 	if err := json.Unmarshal(a.claimed.Spec, &a.spec); err != nil {
 		return refuse("this worker (version %s) cannot read the job: %v", a.cfg.Version, err)
@@ -158,8 +157,8 @@ func (a *attempt) read() (err error) {
 	return nil
 }
 
-// first is the kind of the slot in which the attempt begins, and the python code that will run
-// there, if it is known.
+// first returns the kind of the attempt's first slot, and the Python code that will run there, if
+// it is known.
 func (a *attempt) first() (kind, python string) {
 	switch p := &a.spec.Program; {
 	case p.Tests != nil:
@@ -173,8 +172,8 @@ func (a *attempt) first() (kind, python string) {
 	return "command", ""
 }
 
-// imagePause is how long a job is kept whose image cannot be had, before it goes
-// back to be tried again, maybe elsewhere.
+// imagePause is how long a job whose image is unavailable stays here. Then it is handed back and
+// retried, maybe on another worker.
 const imagePause = 2 * time.Second
 
 func (a *attempt) acquire(ctx context.Context, kind, python string) (runtime.Slot, error) {
@@ -183,7 +182,7 @@ func (a *attempt) acquire(ctx context.Context, kind, python string) (runtime.Slo
 	})
 }
 
-// slot returns one of what kind key says, for the job.
+// slot acquires a slot of the key's kind for the job.
 func (a *attempt) slot(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
 	key.Tenant, key.Image, key.Alone = a.claimed.Tenant, a.spec.Image, a.alone
 	key.Isolation, key.CPU = a.plan.Policy.Isolation, a.plan.Policy.CPU
@@ -197,7 +196,7 @@ func (a *attempt) slot(ctx context.Context, key runtime.Key) (runtime.Slot, erro
 	case errors.Is(err, job.ErrInvalid):
 		return nil, refuse("image: %v", err)
 	case errors.Is(err, runtime.ErrImage):
-		pause.For(ctx, imagePause) // the registry's trouble is not this worker's, and takes its time
+		pause.For(ctx, imagePause) // the registry is at fault, not this worker; it needs time
 		fallthrough
 	case err != nil:
 		return nil, &noSlot{err}
@@ -205,15 +204,15 @@ func (a *attempt) slot(ctx context.Context, key runtime.Key) (runtime.Slot, erro
 	return slot, nil
 }
 
-// need is what the attempt takes of this worker. Check code and solution take
-// turns, so they share the cores.
+// need returns the resources that the attempt takes. Checker and solution take turns, so they share
+// the cores.
 func (a *attempt) need() capacity.Need {
 	n := capacity.NeedOf(a.plan.Policy)
 	n.Memory = int64(placement.RunMemoryOf(a.spec.Program, &a.plan.Policy))
 	return n
 }
 
-// execute runs the program in a slot; a solution in more of them.
+// execute runs the program in a slot. A solution may use more slots.
 func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Attempt) (*runtime.Report, error) {
 	if in.Program.Tests == nil {
 		return slot.Run(ctx, in)
@@ -288,8 +287,8 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 	return &rep.Result, nil
 }
 
-// report sends the end of the attempt on its way and returns its outcome, for
-// the trace: empty if there is none.
+// report sends the end of the attempt and returns its outcome for the trace. The outcome is empty
+// if there is none.
 func (a *attempt) report(ctx context.Context, res *job.Result, err error) job.Outcome {
 	var v *verdict
 	cause := context.Cause(a.lease.ctx)
@@ -350,7 +349,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	return res.Outcome
 }
 
-// releaseLease returns the job to the dispatchers; the user is not charged.
+// releaseLease hands the job back to the dispatchers. The user is not charged.
 func (a *attempt) releaseLease(ctx context.Context, reason job.Reason, err error) {
 	slog.WarnContext(ctx, "attempt handed back", "job", a.lease.Job, "lease", a.lease.Lease, "reason", reason, "error", err)
 	if reason == job.ReasonInfra && !errors.Is(err, runtime.ErrImage) {
@@ -366,16 +365,15 @@ func (a *attempt) releaseLease(ctx context.Context, reason job.Reason, err error
 	})
 }
 
-// abandon drops an attempt that is no longer ours. Nothing was said under its
-// lease, so nothing that it stored can be part of a record. The lease is held
-// until that is gone: if the job comes back under the same lease (we were only
-// cut off), it must not find its new artifacts deleted.
+// abandon drops an attempt whose lease was lost. No result was sent under the lease, so no record
+// refers to its objects. The lease is held until its objects are deleted. The job may come back
+// under the same lease after a mere disconnect, and its new artifacts must not be deleted then.
 func (a *attempt) abandon(ctx context.Context, cause error) {
 	slog.WarnContext(ctx, "attempt abandoned", "job", a.lease.Job, "lease", a.lease.Lease, "cause", cause)
 	if a.stored() {
 		a.transfer.Discard(ctx, a.owner())
 	}
-	if errors.Is(cause, errLost) { // if nobody told us, the queue delivers again and the claim decides
+	if errors.Is(cause, errLost) { // after a mere disconnect, the queue redelivers and the claim decides
 		_ = a.lease.msg.Ack()
 	}
 	a.leases.remove(a.lease)
@@ -390,5 +388,5 @@ func (a *attempt) isolation() policy.Isolation {
 
 func since(t time.Time) float64 { return job.Milliseconds(time.Since(t)) }
 
-// clip bounds a message that goes into a row, which takes UTF-8 only.
+// clip bounds a message for a database row, which accepts only UTF-8.
 func clip(s string) string { return strings.ToValidUTF8(job.Clip(s, 1000), "�") }

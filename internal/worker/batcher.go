@@ -15,18 +15,18 @@ const (
 	maxBatchBytes = 512 << 10
 )
 
-// While a batcher rests, what comes is gathered. A claim holds a slot meanwhile, a
-// result does not. Pulls rest for as long as claims: what one of them brings is one claim.
+// A resting batcher gathers items. A waiting claim holds a slot, a waiting result does not. Pulls
+// rest as long as claims: one pull results in one claim.
 const (
 	pullRest   = 20 * time.Millisecond
 	claimRest  = 20 * time.Millisecond
 	finishRest = 100 * time.Millisecond
-	restStep   = 2 * time.Millisecond // how soon it is noticed that there is no more reason to
+	restStep   = 2 * time.Millisecond // how often a resting batcher checks whether to go on resting
 )
 
-// A batcher collects items and hands them over in one go: as many as came while
-// the previous hand-over was under way, and while there is reason to rest after
-// it. A lone item is handed over at once, a flood in few large batches.
+// A batcher collects items and flushes them in batches. A batch has the items that arrived during
+// the previous flush and the rest after it. A single item is flushed at once, a flood in few large
+// batches.
 type batcher[T any] struct {
 	in       chan T
 	flush    func(context.Context, []T)
@@ -34,27 +34,26 @@ type batcher[T any] struct {
 	maxBytes int
 	size     func(T) int // nil: bytes do not count
 
-	// rest says how far hand-overs may be apart, given the latest item, if nobody
-	// is hurt by that: a statement of many rows costs hardly more than one of a
-	// single row. nil: it never rests.
+	// rest returns the least time between flushes, given the latest item. A statement of many rows
+	// costs hardly more than one of a single row. nil: the batcher never rests.
 	rest func(T) time.Duration
 
-	turn chan struct{} // holds one: whoever has it gathers, and owns what follows
-	held *T            // the next batch begins with it
-	last time.Time     // when one was handed over
+	turn chan struct{} // capacity 1: its holder gathers and owns the fields below
+	held *T            // first item of the next batch
+	last time.Time     // time of the last flush
 }
 
 func newBatcher[T any](flush func(context.Context, []T), limit, maxBytes int, size func(T) int) *batcher[T] {
 	return &batcher[T]{in: make(chan T, limit), flush: flush, max: limit, maxBytes: maxBytes, size: size, turn: make(chan struct{}, 1)}
 }
 
-// add hands over an item; it blocks while the receiver is behind.
+// add queues an item. It blocks while the receiver is behind.
 func (b *batcher[T]) add(item T) { b.in <- item }
 
-// close ends run after the last item is handed over.
+// close makes run return after the last item is flushed.
 func (b *batcher[T]) close() { close(b.in) }
 
-// run hands batches over, with ctx, until close. Several may run at once.
+// run flushes batches, with ctx, until close. Several may run at once.
 func (b *batcher[T]) run(ctx context.Context) {
 	for {
 		batch := b.gather()
@@ -65,8 +64,8 @@ func (b *batcher[T]) run(ctx context.Context) {
 	}
 }
 
-// gather waits for an item and returns it with those that are there to go with
-// it; none after close.
+// gather waits for an item and returns it with the other items that are ready. It returns none
+// after close.
 func (b *batcher[T]) gather() (batch []T) {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
@@ -86,8 +85,8 @@ func (b *batcher[T]) gather() (batch []T) {
 	return batch
 }
 
-// next returns the next item of a batch. It waits for the first one, and for
-// others as long as there is reason to.
+// next returns the next item of a batch. It waits for the first item, and for others while the
+// batcher rests.
 func (b *batcher[T]) next(batch []T) (item T, ok bool) {
 	if b.held != nil {
 		item, b.held = *b.held, nil
@@ -127,14 +126,13 @@ func (b *batcher[T]) bytes(item T) int {
 	return b.size(item)
 }
 
-// occupied reports whether the host has enough to do, so that what is sent may
-// gather for a moment.
+// occupied reports whether the host is busy enough that messages may be gathered for a moment.
 func (w *Worker) occupied() bool { return w.underway.Load() >= occupiedBy }
 
 var occupiedBy = 2 * int64(goruntime.NumCPU())
 
-// gatherRoom keeps the pulls of an occupied worker pullRest apart: its slots come free one
-// by one, and one pull then asks for several.
+// gatherRoom keeps the pulls of an occupied worker pullRest apart. Its slots become free one by
+// one, so one pull requests several.
 func (w *Worker) gatherRoom(ctx context.Context) {
 	if w.occupied() {
 		pause.For(ctx, pullRest-time.Since(time.Unix(0, w.pulled.Load())))
@@ -148,7 +146,7 @@ func (w *Worker) claimRest(queue.Message) time.Duration {
 	return 0
 }
 
-// finishRest keeps nobody waiting who waits for a single job.
+// finishRest does not delay the results of single jobs: a client may wait for them.
 func (w *Worker) finishRest(f finishing) time.Duration {
 	if w.occupied() && f.finish.BatchID != "" {
 		return finishRest

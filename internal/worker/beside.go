@@ -1,13 +1,13 @@
 package worker
 
-// waitingCores is at most how much of the time, in percent, tasks of the host may wait for a core while cases run beside others: what runs
-// then would take from them.
+// waitingCores is the highest CPU pressure, in percent of time, at which cases may run beside
+// others. Above it, they would take cores from other jobs.
 const waitingCores = 40
 
-// beside takes what is free of this worker for cases that run beside others of the job, which never wait for it: at most
-// as many as the host has cores for, the job's own case included.
+// beside returns a function that reserves free room for a case beside others of the job, without
+// waiting. It allows at most as many cases as the host has cores for, the job's own case included.
 func (a *attempt) beside() func() (func(), bool) {
-	cores, need := a.Runtime.Host().Cores, a.need() // what decides on a case is part of it
+	cores, need := a.Runtime.Host().Cores, a.need() // need includes the checker
 	free := make(chan struct{}, max(int(float64(cores)/max(a.plan.Policy.CPU, 1))-1, 0))
 	return func() (func(), bool) {
 		if cpu, _, _ := a.pressure.Stalled(); cpu > waitingCores {

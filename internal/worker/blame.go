@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// noSlot is why there was no slot: nothing of the job ran in it.
+// noSlot is a failure to acquire a slot: no part of the job ran in it.
 type noSlot struct{ error }
 
 func (n *noSlot) Error() string { return "acquire a slot: " + n.error.Error() }
@@ -31,11 +31,10 @@ func (a *attempt) sandboxOf(err error) string {
 	return ""
 }
 
-// runOrBlame runs the job, or its compiler, and, if its sandbox breaks, runs it again, with nobody
-// beside it. What breaks then has been broken by the job, twice: that is an end of
-// its own, no failure of ours. So a job cannot choose to have no verdict, and those
-// that lost their sandbox to a neighbour are none the worse: the attempt goes on
-// under its lease, and nobody is charged.
+// runOrBlame runs the job, or its compiler. If its sandbox breaks, it runs it again in a sandbox of
+// its own. If that breaks, too, the job is at fault: it gets a verdict, not an infrastructure
+// failure. So a job cannot avoid a verdict by breaking its sandbox. Jobs that lost their sandbox to
+// a neighbour continue under their lease, and the tenant is not charged.
 func runOrBlame[T any](ctx context.Context, a *attempt, run func() (*T, error)) (*T, error) {
 	res, err := run()
 	if !errors.Is(err, runtime.ErrBroken) || ctx.Err() != nil {
@@ -43,7 +42,7 @@ func runOrBlame[T any](ctx context.Context, a *attempt, run func() (*T, error)) 
 	}
 	slog.WarnContext(ctx, "sandbox broken; rerunning the job in isolation", "job", a.lease.Job, "tenant", a.claimed.Tenant, "error", err)
 	a.alone = string(a.lease.Job)
-	if a.kept != nil && len(a.kept.Stored().Artifacts) > 0 { // those of the first try are nobody's
+	if a.kept != nil && len(a.kept.Stored().Artifacts) > 0 { // artifacts of the first try belong to no record
 		a.transfer.Discard(ctx, a.owner())
 	}
 	res, err = run()

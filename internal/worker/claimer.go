@@ -16,21 +16,20 @@ import (
 )
 
 const (
-	// claimLanes is how many claims may be under way at once.
+	// claimLanes is the most claims under way at once.
 	claimLanes = 2
-	// claimFor is how long a claim is repeated before its deliveries are given
-	// back: less than the queue's ack wait, after which they are doubled anyway.
+	// claimFor is how long a claim is repeated before its deliveries are returned. It is less than
+	// the queue's ack wait, after which they are delivered again anyway.
 	claimFor = 20 * time.Second
-	// suspectDelay is how long another worker has to take a job that cannot run
-	// here now.
+	// suspectDelay gives another worker time to take a job that cannot run here now.
 	suspectDelay = time.Second
-	// unreadPause is how long after an answer without any spec it is asked for again.
+	// unreadPause is the pause before a claim is repeated because its answer had no spec.
 	unreadPause = 20 * time.Millisecond
-	// requestTimeout is how long one answer is waited for.
+	// requestTimeout is the longest wait for one answer.
 	requestTimeout = 5 * time.Second
 )
 
-// claim turns deliveries into attempts. Each delivery's slot goes with it.
+// claim turns deliveries into attempts, which take over the slots of the deliveries.
 func (w *Worker) claim(ctx context.Context, ds []queue.Message) {
 	if w.draining.Load() {
 		w.nak(ds, 0)
@@ -47,7 +46,7 @@ func (w *Worker) claim(ctx context.Context, ds []queue.Message) {
 			progress = time.Now()
 			continue
 		}
-		if time.Since(progress) > claimFor { // others' specs come first, but not for ever
+		if time.Since(progress) > claimFor { // other specs come first, but not for ever
 			slog.WarnContext(ctx, "specs of claimed jobs not received; handing the jobs back", "leases", len(ds))
 			w.returnAll(ctx, ds, unread, time.Second, time.Now().Add(requestTimeout))
 			return
@@ -56,9 +55,9 @@ func (w *Worker) claim(ctx context.Context, ds []queue.Message) {
 	}
 }
 
-// claimSome claims deliveries and begins with those whose specs come. It returns those
-// that have a lease and whose specs did not fit into the answer: they are to be claimed
-// again, which yields the same leases. unread are the leases of such ones.
+// claimSome claims deliveries and starts the jobs whose specs arrive. It returns deliveries that
+// got a lease but whose specs did not fit into the answer. Claiming these again yields the same
+// leases, which are in left. unread has such leases of the previous call.
 func (w *Worker) claimSome(ctx context.Context, ds []queue.Message, unread map[store.Ref]job.Lease) (rest []queue.Message, left map[store.Ref]job.Lease) {
 	asked := time.Now() // leases count from before the first request: a repeat may return an older one
 	reply, err := w.askClaim(ctx, ds)
@@ -77,7 +76,7 @@ func (w *Worker) claimSome(ctx context.Context, ds []queue.Message, unread map[s
 	left = map[store.Ref]job.Lease{}
 	for i, c := range reply.Claimed {
 		if c.Lease == 0 {
-			if c.Later { // a suspect, and another one runs here
+			if c.Later { // suspect of breaking sandboxes, while another suspect runs here
 				_ = ds[i].Nak(suspectDelay)
 			} else {
 				_ = ds[i].Ack() // stale: finished, canceled, or another delivery won
@@ -103,8 +102,8 @@ func (w *Worker) claimSome(ctx context.Context, ds []queue.Message, unread map[s
 	return rest, left
 }
 
-// returnAll returns deliveries, those without a lease to the queue and the others to
-// the dispatchers: whoever is delivered them would be told that they run here.
+// returnAll returns deliveries: those without a lease to the queue, the others to the dispatchers.
+// The queue would redeliver a leased job to workers whose claims are then refused.
 func (w *Worker) returnAll(ctx context.Context, ds []queue.Message, unread map[store.Ref]job.Lease, delay time.Duration, until time.Time) {
 	var free []queue.Message
 	for _, d := range ds {
@@ -117,7 +116,7 @@ func (w *Worker) returnAll(ctx context.Context, ds []queue.Message, unread map[s
 		w.capacity.Free(1)
 		l := w.leases.add(ctx, store.LeaseRef{Job: ref.Job, Lease: n}, d, until)
 		if l == nil {
-			continue // it runs here, by another delivery
+			continue // it runs here from another delivery
 		}
 		w.leases.enter(l, reporting)
 		w.releases.add(releasing{lease: l, release: store.Release{
@@ -127,8 +126,8 @@ func (w *Worker) returnAll(ctx context.Context, ds []queue.Message, unread map[s
 	w.nak(free, delay)
 }
 
-// askClaim asks until there is an answer. A claim without one is unknown, and
-// sent again.
+// askClaim sends a claim until it is answered. The effect of an unanswered claim is unknown, so it
+// is repeated.
 func (w *Worker) askClaim(ctx context.Context, ds []queue.Message) (control.ClaimReply, error) {
 	req := control.ClaimRequest{Worker: w.cfg.ID, Since: store.IncarnationOf(w.started), Partial: true, Refs: make([]store.Ref, len(ds))}
 	for i, d := range ds {
@@ -138,7 +137,7 @@ func (w *Worker) askClaim(ctx context.Context, ds []queue.Message) (control.Clai
 	patience := requestTimeout
 	for waits := retries(50 * time.Millisecond); ; {
 		reply, err := askFor(ctx, patience, w.Control.Claim, req)
-		patience = max(requestTimeout, min(2*patience, time.Until(giveUp))) // specs may be large: the next try has longer to bring them
+		patience = max(requestTimeout, min(2*patience, time.Until(giveUp))) // specs may be large: allow the next try more time
 		if err == nil && reply.Rest == 0 && len(reply.Claimed) != len(ds) {
 			err = errors.New("claim answer is of another length")
 		}
@@ -155,7 +154,7 @@ func (w *Worker) askClaim(ctx context.Context, ds []queue.Message) (control.Clai
 // longestRetry is the longest pause between two tries of the same request.
 const longestRetry = 2 * time.Second
 
-// retries are the pauses between tries of the same request: twice as long each time.
+// retries returns the pauses between tries of the same request. Each is twice the previous one.
 func retries(first time.Duration) backoff.ExponentialBackOff {
 	return backoff.ExponentialBackOff{InitialInterval: first, RandomizationFactor: 0.1, Multiplier: 2, MaxInterval: longestRetry}
 }
@@ -171,10 +170,10 @@ func askFor[Q, R any](ctx context.Context, patience time.Duration, request func(
 	return request(ctx, q)
 }
 
-// nak returns deliveries that no lease was taken on.
+// nak returns deliveries without a lease to the queue.
 func (w *Worker) nak(ds []queue.Message, delay time.Duration) {
 	for _, d := range ds {
-		_ = d.Nak(delay) // else the queue delivers it again by itself
+		_ = d.Nak(delay) // if this is lost, the queue redelivers after its ack wait
 	}
 	w.capacity.Free(len(ds))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// compileAll makes the program and what decides on it ready, before the job has room of its own. What the compiler
-// refuses is no error. What is compiled is held until release.
+// compileAll compiles the program and its checker before the job gets room of its own. A rejection
+// by the compiler is not an error. The compiled files are held until release.
 func (a *attempt) compileAll(ctx context.Context) error {
 	if err := a.compile(ctx, a.code); err != nil || a.code.Uncompiled() != nil {
 		return err
@@ -28,7 +28,7 @@ func (a *attempt) release() {
 	a.checker.Release()
 }
 
-// compile has c compiled, if its language is.
+// compile compiles c, if its language is compiled.
 func (a *attempt) compile(ctx context.Context, c *code.Code) error {
 	p := c.ToCompile()
 	if p == nil {
@@ -50,7 +50,7 @@ func (a *attempt) compile(ctx context.Context, c *code.Code) error {
 	return nil
 }
 
-// imageDigest is that of the job's image, if the runtime knows it already.
+// imageDigest returns the digest of the job's image, if the runtime has resolved it.
 func (a *attempt) imageDigest() string {
 	if lister, ok := a.Runtime.(runtime.ImageLister); ok {
 		return lister.ImageDigests()[a.spec.Image]
@@ -58,8 +58,8 @@ func (a *attempt) imageDigest() string {
 	return ""
 }
 
-// versionIn is that of a language in the image of a digest, as its label says. It is empty if there is no label, if a job
-// brought the image, or as long as the runtime does not list it.
+// versionIn returns the version of a language from the label of the image with that digest. It is
+// empty if there is no label, if a job brought the image, or until the runtime lists the image.
 func (a *attempt) versionIn(digest, language string) string {
 	lister, ok := a.Runtime.(runtime.ImageLister)
 	if !ok {
@@ -74,7 +74,8 @@ func (a *attempt) versionIn(digest, language string) string {
 	return ""
 }
 
-// runCompiler is a compile.Make: it runs what is asked in a slot of its own, once there is room for it.
+// runCompiler implements compile.Make: it waits for room and runs the compiler in a slot of its
+// own.
 func (a *attempt) runCompiler(ctx context.Context, r compile.Request) (*runtime.Report, error) {
 	host, _ := a.proof.State()
 	plan, err := r.Policy.PlanFor(host, policy.UseCommand)

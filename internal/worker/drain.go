@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// drain ends the worker's attempts without costing anybody one: what has not
-// begun is handed back at once, what runs may finish for the grace period and
-// is then killed and handed back. It returns when all of them are on their way
-// to the record or back. takers ends when no more leases are taken.
+// drain ends the worker's attempts without charging a job for one. Attempts that have not started
+// are handed back at once. Running ones may finish for the grace period, then they are killed and
+// handed back. drain returns when the ends of all attempts are queued for sending. takers ends when
+// no more leases are taken.
 func (w *Worker) drain(ctx context.Context, takers *sync.WaitGroup) {
-	w.assigning.Lock() // who has been told that a job is taken is right
+	w.assigning.Lock() // an assignment that was accepted is kept
 	w.draining.Store(true)
 	w.assigning.Unlock()
-	w.beatNow() // the scheduler should not count on this worker any more
+	w.beatNow() // the scheduler should stop counting on this worker
 	takers.Wait()
 	back := w.leases.endIf(errDrained, func(l *lease) bool { return l.phase == preparing })
 	slog.InfoContext(ctx, "draining", "running", len(w.leases.all())-back, "handed_back", back, "grace", w.cfg.Grace)

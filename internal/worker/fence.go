@@ -6,13 +6,11 @@ import (
 	"time"
 )
 
-// fenceTick is how often leases are looked at, and so how much later than its
-// margin a sandbox may be killed.
+// fenceTick is the interval between checks of the leases, and so the longest delay of a kill.
 const fenceTick = 250 * time.Millisecond
 
-// fences ends every attempt whose lease may be over soon, by this machine's
-// monotonic clock and in a loop of its own: whatever blocks heartbeats must not
-// block this. It goes on until ctx ends.
+// fences ends each attempt whose lease may soon be over, by this machine's monotonic clock. It has
+// its own loop, so nothing that blocks heartbeats blocks it. It returns when ctx ends.
 func (w *Worker) fences(ctx context.Context) {
 	tick := time.NewTicker(fenceTick)
 	defer tick.Stop()

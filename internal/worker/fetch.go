@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// fetch returns the files that the job is to read, and what to call afterwards.
+// fetch returns the input files of the job, and the function that releases them.
 func (a *attempt) fetch(ctx context.Context) (files []runtime.File, release func(), err error) {
 	if len(a.spec.Files) == 0 {
 		return nil, func() {}, nil
@@ -24,7 +24,7 @@ func (a *attempt) fetch(ctx context.Context) (files []runtime.File, release func
 	return files, release, err
 }
 
-// blob returns what a case of a grading reads or is compared with.
+// blob opens the input or the expected output of a test case.
 func (a *attempt) blob(ctx context.Context, ref string) (*grade.Blob, error) {
 	f, size, release, err := a.inputs.Blob(ctx, a.claimed.Tenant, ref, "stdio")
 	if wrong := new(transfer.InputError); errors.As(err, &wrong) {

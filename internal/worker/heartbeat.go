@@ -16,14 +16,14 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// beatAgain is how soon a heartbeat that failed is repeated.
+// beatAgain is the pause after a failed heartbeat.
 const beatAgain = time.Second
 
-// firstBeat is how long a worker that is about to know what it offers is not heard of.
+// firstBeat is the longest delay of the first heartbeat while canary jobs determine the worker's
+// isolations.
 const firstBeat = 2 * time.Second
 
-// heartbeats says every few seconds that the worker lives and what it holds,
-// until ctx ends.
+// heartbeats reports the worker's state and its leases every few seconds, until ctx ends.
 func (w *Worker) heartbeats(ctx context.Context) {
 	next := time.NewTimer(firstBeat)
 	defer next.Stop()
@@ -50,18 +50,17 @@ func (w *Worker) heartbeats(ctx context.Context) {
 	}
 }
 
-// A lease is prolonged several times before it could be over, and a sandbox is
-// killed well before: however short the dispatchers make their leases.
+// beatsPerLease divides the lease's length. The quotient bounds the heartbeat interval and the kill
+// margin, however short the dispatchers make leases.
 const beatsPerLease = 4
 
 // interval is the time between heartbeats.
 func (w *Worker) interval() time.Duration { return w.ofLease(w.cfg.Heartbeat) }
 
-// margin is how long before the end of its lease a sandbox is killed.
+// margin is the time between the kill of a sandbox and the end of its lease.
 func (w *Worker) margin() time.Duration { return w.ofLease(w.cfg.Margin) }
 
-// ofLease bounds d by a part of the lease, as soon as a dispatcher has said how
-// long that is.
+// ofLease bounds d by a part of the lease, once a dispatcher has sent the lease's length.
 func (w *Worker) ofLease(d time.Duration) time.Duration {
 	if ttl := time.Duration(w.ttl.Load()); ttl > 0 {
 		return min(d, ttl/beatsPerLease)
@@ -69,22 +68,22 @@ func (w *Worker) ofLease(d time.Duration) time.Duration {
 	return d
 }
 
-// beatNow asks for a heartbeat without waiting for it.
+// beatNow requests a heartbeat without waiting for it.
 func (w *Worker) beatNow() {
 	select {
 	case w.beat <- struct{}{}:
-	default: // one is due already
+	default: // a heartbeat is due already
 	}
 }
 
-// heartbeat sends one message for all leases and acts on the answer. Without an
-// answer it returns false and nothing changes: the fence decides.
+// heartbeat sends one message for all leases and acts on the answer. Without an answer it returns
+// false and changes nothing: the fence decides.
 func (w *Worker) heartbeat(ctx context.Context) bool {
 	held := w.leases.all()
 	refs := make([]store.LeaseRef, len(held))
 	for i, l := range held {
 		refs[i] = l.LeaseRef
-		_ = l.msg.InProgress() // at worst the delivery is doubled, and the claim refused
+		_ = l.msg.InProgress() // if this fails, the job is delivered twice and the second claim refused
 	}
 	info, sent := w.info(), time.Now() // leases count from before the request
 	info.Beat = int64(sent.Sub(w.started))
@@ -98,7 +97,7 @@ func (w *Worker) heartbeat(ctx context.Context) bool {
 		return false
 	}
 	w.speak(ctx, reply.Protocol)
-	w.answered.Store(int64(sent.Sub(w.started)) + 1) // zero means never
+	w.answered.Store(int64(sent.Sub(w.started)) + 1) // 0: never
 	w.ttl.Store(int64(reply.TTL))
 	w.sources.share(ctx, reply.Exclusive)
 	w.refusal(ctx, reply)
@@ -127,7 +126,7 @@ func (w *Worker) heldSessions() []job.ID {
 	return w.sessions.IDs()
 }
 
-// ordered takes no jobs for d, as a dispatcher says; zero ends what was said before.
+// ordered stops taking jobs for d, as a dispatcher ordered. Zero ends an earlier order.
 func (w *Worker) ordered(ctx context.Context, d time.Duration, cordoned bool) {
 	if was := w.cordoned.Swap(cordoned); was != cordoned {
 		slog.InfoContext(ctx, "cordon changed", "cordoned", cordoned)
@@ -139,7 +138,7 @@ func (w *Worker) ordered(ctx context.Context, d time.Duration, cordoned bool) {
 	w.breaker.Quarantine(ctx, d)
 }
 
-// speak goes over to a version of the protocol.
+// speak switches to a version of the protocol.
 func (w *Worker) speak(ctx context.Context, version int) {
 	version = min(version, control.Protocol)
 	if before := w.spoken.Swap(int64(version)); int(before) != version {
@@ -147,7 +146,7 @@ func (w *Worker) speak(ctx context.Context, version int) {
 	}
 }
 
-// refusal takes no jobs while another worker has this one's name, and says so.
+// refusal stops taking jobs while another worker has this worker's name, and logs that.
 func (w *Worker) refusal(ctx context.Context, reply control.HeartbeatReply) {
 	before := w.refusedWhy()
 	w.refused.Store(&reply.Refused)
@@ -159,7 +158,7 @@ func (w *Worker) refusal(ctx context.Context, reply control.HeartbeatReply) {
 	}
 }
 
-// refusedWhy is empty unless the fleet refuses this worker.
+// refusedWhy returns why the fleet refuses this worker, or "".
 func (w *Worker) refusedWhy() string {
 	if why := w.refused.Load(); why != nil {
 		return *why
@@ -167,8 +166,8 @@ func (w *Worker) refusedWhy() string {
 	return ""
 }
 
-// cancels has attempts ended as soon as a cancel arrives, until ctx ends.
-// Heartbeats carry the same news to those that miss it.
+// cancels ends attempts as soon as their cancel arrives, until ctx ends. Heartbeats repeat cancels
+// that were missed.
 func (w *Worker) cancels(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := w.Control.OnCancel(ctx, w.cfg.ID, func(ref store.LeaseRef) { w.leases.cancel(ref, time.Now()) })
@@ -180,8 +179,8 @@ func (w *Worker) cancels(ctx context.Context) {
 	}
 }
 
-// classes hears which classes of jobs there are, until ctx ends. They are named
-// again and again, so none is missed for long.
+// classes receives the classes of jobs that exist, until ctx ends. Dispatchers repeat them, so a
+// missed one comes again.
 func (w *Worker) classes(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := w.Control.OnClasses(ctx, w.cfg.Pool, func(classes []string) { w.sources.hear(ctx, classes) })
@@ -216,7 +215,7 @@ func (w *Worker) info() control.WorkerInfo {
 	}
 }
 
-// hostNow is the host with what changes about it.
+// hostNow returns the host with its current images.
 func (w *Worker) hostNow(h policy.Host) policy.Host {
 	if r, ok := w.Runtime.(runtime.ImageLister); ok {
 		h.ImageDigests = r.ImageDigests()
@@ -225,7 +224,7 @@ func (w *Worker) hostNow(h policy.Host) policy.Host {
 	return h
 }
 
-// Ready returns nil if the worker takes jobs, else why it does not.
+// Ready returns nil if the worker takes jobs, otherwise the reason.
 func (w *Worker) Ready() error {
 	if w.draining.Load() {
 		return errDrained

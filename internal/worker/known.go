@@ -7,8 +7,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// spokenBy is the version of the protocol that all dispatchers know. Before an answer says so they know all of it: they
-// refuse what they do not know, and see toOlder.
+// spokenBy returns the version of the protocol that all dispatchers support. Before the first
+// answer it assumes the current one. A dispatcher that does not support it refuses the result, see
+// toOlder.
 func (w *Worker) spokenBy() int64 {
 	if w.answered.Load() == 0 {
 		return control.Protocol
@@ -16,10 +17,12 @@ func (w *Worker) spokenBy() int64 {
 	return w.spoken.Load()
 }
 
-// asKnown says how a result ended as releases that speak a version of the protocol do. Before control.ProtocolCompiled a
-// program that does not compile has failed; before control.ProtocolOutcomes tests that
-// fail by themselves are a failure with a score of nothing, and what cannot be had was
-// refused. It reports whether that is another thing than what the result said.
+// asKnown rewrites the outcome of a result for dispatchers of an older protocol version, and
+// reports whether it changed anything:
+//
+//   - before control.ProtocolCompiled, compile_error is failed
+//   - before control.ProtocolOutcomes, check_error is failed with score 0, and setup_error is
+//     policy_violation
 func asKnown(res *job.Result, version int64) bool {
 	switch {
 	case res.Outcome == job.CompileError && version < control.ProtocolCompiled:
@@ -46,8 +49,8 @@ func asKnown(res *job.Result, version int64) bool {
 	return true
 }
 
-// toOlder makes of a result that was refused one that an older dispatcher takes, if there
-// is another way to say it.
+// toOlder rewrites a refused result for an older dispatcher. It returns false if there is no older
+// form.
 func (f *finishing) toOlder() bool {
 	var res job.Result
 	if json.Unmarshal(f.finish.Result, &res) != nil || !asKnown(&res, control.ProtocolNone) {

@@ -12,11 +12,11 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Why an attempt is ended before its program is done. A cancel is
+// The causes that end an attempt before its program has ended. The cause of a cancel is
 // runtime.ErrCanceled.
 var (
-	errLost    = errors.New("the lease was lost")                          // a dispatcher said so
-	errFenced  = errors.New("no dispatcher answered in time: self-fenced") // nobody said anything
+	errLost    = errors.New("the lease was lost")                          // reported by a dispatcher
+	errFenced  = errors.New("no dispatcher answered in time: self-fenced") // no dispatcher answered
 	errDrained = errors.New("the worker is draining")
 )
 
@@ -26,32 +26,32 @@ type lease struct {
 	msg   queue.Message
 	ctx   context.Context // of the attempt; ends with one of the causes above
 	end   context.CancelCauseFunc
-	until time.Time // when it is over, at the earliest; monotonic; guarded by leases.mu
+	until time.Time // earliest end; monotonic; guarded by leases.mu
 
 	phase phase // guarded by leases.mu
 }
 
-// owner is whose the objects are that are stored under l, of a tenant's job.
+// owner returns the owner of the objects that are stored under l for a job of the tenant.
 func (l *lease) owner(tenant string) transfer.Owner {
 	return transfer.Owner{Tenant: tenant, Job: l.Job, Lease: l.Lease}
 }
 
-// phase is how far an attempt has come.
+// phase is the stage of an attempt.
 type phase int
 
 const (
-	preparing phase = iota // nothing of the program exists
+	preparing phase = iota // no process or sandbox of the program exists
 	running                // a sandbox may exist
-	reporting              // the sandbox is gone, the result is on its way
+	reporting              // the sandbox is gone, the result is being sent
 )
 
-// leases is everything that the worker holds.
+// leases is all leases that the worker holds.
 type leases struct {
 	mu   sync.Mutex
 	held map[store.LeaseRef]*lease
 
-	// early remembers cancels of leases that are not known yet: the cancel can
-	// overtake the answer to the claim.
+	// early records cancels of leases that are not held yet: a cancel can overtake the answer to
+	// the claim.
 	early map[store.LeaseRef]time.Time
 }
 
@@ -59,9 +59,8 @@ func newLeases() *leases {
 	return &leases{held: map[store.LeaseRef]*lease{}, early: map[store.LeaseRef]time.Time{}}
 }
 
-// add takes a new lease in. It is canceled at once if its cancel came first. It
-// returns nil if the lease is held already: a delivery was doubled while its
-// job runs here, and the dispatcher repeated its answer.
+// add holds a new lease. It cancels the lease at once if its cancel came first. It returns nil if
+// the lease is held already: the job was delivered twice, and the dispatcher repeated its answer.
 func (ls *leases) add(ctx context.Context, ref store.LeaseRef, msg queue.Message, until time.Time) *lease {
 	l := &lease{LeaseRef: ref, msg: msg, until: until}
 	ls.mu.Lock()
@@ -80,12 +79,12 @@ func (ls *leases) add(ctx context.Context, ref store.LeaseRef, msg queue.Message
 	return l
 }
 
-// remove forgets a lease that is committed, handed back or given up.
+// remove drops a lease that is committed, handed back or given up.
 func (ls *leases) remove(l *lease) {
 	ls.mu.Lock()
 	delete(ls.held, l.LeaseRef)
 	ls.mu.Unlock()
-	l.end(context.Canceled) // releases the context; a cause set before stays
+	l.end(context.Canceled) // releases the context; an earlier cause stays
 }
 
 func (ls *leases) all() []*lease {
@@ -98,7 +97,7 @@ func (ls *leases) all() []*lease {
 	return out
 }
 
-// count returns how many leases are held, and for how many of them only the report is left.
+// count returns the number of leases held, and how many of them only have their report left.
 func (ls *leases) count() (held, unrecorded int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -110,7 +109,7 @@ func (ls *leases) count() (held, unrecorded int) {
 	return len(ls.held), unrecorded
 }
 
-// renew prolongs those of some that were not lost, to until.
+// renew extends the given leases that are not lost, to until.
 func (ls *leases) renew(some []*lease, lost map[store.LeaseRef]bool, until time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -121,28 +120,28 @@ func (ls *leases) renew(some []*lease, lost map[store.LeaseRef]bool, until time.
 	}
 }
 
-// over reports whether nothing more can be said under l.
+// over reports whether l has ended, so that no report is accepted under it.
 func (ls *leases) over(l *lease) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return !time.Now().Before(l.until)
 }
 
-// deadline is when l is over as far as is known now.
+// deadline returns the currently known end of l.
 func (ls *leases) deadline(l *lease) time.Time {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return l.until
 }
 
-// enter marks how far l has come.
+// enter sets the phase of l.
 func (ls *leases) enter(l *lease, p phase) {
 	ls.mu.Lock()
 	l.phase = p
 	ls.mu.Unlock()
 }
 
-// cancel ends the attempt of ref because a client wants that.
+// cancel ends the attempt of ref at a client's request.
 func (ls *leases) cancel(ref store.LeaseRef, now time.Time) {
 	ls.mu.Lock()
 	l := ls.held[ref]
@@ -171,8 +170,7 @@ func (ls *leases) endEach(refs []store.LeaseRef, cause error) {
 	}
 }
 
-// endIf ends the attempts that are not over yet and that cond holds for, and
-// returns how many it ended.
+// endIf ends the running attempts for which cond holds, and returns how many it ended.
 func (ls *leases) endIf(cause error, cond func(*lease) bool) int {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

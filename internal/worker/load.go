@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// cpuRate measures how many cores the sandboxes use, between two readings that are at least rateOver apart.
+// cpuRate measures how many cores the sandboxes use, between two readings at least rateOver apart.
 type cpuRate struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -16,8 +16,8 @@ type cpuRate struct {
 	cores float64
 }
 
-// read returns the cores in use at now. spent is the CPU time of all sandboxes so far; it shrinks when their control
-// group is made anew, and the measurement starts again.
+// read returns the cores in use at now. spent is the total CPU time of all sandboxes. If it
+// shrinks, their control group was recreated, and the measurement starts again.
 func (c *cpuRate) read(now time.Time, spent time.Duration) float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,7 +32,7 @@ func (c *cpuRate) read(now time.Time, spent time.Duration) float64 {
 	return c.cores
 }
 
-// load returns the work of this worker at the moment.
+// load returns the current load of this worker.
 func (w *Worker) load() *store.WorkerLoad {
 	l := &store.WorkerLoad{Cores: float64(w.Runtime.Host().Cores)}
 	l.Running, l.Results = w.leases.count()

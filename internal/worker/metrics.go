@@ -14,8 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// metrics are the worker's instruments. Labels come from small fixed sets:
-// outcome, isolation, reason.
+// metrics has the worker's instruments. Label values come from small fixed sets: outcome,
+// isolation, reason.
 type metrics struct {
 	run                      metric.Float64Histogram
 	slotWait                 metric.Float64Histogram
@@ -27,10 +27,10 @@ type metrics struct {
 	artifacts, artifactBytes metric.Int64Counter
 	observer                 metric.Registration
 
-	labels sync.Map // label values → metric.MeasurementOption, made once
+	labels sync.Map // label values → metric.MeasurementOption, cached
 }
 
-// milliseconds are the buckets of durations: from a cell job to a long run.
+// milliseconds are the buckets of durations, from a cell job to a long run.
 var milliseconds = metric.WithExplicitBucketBoundaries(1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4, 3e5, 18e5)
 
 func newMetrics(w *Worker) (*metrics, error) {
@@ -91,7 +91,7 @@ func newMetrics(w *Worker) (*metrics, error) {
 	return m, err
 }
 
-// observe tells of the pressure on the host.
+// observe reports the pressure on the host.
 func (w *Worker) observe(o metric.Observer, stalled metric.Float64Observable, held metric.Int64Observable) {
 	cpu, memory, io := w.pressure.Stalled()
 	for resource, v := range map[string]float64{"cpu": cpu, "memory": memory, "io": io} {
@@ -104,7 +104,7 @@ func (w *Worker) observe(o metric.Observer, stalled metric.Float64Observable, he
 	o.ObserveInt64(held, n)
 }
 
-// builder remembers the first error of several constructors.
+// builder keeps the first error of several constructors.
 type builder struct{ err error }
 
 func (b *builder) note(err error) {
@@ -123,7 +123,7 @@ func keepCounter(b *builder) func(metric.Int64Counter, error) metric.Int64Counte
 
 func (m *metrics) close() { _ = m.observer.Unregister() }
 
-// with returns the option for label values, without making it anew each time.
+// with returns the cached option for label values.
 func (m *metrics) with(key [2]string, attrs func() []attribute.KeyValue) metric.MeasurementOption {
 	if o, ok := m.labels.Load(key); ok {
 		return o.(metric.MeasurementOption)
@@ -168,8 +168,8 @@ func (m *metrics) one(label, value string) metric.MeasurementOption {
 	})
 }
 
-// HeartbeatAge is how long ago the last heartbeat was sent that was answered;
-// before the first one, how long ago the worker started.
+// HeartbeatAge returns the time since the last answered heartbeat was sent. Before the first one,
+// it returns the time since the worker started.
 func (w *Worker) HeartbeatAge() time.Duration {
 	return time.Since(w.started) - time.Duration(w.answered.Load())
 }

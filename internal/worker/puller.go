@@ -9,11 +9,11 @@ import (
 	"github.com/assay-run/assay/internal/pause"
 )
 
-// fetchers is how many requests for deliveries may be outstanding: one waits
-// for the rest of its batch while the next one takes what has become free.
+// fetchers is the most outstanding requests for deliveries. One waits for the rest of its batch
+// while the next takes newly free room.
 const fetchers = 3
 
-// pullAll takes deliveries until ctx ends, then closes the line to the claimer.
+// pullAll pulls deliveries until ctx ends, then closes the claimer's queue.
 func (w *Worker) pullAll(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range fetchers {
@@ -23,7 +23,7 @@ func (w *Worker) pullAll(ctx context.Context) {
 	w.claims.close()
 }
 
-// pull asks for deliveries, only ever for as many as there is room for.
+// pull requests deliveries, never more than there is room for.
 func (w *Worker) pull(ctx context.Context) {
 	for {
 		w.breaker.Wait(ctx)
@@ -33,7 +33,7 @@ func (w *Worker) pull(ctx context.Context) {
 		}
 		w.gatherRoom(ctx)
 		n := w.capacity.Hold(min(most, w.breaker.Most()))
-		if n == 0 { // another fetch was before this one
+		if n == 0 { // another fetch took the room
 			continue
 		}
 		w.pulled.Store(time.Now().UnixNano())
@@ -49,8 +49,8 @@ func (w *Worker) pull(ctx context.Context) {
 	}
 }
 
-// fetch passes up to n deliveries to the claimer as they arrive and returns how many
-// came. It is over when turn is closed.
+// fetch passes up to n deliveries to the claimer as they arrive and returns their number. It
+// returns when turn is closed.
 func (w *Worker) fetch(ctx context.Context, turn <-chan struct{}, n int) (got int, err error) {
 	ctx, cancel := untilClosed(ctx, turn)
 	defer cancel()

@@ -29,7 +29,7 @@ func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) (err error)
 	if a.spoken.Load() < control.ProtocolOutputs && outputsSize(res) <= int(job.MaxResult)/2 {
 		return inline(res)
 	}
-	var work toll.Meter // the job pays for it, as it does for the work before
+	var work toll.Meter // charged to the job, like the work before
 	work.Measure(func() { a.outputs, err = a.transfer.Outputs(ctx, a.owner(), res) })
 	res.Usage.CPUMS += job.Milliseconds(work.Spent())
 	a.timings.CollectMS += job.Milliseconds(a.outputs.Took)
@@ -54,11 +54,11 @@ func spillsOf(res *job.Result) (spills []job.Spill) {
 	return spills
 }
 
-// outputsSize is the size of all outputs in a result, in bytes of JSON.
+// outputsSize returns the size of all outputs in a result, in bytes of JSON.
 func outputsSize(res *job.Result) (n int) {
 	for _, o := range outputsOf(res) {
 		if o.Spill != nil {
-			n += 6 * int(min(o.Bytes, int64(policy.MaxOutput))) // no byte takes more
+			n += 6 * int(min(o.Bytes, int64(policy.MaxOutput))) // the most that a byte takes in JSON
 			continue
 		}
 		n += job.EncodedSize(o.Text) + base64.StdEncoding.EncodedLen(len(o.Base64))
@@ -84,11 +84,12 @@ func inline(res *job.Result) error {
 	return nil
 }
 
-// mostResults is the memory for large results and artifacts that are on their way, in bytes. A tenant gets half of it.
+// mostResults is the memory for large results and artifacts that are being sent, in bytes. A tenant
+// gets half of it.
 const mostResults = 64 << 20
 
-// reserve waits for the memory of a large result, which is given back with its lease. The result of a canceled
-// attempt, or of one that lost its lease, does not wait.
+// reserve waits for the memory of a large result, which is freed with its lease. It does not wait
+// if the attempt was canceled or has lost its lease.
 func (a *attempt) reserve(res *job.Result) {
 	size := outputsSize(res) + perItem*(len(res.Artifacts)+len(res.Steps))
 	if res.Tests != nil {
@@ -105,12 +106,11 @@ func (a *attempt) reserve(res *job.Result) {
 	}
 }
 
-// perItem is about how much an artifact, a step or a case takes in a result, in bytes.
+// perItem is the approximate size of an artifact, a step or a case in a result, in bytes.
 const perItem = 512
 
-// bounded encodes a result that is no larger than job.MaxResult. What is larger ends as
-// OutputLimit, without what may be large in it: first what the program left, then all
-// but how it ended.
+// bounded encodes a result of at most job.MaxResult. A larger result ends as OutputLimit. bounded
+// first drops values and details of tests, then all but the outcome and the usage.
 func bounded(res *job.Result) (json.RawMessage, error) {
 	raw, err := json.Marshal(res)
 	if err != nil || len(raw) <= int(job.MaxResult) {
@@ -142,7 +142,7 @@ func objectsOf(res *job.Result) (keys []string) {
 	return keys
 }
 
-// discardDropped deletes the objects that a result does not name any more.
+// discardDropped deletes the objects that a result no longer names.
 func (a *attempt) discardDropped(ctx context.Context, stored []string, res *job.Result) {
 	if left := objectsOf(res); len(left) < len(stored) {
 		drop := slices.DeleteFunc(stored, func(key string) bool { return slices.Contains(left, key) })
@@ -150,7 +150,7 @@ func (a *attempt) discardDropped(ctx context.Context, stored []string, res *job.
 	}
 }
 
-// withoutValues leaves out what is as large as the program wants.
+// withoutValues drops the parts whose size the program controls.
 func withoutValues(res *job.Result) string {
 	res.Value, res.Display, res.Variables, res.Output, res.Feedback = nil, nil, nil, nil, nil
 	if e := res.Exception; e != nil {
@@ -168,7 +168,7 @@ func withoutValues(res *job.Result) string {
 	return "its value, variables, figures and details of tests"
 }
 
-// withoutAnything leaves how it ended and what it used.
+// withoutAnything keeps the outcome and the usage.
 func withoutAnything(res *job.Result) string {
 	res.Steps, res.Artifacts, res.Packages, res.Network, res.Exception = nil, nil, nil, nil, nil
 	res.Stdout.Text, res.Stderr.Text = job.Edges(res.Stdout.Text, transfer.Edge, "left out"), job.Edges(res.Stderr.Text, transfer.Edge, "left out")
@@ -178,10 +178,10 @@ func withoutAnything(res *job.Result) string {
 	return "its steps, values, artifacts and details of tests"
 }
 
-// The limits of a record, as its rows say them.
+// The limits of a record, as its rows show them.
 var mostInline, mostResult = job.MaxInline.String(), job.MaxResult.String()
 
-// limits are the rows of the record about its own size.
+// limits returns the enforcement rows about the size of the record itself.
 func (a *attempt) limits() []job.Enforcement {
 	how := "outputs above it are kept beside the result: none"
 	if a.outputs.N > 0 {

@@ -14,41 +14,41 @@ import (
 )
 
 const (
-	// reportFor is how long it is tried to have a result recorded, or an attempt handed
-	// back, while heartbeats are answered, which keep its lease: longer than any outage
-	// that a fleet gets over by itself.
+	// reportFor is how long the worker retries to send a result or a hand-back while answered
+	// heartbeats renew its lease. It is longer than any outage from which a fleet recovers by
+	// itself.
 	reportFor = 5 * time.Minute
-	// reportDraining is the same while the worker drains, for each of both: it is ended
-	// by force not long after its grace period.
+	// reportDraining replaces reportFor while the worker drains, for a result and for a hand-back.
+	// Soon after its grace period, the worker is killed.
 	reportDraining = 20 * time.Second
-	// reportRate is how fast a result is reckoned with to reach the record, in bytes a
-	// second: through a busy server, a busy dispatcher and a commit.
+	// reportRate is the assumed rate at which a result reaches the record, in bytes a second:
+	// through a busy server, a busy dispatcher and a commit.
 	reportRate = 1 << 20
-	// mostPatience is the longest wait for one answer; dispatchers work no longer on it.
+	// mostPatience is the longest wait for one answer. Dispatchers stop working on it then.
 	mostPatience = 2 * time.Minute
-	// morePatience is how much longer than at first an answer is waited for at last.
+	// morePatience is the factor by which the wait for an answer may grow.
 	morePatience = 4
 )
 
-// patienceFor is how long the answer to a message of so many bytes is waited for at first.
+// patienceFor returns the first wait for the answer to a message of that size.
 func patienceFor(bytes int) time.Duration {
 	return min(requestTimeout+time.Duration(bytes/reportRate)*time.Second, mostPatience)
 }
 
-// finishing is a result on its way to the record.
+// finishing is a result that is being sent.
 type finishing struct {
 	lease  *lease
 	tenant string
 	stored bool // artifacts exist under the lease
 	finish store.Finish
-	since  time.Time // when it was there to be said
-	unsure bool      // it was said and not answered: it may be the record
+	since  time.Time // time at which the result was ready
+	unsure bool      // sent without an answer: it may be recorded
 }
 
-// bytes is about what f takes in a message.
+// bytes returns the approximate size of f in a message.
 func (f finishing) bytes() int { return len(f.finish.Result) + 128 }
 
-// releasing is an attempt on its way back.
+// releasing is an attempt that is being handed back.
 type releasing struct {
 	lease   *lease
 	tenant  string
@@ -56,8 +56,8 @@ type releasing struct {
 	release store.Release
 }
 
-// say sends a result on its way: one that is larger than what is gathered goes alone,
-// and the others do not wait for it.
+// say queues a result for sending. A result larger than a batch is sent alone, without delaying the
+// others.
 func (w *Worker) say(f finishing) {
 	if f.bytes() > maxBatchBytes {
 		w.giants.add(f)
@@ -66,9 +66,9 @@ func (w *Worker) say(f finishing) {
 	w.finishes.add(f)
 }
 
-// finish records results: it says the same until there is an answer, until the
-// leases are over, or for as long as reportFor. It acknowledges after the answer only,
-// which is sent after the commit.
+// finish records results. It repeats the same request until it is answered, until the leases are
+// over, or for reportFor. Dispatchers answer after the commit, and only then finish acknowledges
+// the deliveries.
 func (w *Worker) finish(ctx context.Context, batch []finishing) {
 	size := 0
 	for _, f := range batch {
@@ -100,14 +100,14 @@ func (w *Worker) finish(ctx context.Context, batch []finishing) {
 			batch[i].unsure = true
 		}
 		slog.WarnContext(ctx, "results not acknowledged; resending", "error", err, "results", len(batch), "bytes", size)
-		if time.Since(asked) >= patience { // it may only take longer
+		if time.Since(asked) >= patience { // the answer may just need longer
 			patience = min(2*patience, most)
 		}
 		pause.For(ctx, waits.NextBackOff())
 	}
 }
 
-// reportLimit is how long the end of an attempt is tried to be reported.
+// reportLimit returns how long the worker tries to report the end of an attempt.
 func (w *Worker) reportLimit() time.Duration {
 	if w.draining.Load() {
 		return reportDraining
@@ -115,9 +115,9 @@ func (w *Worker) reportLimit() time.Duration {
 	return reportFor
 }
 
-// inTime hands back what was said and is not confirmed in good time, and returns the
-// rest. Its lease is prolonged with every heartbeat, so nothing else would ever end it;
-// and another worker may have a better way to a dispatcher.
+// inTime hands back results that were sent but not confirmed within the limit, and returns the
+// others. Each heartbeat renews their leases, so nothing else would end them. Another worker may
+// have a better connection to a dispatcher.
 func (w *Worker) inTime(ctx context.Context, batch []finishing, err error) []finishing {
 	limit := w.reportLimit()
 	left := batch[:0:len(batch)]
@@ -126,7 +126,7 @@ func (w *Worker) inTime(ctx context.Context, batch []finishing, err error) []fin
 			left = append(left, f)
 			continue
 		}
-		// Artifacts stay: either they belong to the record, or they are swept as orphans.
+		// Artifacts stay: they belong to the record, or are swept as orphans.
 		why := clip(fmt.Sprintf("result of %d bytes not confirmed within %v: %v", len(f.finish.Result), limit, err))
 		slog.ErrorContext(ctx, "result not acknowledged in time; handing the job back", "job", f.lease.Job, "lease", f.lease.Lease, "why", why)
 		back := releasing{lease: f.lease, tenant: f.tenant, release: store.Release{LeaseRef: f.lease.LeaseRef, Reason: job.ReasonInfra, Message: why}}
@@ -135,8 +135,7 @@ func (w *Worker) inTime(ctx context.Context, batch []finishing, err error) []fin
 	return left
 }
 
-// finishApart deals with a message that is refused as a whole, by halves, so
-// that one bad result holds nobody else up.
+// finishApart splits a refused message by halves, so that one bad result does not delay the others.
 func (w *Worker) finishApart(ctx context.Context, batch []finishing, err error) {
 	if half := len(batch) / 2; half > 0 {
 		w.finish(ctx, batch[:half])
@@ -144,7 +143,7 @@ func (w *Worker) finishApart(ctx context.Context, batch []finishing, err error) 
 		return
 	}
 	f := batch[0]
-	if f.toOlder() { // a dispatcher of an older release, back since the last heartbeat
+	if f.toOlder() { // an older dispatcher has returned since the last heartbeat
 		w.finish(ctx, []finishing{f})
 		return
 	}
@@ -155,10 +154,10 @@ func (w *Worker) finishApart(ctx context.Context, batch []finishing, err error) 
 	}})
 }
 
-// stillOurs drops what can no longer be recorded. If it was said before, an
-// answer may have been lost, so artifacts stay: either they belong to the record,
-// or they are swept as orphans. If it was not (the worker slept through its
-// lease), they go, and the lease is held until they are gone: see abandon.
+// stillOurs drops results whose lease is over. If such a result was sent, its answer may have been
+// lost. Its artifacts stay: they belong to the record, or are swept as orphans. If it was not sent
+// (the worker was suspended past its lease), its artifacts are deleted, and the lease is held until
+// then: see abandon.
 func (w *Worker) stillOurs(ctx context.Context, batch []finishing) []finishing {
 	ours := batch[:0:len(batch)]
 	for _, f := range batch {
@@ -179,10 +178,10 @@ func (w *Worker) stillOurs(ctx context.Context, batch []finishing) []finishing {
 	return ours
 }
 
-// settle acts on what became of the results.
+// settle acts on the statuses of the results.
 func (w *Worker) settle(ctx context.Context, batch []finishing, statuses []store.FinishStatus) {
 	for i, f := range batch {
-		_ = f.lease.msg.Ack() // if it is lost, the next claim is refused and acknowledges
+		_ = f.lease.msg.Ack() // if this is lost, the next claim is refused and acknowledges
 		w.leases.remove(f.lease)
 		if statuses[i] == store.Recorded {
 			continue
@@ -197,7 +196,7 @@ func (w *Worker) settle(ctx context.Context, batch []finishing, statuses []store
 	}
 }
 
-// release hands attempts back, with the same patience.
+// release hands attempts back, with the same retries.
 func (w *Worker) release(ctx context.Context, batch []releasing) {
 	req := control.ReleaseRequest{Worker: w.cfg.ID, Releases: make([]store.Release, len(batch))}
 	for i, r := range batch {

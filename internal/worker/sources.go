@@ -11,25 +11,24 @@ import (
 	"github.com/assay-run/assay/pkg/queue"
 )
 
-// forgetClass is for how long deliveries of a class are asked for after the
-// dispatchers last named it.
+// forgetClass is how long the worker pulls a class after the dispatchers last named it.
 const forgetClass = 15 * time.Minute
 
-// sources are where deliveries come from. Every worker asks for those of one class all
-// the time: of jobs that any pool may run, or, in an exclusive pool, of jobs that name
-// it. Which it is, the first heartbeat's answer says. Of the other classes it asks for
-// those that it fits and that the dispatchers name.
+// sources are the classes of jobs that the worker pulls. Each worker always pulls one class: jobs
+// that any pool may run or, in an exclusive pool, jobs that name the pool. The answer to the first
+// heartbeat decides which. The worker also pulls each class that the dispatchers name and that fits
+// its offer.
 type sources struct {
 	pool string
 	open func(ctx context.Context, class string) (queue.Consumer, error)
 
 	mu      sync.Mutex
 	offer   placement.Offer
-	known   bool           // what always is asked for
-	always  queue.Consumer // nil: nothing, as of a worker that is reserved for images
+	known   bool           // whether share has set always
+	always  queue.Consumer // nil: none, for a worker that is reserved for images
 	classes map[string]*source
 	turn    int
-	changed chan struct{} // closed when the sources are others
+	changed chan struct{} // closed when the sources change
 }
 
 type source struct {
@@ -41,7 +40,7 @@ func newSources(pool string, offer placement.Offer, open func(context.Context, s
 	return &sources{pool: pool, offer: offer, open: open, classes: map[string]*source{}, changed: make(chan struct{})}
 }
 
-// proved says what the worker offers, once that is known. Nothing was asked for before.
+// proved sets the offer, once the canary jobs have determined it. No class is pulled before.
 func (s *sources) proved(offer placement.Offer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,8 +48,8 @@ func (s *sources) proved(offer placement.Offer) {
 	s.offer = offer
 }
 
-// share says whether the pool is exclusive. What cannot be opened now is opened when it
-// is sent again.
+// share sets whether the pool is exclusive. If the class cannot be opened, the next heartbeat tries
+// again.
 func (s *sources) share(ctx context.Context, exclusive bool) {
 	s.mu.Lock()
 	same, offer := s.known && s.offer.Exclusive == exclusive, s.offer
@@ -73,7 +72,7 @@ func (s *sources) share(ctx context.Context, exclusive bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.known, s.always, s.offer.Exclusive = true, always, exclusive
-	for c := range s.classes { // what it may not take any more, and what it takes anyway
+	for c := range s.classes { // classes that no longer fit, and the class that is always pulled
 		if c == class || !s.offer.Takes(s.pool, placement.ParseClass(c)) {
 			delete(s.classes, c)
 		}
@@ -81,14 +80,14 @@ func (s *sources) share(ctx context.Context, exclusive bool) {
 	s.change()
 }
 
-// change has whoever waits at the sources look again. s.mu is held.
+// change wakes the fetches, which then list the sources again. The caller holds s.mu.
 func (s *sources) change() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// hear takes note of the classes that there are. One that cannot be opened now is
-// opened when it is named again.
+// hear opens the classes that dispatchers name. If one cannot be opened, its next announcement
+// tries again.
 func (s *sources) hear(ctx context.Context, classes []string) {
 	for _, class := range classes {
 		if !s.wants(class) {
@@ -106,7 +105,7 @@ func (s *sources) hear(ctx context.Context, classes []string) {
 	}
 }
 
-// wants reports whether a class is to be opened, and notes that it was named.
+// wants reports whether a class should be opened, and records that it was named.
 func (s *sources) wants(class string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,12 +120,12 @@ func (s *sources) wants(class string) bool {
 	return s.known && class != always && s.offer.Takes(s.pool, placement.ParseClass(class))
 }
 
-// shortWait is how long a fetch waits if there are more sources than deliveries that it may
-// take: each source that it waits at may bring one, so it does not wait at all of them.
+// shortWait is the wait of a fetch if there are more sources than deliveries to take. Each source
+// may send one, so the fetch waits at only some of them.
 const shortWait = 100 * time.Millisecond
 
-// list returns the sources, another one first each time, and what says that there
-// are more.
+// list returns the sources, each time starting with another one, and a channel that is closed when
+// they change.
 func (s *sources) list() (all []queue.Consumer, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,10 +146,9 @@ func (s *sources) list() (all []queue.Consumer, changed <-chan struct{}) {
 	return all, s.changed
 }
 
-// fetch asks the sources for up to n deliveries: first for what is there, one
-// source after the other; then, if there was nothing, it waits for the first
-// delivery of any. Where it cannot wait at all of them it does not wait for long.
-// It returns how many it has sent to out.
+// fetch requests up to n deliveries. It first takes the available ones, source by source. If there
+// are none, it waits for one delivery from each source, or for a short time at only n of them. It
+// returns how many it sent to out.
 func (s *sources) fetch(ctx context.Context, n int, wait time.Duration, out chan<- queue.Message) (sent int, err error) {
 	all, changed := s.list()
 	ctx, cancel := untilClosed(ctx, changed)
@@ -198,7 +196,7 @@ func first(ctx context.Context, cancel func(), from []queue.Consumer, wait time.
 	return sent, err
 }
 
-// untilClosed returns a context that ends when c is closed, too.
+// untilClosed returns a context that also ends when c is closed.
 func untilClosed(ctx context.Context, c <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

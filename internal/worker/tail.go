@@ -10,14 +10,14 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// maxTail is the most of each stream that one answer has.
+// maxTail is the most bytes of each stream in one answer.
 const maxTail = 64 << 10
 
-// written is how what the program of one attempt writes can be read while it runs.
+// written gives access to the output of an attempt's program while it runs.
 type written struct {
 	tenant string
 	lease  job.Lease
-	blind  bool // it cannot
+	blind  bool // no access
 
 	mu    sync.Mutex
 	tails []runtime.Tail // of each step that has begun
@@ -29,7 +29,7 @@ func (wr *written) add(t runtime.Tail) {
 	wr.tails = append(wr.tails, t)
 }
 
-// of returns how to read a step, and whether there is a later one.
+// of returns the reader of a step, and whether a later step has begun.
 func (wr *written) of(step int) (t runtime.Tail, over bool) {
 	wr.mu.Lock()
 	defer wr.mu.Unlock()
@@ -39,8 +39,8 @@ func (wr *written) of(step int) (t runtime.Tail, over bool) {
 	return wr.tails[step], step < len(wr.tails)-1
 }
 
-// tailed lets what the attempt's program writes be read until forget is called. Of a solution that
-// is graded there are many programs, and what they write is put together at the end.
+// tailed makes the output of the attempt's program readable until forget is called. The output of a
+// graded solution is not readable: it runs as many programs, whose outputs are joined at the end.
 func (a *attempt) tailed(in *runtime.Attempt) (forget func()) {
 	wr := &written{tenant: a.claimed.Tenant, lease: a.lease.Lease, blind: in.Program.Tests != nil}
 	if !wr.blind {
@@ -50,7 +50,7 @@ func (a *attempt) tailed(in *runtime.Attempt) (forget func()) {
 	return func() { a.written.CompareAndDelete(a.lease.Job, wr) }
 }
 
-// tail answers who asks what the program of a job has written.
+// tail returns the recent output of a job's program.
 func (w *Worker) tail(c control.SessionCall) (control.SessionReply, error) {
 	v, _ := w.written.Load(c.Session)
 	wr, _ := v.(*written)
@@ -78,7 +78,7 @@ func (w *Worker) tail(c control.SessionCall) (control.SessionReply, error) {
 	return control.SessionReply{Tail: out, Data: append(stdout, stderr...)}, nil
 }
 
-// tailServer is a control.SessionServer at which jobs can be asked about, too.
+// tailServer is a control.SessionServer that also answers requests for the output of jobs.
 type tailServer struct {
 	control.SessionServer
 	worker *Worker

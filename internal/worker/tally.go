@@ -9,17 +9,16 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// rateOver is the least time that a rate is of: heartbeats may follow each other at once.
+// rateOver is the shortest interval for a rate: heartbeats may follow each other at once.
 const rateOver = time.Second
 
-// tally is what this worker has done since it started, for people who look at the
-// fleet: each heartbeat carries it.
+// tally counts the outcomes since this worker started, for operators. Each heartbeat carries it.
 type tally struct {
 	mu       sync.Mutex
 	outcomes map[job.Outcome]int64
 	back     map[job.Reason]int64
 
-	// As of the heartbeat that the rate was last reckoned at.
+	// As of the heartbeat that last computed the rate.
 	at    time.Time
 	ended int64
 	rate  float64
@@ -41,7 +40,7 @@ func (t *tally) released(r job.Reason) {
 	t.mu.Unlock()
 }
 
-// say returns how it stands now. The rate is of the time since it was said last.
+// say returns the current tally. The rate covers the time since its last computation.
 func (t *tally) say(now time.Time, sessions int) *store.Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	// tenantsMost bounds the tenants that have series of their own: who comes later
-	// is counted among the others.
+	// tenantsMost bounds the tenants that have series of their own. Later tenants share one.
 	tenantsMost  = 100
 	otherTenants = "_other"
 )
 
-// byTenant counts what each tenant's jobs came to.
+// byTenant counts the attempts and run time of each tenant.
 type byTenant struct {
 	jobs metric.Int64Counter
 	time metric.Float64Counter
 
-	labels sync.Map // tenant and outcome → metric.MeasurementOption, made once
+	labels sync.Map // tenant and outcome → metric.MeasurementOption, cached
 	mu     sync.Mutex
 	known  map[string]bool
 }
@@ -37,7 +36,7 @@ func newByTenant(meter metric.Meter, b *builder) *byTenant {
 	return t
 }
 
-// name is what a tenant is called in series.
+// name returns the label value of a tenant.
 func (t *byTenant) name(tenant string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,14 +66,13 @@ func (m *metrics) ended(ctx context.Context, tenant string, o job.Outcome, ms fl
 	m.tenants.time.Add(ctx, ms/1000, m.one("tenant", name))
 }
 
-// kept counts an artifact that was stored.
+// kept counts a stored artifact.
 func (m *metrics) kept(ctx context.Context, bytes int64) {
 	m.artifacts.Add(ctx, 1)
 	m.artifactBytes.Add(ctx, bytes)
 }
 
-// zero has counters there before anything is counted: what rises from nothing has no
-// rate.
+// zero creates the counters at zero: a counter that starts at its first event has no rate.
 func (m *metrics) zero() {
 	ctx := context.Background()
 	m.artifacts.Add(ctx, 0)

@@ -14,9 +14,8 @@ import (
 
 const scope = "github.com/assay-run/assay/internal/worker"
 
-// trace begins the attempt's span, a child of the job's. The function ends it with
-// the outcome. What the attempt consists of are spans below it: fetch, slot, program,
-// collect.
+// trace begins the attempt's span, a child of the job's span. The returned function ends it with
+// the outcome. The steps of the attempt are child spans: fetch, slot, program, collect.
 func (a *attempt) trace(ctx context.Context) (context.Context, func(job.Outcome)) {
 	if a.claimed.TraceParent == "" {
 		return ctx, func(job.Outcome) {}
@@ -38,8 +37,7 @@ func (a *attempt) trace(ctx context.Context) (context.Context, func(job.Outcome)
 	}
 }
 
-// traceCollect records what it took to store the attempt's artifacts, which happens
-// while its slot ends.
+// traceCollect records the storing of the attempt's artifacts, which happens while its slot ends.
 func (a *attempt) traceCollect(ctx context.Context) {
 	left := a.kept.Stored()
 	if left.First.IsZero() || !trace.SpanFromContext(ctx).IsRecording() {
@@ -50,7 +48,7 @@ func (a *attempt) traceCollect(ctx context.Context) {
 	span.End(trace.WithTimestamp(left.Last))
 }
 
-// finishTenant is whose job it is, for the trace of its recording; "": there is none.
+// finishTenant returns the tenant for the trace of the record, or "" without a trace.
 func (a *attempt) finishTenant() string {
 	if a.claimed.TraceParent == "" {
 		return ""
@@ -58,7 +56,7 @@ func (a *attempt) finishTenant() string {
 	return a.claimed.Tenant
 }
 
-// traceID returns the trace id of a W3C traceparent; empty if it is none.
+// traceID returns the trace id of a W3C traceparent, or "" if it is not one.
 func traceID(parent string) string {
 	if f := strings.Split(parent, "-"); len(f) == 4 && len(f[1]) == 32 {
 		return f[1]

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// A verdict ends an attempt before its program ran: the job is at fault, which
-// is data, not a failure.
+// A verdict ends an attempt before its program runs. The job is at fault, so this is a result and
+// not a failure of the worker.
 type verdict struct {
 	outcome job.Outcome
 	message string
@@ -18,14 +18,13 @@ type verdict struct {
 
 func (v *verdict) Error() string { return string(v.outcome) + ": " + v.message }
 
-// refuse is the verdict on a job that cannot run as it stands: what it asks for is not to
-// be had.
+// refuse returns the verdict setup_error for a job that cannot run as requested.
 func refuse(format string, args ...any) error {
 	return &verdict{job.SetupError, fmt.Sprintf(format, args...)}
 }
 
-// asVerdict turns the error of an attempt into the job's end if the runtime refused the job
-// itself: another attempt would end alike. Other errors are returned as they are.
+// asVerdict turns an error into a verdict if the runtime refused the job itself, as another attempt
+// would fail alike. It returns other errors unchanged.
 func asVerdict(err error) error {
 	var v *verdict
 	switch {
@@ -37,8 +36,8 @@ func asVerdict(err error) error {
 	return err
 }
 
-// refusal is the text of an error that refuses a job: of the field, if it names one, without
-// what the worker was doing.
+// refusal returns the text of an error that refuses a job. If the error names a field, the text
+// omits its context.
 func refusal(err error) string {
 	if field := new(job.FieldError); errors.As(err, &field) {
 		return field.Error()
@@ -46,7 +45,8 @@ func refusal(err error) string {
 	return err.Error()
 }
 
-// planFor makes a job's policy concrete, for its kind of program. The plan is shared: nobody writes to it.
+// planFor returns the plan of a job's policy for its kind of program. The plan is shared and must
+// not be modified.
 func (w *Worker) planFor(raw []byte, u policy.Use) (*policy.Plan, error) {
 	plan, err := w.planner.Plan(raw, u)
 	switch {

@@ -1,38 +1,41 @@
-// Package worker runs jobs: it takes deliveries from the queue, claims them,
-// plans, runs and reports, and proves by heartbeat that it lives.
+// Package worker runs jobs. It pulls deliveries from the queue, claims and runs them, reports their
+// results, and sends heartbeats.
 //
 // The path of one job, a file each:
 //
-//	sources    where deliveries come from: the classes of jobs that the worker takes
-//	puller     asks the queue for as many deliveries as there is room for
+//	sources    the classes of jobs that the worker pulls
+//	puller     requests as many deliveries as there is room for
 //	claimer    turns deliveries into leases, in bulk
-//	assigned   takes jobs that come with a lease, without having asked
+//	assigned   accepts jobs that dispatchers assign with a lease
 //	attempt    plan → inputs → capacity → slot → run → result
-//	verdict    what is wrong with a job before its program runs
-//	code       programs in languages of the catalogue: compiled, then run
-//	beside     room for cases that run side by side
-//	blame      runs a job again, alone, whose sandbox broke
-//	result     what a result may be at most, and what is beside it
-//	known      results as dispatchers of older releases know them
-//	sender     results and hand-backs, in bulk; acknowledges after the commit
+//	compile    compiles programs of the catalogue's languages
+//	fetch      fetches input files
+//	verdict    rejects a faulty job before its program runs
+//	beside     room for test cases that run side by side
+//	blame      runs a job again, alone, after its sandbox broke
+//	result     bounds results and stores large outputs beside them
+//	known      rewrites results for dispatchers of older releases
+//	sender     sends results and hand-backs, in bulk; acknowledges after the commit
 //
 // and around it
 //
-//	leases     what is held, and until when
-//	heartbeat  prolongs the leases, hears of cancels and losses
-//	fence      kills what outlives its lease
-//	drain      stops without costing anybody an attempt
-//	batcher    gathers what goes in bulk
+//	leases     the leases held, and their ends
+//	heartbeat  renews the leases, receives cancels and losses
+//	fence      kills sandboxes before their leases are over
+//	drain      stops without charging a job for an attempt
+//	batcher    gathers messages that are sent in bulk
+//	tail       returns the output of running programs
 //	metrics    counts, as tenants and tally do; trace has the spans
 //
-// Packages of their own know nothing of the worker:
+// These packages do not depend on the worker:
 //
-//	capacity   how much CPU and memory is promised, and to how many jobs
-//	health     whether the host suffers, whether anything works here, and at which isolations
+//	capacity   promises CPU and memory to jobs
+//	code       programs in languages of the catalogue
+//	health     host pressure, circuit breaker, and canary jobs at each isolation
 //	transfer   files to and from the object store: inputs, artifacts, outputs, exports
 //
-// A worker holds no database credentials: it speaks to the queue, to the
-// dispatchers through it, and to the object store.
+// A worker holds no database credentials. It connects to the queue, through the queue to the
+// dispatchers, and to the object store.
 package worker
 
 import (
@@ -56,44 +59,44 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Config is how a worker behaves. Defaults fills in what is zero.
+// Config configures a worker. Defaults fills in zero values.
 type Config struct {
 	ID      string
 	Pool    string
 	Version string
 
-	Slots  int      // most jobs held at once, but for long-running ones
-	CPU    float64  // cores to promise, but for those; 0: no bound
+	Slots  int      // most jobs held at once, except long-running ones
+	CPU    float64  // cores to promise, except to long-running jobs; 0: no bound
 	Memory job.Size // memory to promise; 0: no bound
 
-	// LongRunning is how many jobs at once may go on beside the slots and cores that are
-	// promised, because they run for long (see package capacity); 0: all keep what they were promised.
+	// LongRunning is the most jobs that run beside the promised slots and cores, because they run
+	// for long (see package capacity). 0: all jobs keep their promised slots and cores.
 	LongRunning int
 
 	Labels map[string]string // that jobs may require
-	Images []string          // the only ones that are run here; none: any
+	Images []string          // the only images that run here; none: any
 
-	// CanaryImage is the image of the jobs that the worker runs for itself, one at each
-	// isolation, before it takes any; empty: none are run.
+	// CanaryImage is the image of the worker's own test jobs. One runs at each isolation before the
+	// worker takes any job. Empty: none run.
 	CanaryImage string
 
-	Sessions live.Limits // of what sessions are promised, besides the above
+	Sessions live.Limits // on the resources promised to sessions, besides the above
 
-	Pressure health.PressureLimits // on the host, above which no more jobs are taken; zero: none is
+	Pressure health.PressureLimits // host pressure above which no more jobs are taken; zero: no limit
 
 	Heartbeat time.Duration // between heartbeats
-	Margin    time.Duration // a sandbox is killed this long before its lease is over
+	Margin    time.Duration // time between the kill of a sandbox and the end of its lease
 	Grace     time.Duration // how long running jobs may go on while draining
 	FetchWait time.Duration // longest single wait for deliveries
 
-	InputCache     string // directory of input blobs that jobs share; empty: none is kept
+	InputCache     string // directory of input blobs that jobs share; empty: no cache
 	InputCacheSize job.Size
 
-	CompileCache     string // directory of what programs are compiled to; empty: one among temporary files
+	CompileCache     string // directory of compiled programs; empty: a temporary one
 	CompileCacheSize job.Size
 }
 
-// Defaults returns c with every zero that needs a value filled in.
+// Defaults returns c with its defaults instead of zeros.
 func (c Config) Defaults() Config {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -119,21 +122,21 @@ func (c Config) Defaults() Config {
 	return c
 }
 
-// Parts are what a worker works with.
+// Parts are the dependencies of a worker.
 type Parts struct {
 	// Class opens the deliveries of a class of jobs.
 	Class   func(ctx context.Context, class string) (queue.Consumer, error)
 	Control control.Client
 	Runtime runtime.Runtime
 	Objects transfer.Objects
-	// Sessions is where dispatchers ask for sessions; nil: this worker holds none.
+	// Sessions receives the dispatchers' requests about sessions. nil: this worker holds none.
 	Sessions control.SessionServer
 	// Awake keeps this host's processors awake while a client waits for one of its
 	// jobs or sessions; nil: they may sleep.
 	Awake *awake.Keeper
 }
 
-// Worker is one worker process. It is run once.
+// Worker is one worker process. Run may be called once.
 type Worker struct {
 	cfg Config
 	Parts
@@ -154,26 +157,26 @@ type Worker struct {
 
 	claims   *batcher[queue.Message]
 	finishes *batcher[finishing]
-	memory   *budget.Memory      // of results and artifacts on their way
-	giants   *batcher[finishing] // results too large to be gathered, one after the other
+	memory   *budget.Memory      // of results and artifacts that are being sent
+	giants   *batcher[finishing] // results too large for a batch, one after the other
 	releases *batcher[releasing]
 
 	attempts   sync.WaitGroup // attempts under way
-	background sync.WaitGroup // deletions nobody waits for but the drain
+	background sync.WaitGroup // deletions, for which only the drain waits
 	started    time.Time
 	draining   atomic.Bool
-	cordoned   atomic.Bool            // by an operator, as was heard last
+	cordoned   atomic.Bool            // by an operator, as of the last answer
 	assigning  sync.RWMutex           // held for reading while an assignment is taken, for writing while draining begins
-	taken      sync.Map               // leases that were handed to it, until they would be over
+	taken      sync.Map               // assigned leases, until their ends
 	written    sync.Map               // *written of each job whose program may run, by the job's ID
 	underway   atomic.Int64           // attempts, from claim to report
 	cpu        cpuRate                // of the sandboxes
-	pulled     atomic.Int64           // when deliveries were last asked for, as UnixNano
-	beat       chan struct{}          // asks for a heartbeat now
-	ttl        atomic.Int64           // of leases, as the last answer to a heartbeat said; zero: not yet known
-	refused    atomic.Pointer[string] // why the last answer to a heartbeat said that it is
-	spoken     atomic.Int64           // version of the protocol, as the last answer said; none before
-	answered   atomic.Int64           // when the last heartbeat that was answered was sent, after started
+	pulled     atomic.Int64           // when deliveries were last requested, as UnixNano
+	beat       chan struct{}          // requests a heartbeat now
+	ttl        atomic.Int64           // of leases, from the last answered heartbeat; 0: unknown yet
+	refused    atomic.Pointer[string] // why the fleet refuses this worker, from the last answered heartbeat
+	spoken     atomic.Int64           // protocol version of the last answer; 0 before
+	answered   atomic.Int64           // when the last answered heartbeat was sent, as time after started
 }
 
 // New returns a worker that Run starts.
@@ -229,7 +232,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	return w, nil
 }
 
-// proved acts on what the canary jobs have shown.
+// proved acts on the results of the canary jobs.
 func (w *Worker) proved(host policy.Host, why string) {
 	if why == "" {
 		w.serveFrom(host)
@@ -237,16 +240,15 @@ func (w *Worker) proved(host policy.Host, why string) {
 	w.beatNow()
 }
 
-// serveFrom makes what depends on the isolations that are offered.
+// serveFrom sets the fields that depend on the offered isolations.
 func (w *Worker) serveFrom(host policy.Host) {
 	w.planner = policy.NewPlanner(host)
 	w.sources.proved(w.offerOf(host))
 }
 
-// Run works until ctx ends, then drains: it takes no more jobs, lets running
-// ones finish for the grace period, hands the rest back and returns. What is
-// not the worker's own fault (a queue or a dispatcher that is away) is retried
-// for ever.
+// Run works until ctx ends, then drains: it takes no more jobs, lets running ones finish for the
+// grace period, hands the rest back and returns. It retries for ever while the queue or the
+// dispatchers are unavailable.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.metrics.close()
 	base, stop := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx by the drain

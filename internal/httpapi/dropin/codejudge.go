@@ -13,24 +13,24 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What code-judge is configured with where nobody says otherwise. Its requests have no limits.
+// code-judge's default configuration. Its requests have no limits.
 const (
 	judgeWall    = 10 * time.Second
 	judgeMemory  = 256 * job.MiB
 	judgeCompile = 30 * time.Second
-	judgeOutput  = 1000 // characters of a stream that an answer has
+	judgeOutput  = 1000 // bytes of a stream in a response
 
-	// judgeWait is how long a submission waits in all, alone or in a batch; judgeLongWait in a long batch, for which its
-	// client waits an hour.
+	// judgeWait limits the whole wait for a submission, alone or in a batch. judgeLongWait is the limit in a long
+	// batch, whose clients wait an hour.
 	judgeWait     = judgeWall + 5*time.Second
 	judgeLongWait = time.Hour - 30*time.Second
-	// judgeAtOnce is how many submissions of one batch are under way.
+	// judgeAtOnce is the most concurrent submissions of a batch.
 	judgeAtOnce = 64
-	// judgeMost is how many one batch may have.
+	// judgeMost is the most submissions in a batch.
 	judgeMost = 10_000
 )
 
-// codeJudge are its routes, below a prefix. Those of run answer with the outputs, too.
+// codeJudge returns code-judge's routes under a prefix. The run routes also return outputs.
 func (h *Handlers) codeJudge(prefix string) []web.Route {
 	all := []web.Route{
 		pong("GET " + prefix + "/ping"),
@@ -50,7 +50,7 @@ func (h *Handlers) codeJudge(prefix string) []web.Route {
 	return all
 }
 
-// submission is what is judged: the program passes if it ends well, and prints what is expected where something is.
+// submission is a program to judge. It passes if it succeeds and, if Expected is set, prints the expected output.
 type submission struct {
 	ID       string  `json:"sub_id"`
 	Type     string  `json:"type"` // the language
@@ -61,14 +61,14 @@ type submission struct {
 	program *program
 }
 
-// The reasons of a result. After queueTimeout clients send a submission again; it says nothing about the program.
+// Reasons of a result. Clients retry after queueTimeout, which is no verdict on the program.
 const (
 	workerTimeout = "worker_timeout"
 	queueTimeout  = "queue_timeout"
 	internalError = "internal_error"
 )
 
-// judged is the result of a submission. Clients refuse one with a field that they do not know.
+// judged is the result of a submission. Clients reject results with unknown fields.
 type judged struct {
 	ID         string  `json:"sub_id"`
 	Success    bool    `json:"success"`
@@ -84,7 +84,7 @@ type judged struct {
 type judgedBatch struct {
 	ID      string   `json:"sub_id"`
 	Results []judged `json:"results"`
-	Assay   []*extra `json:"assay"` // of each result; null where there is none
+	Assay   []*extra `json:"assay"` // one per result; may be null
 }
 
 func (h *Handlers) judgeOne(w http.ResponseWriter, r *http.Request, outputs bool) error {
@@ -121,7 +121,7 @@ func (h *Handlers) judgeMany(w http.ResponseWriter, r *http.Request, outputs boo
 	if err := decode(raw, "", &req); err != nil {
 		return err
 	}
-	var items struct { // read apart: what is wrong with one of them is not wrong with the others
+	var items struct { // decoded separately, so that an invalid submission does not fail the others
 		Submissions []json.RawMessage `json:"submissions"`
 	}
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -143,8 +143,8 @@ func (h *Handlers) judgeMany(w http.ResponseWriter, r *http.Request, outputs boo
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// judgeAll judges a batch, some submissions at a time. A bad submission gets a result with its error. An error of judgeAll
-// fails the whole request.
+// judgeAll judges a batch, up to judgeAtOnce submissions at a time. A bad submission gets a result with its error. An
+// error of judgeAll fails the whole request.
 func (h *Handlers) judgeAll(r *http.Request, all []json.RawMessage, into []judged, outputs bool, until time.Time) error {
 	var wg sync.WaitGroup
 	places := make(chan struct{}, judgeAtOnce)
@@ -179,7 +179,7 @@ func (h *Handlers) judgeItem(r *http.Request, raw json.RawMessage, field string,
 	if err == nil {
 		out, err = h.judge(r, &s, outputs, until)
 	}
-	if bad := new(job.FieldError); errors.As(err, &bad) && !strings.HasPrefix(bad.Field, "policy") { // a policy is that of all
+	if bad := new(job.FieldError); errors.As(err, &bad) && !strings.HasPrefix(bad.Field, "policy") { // an invalid policy affects all submissions
 		s.identify(raw)
 		out = s.refused(err.Error(), outputs)
 		out.Reason, out.extra.Outcome = internalError, ""
@@ -188,19 +188,19 @@ func (h *Handlers) judgeItem(r *http.Request, raw json.RawMessage, field string,
 	return out, err
 }
 
-// identify gives a submission that could not be read the id of its JSON, if there is one.
+// identify sets the id of an undecodable submission: from its JSON, or else a new one.
 func (s *submission) identify(raw json.RawMessage) {
 	if s.ID == "" {
 		_ = json.Unmarshal(raw, &struct {
 			ID *string `json:"sub_id"`
-		}{&s.ID}) // an id of another type is none
+		}{&s.ID}) // ignores an id of another type
 	}
 	if s.ID == "" {
 		s.ID = string(job.NewID())
 	}
 }
 
-// refused is the result of a submission that did not run.
+// refused returns the result of a submission that did not run.
 func (s *submission) refused(text string, outputs bool) judged {
 	s.identify(nil)
 	out := judged{ID: s.ID, extra: refusedExtra(text)}
@@ -211,7 +211,7 @@ func (s *submission) refused(text string, outputs bool) judged {
 	return out
 }
 
-// read makes a program of a submission; at is what errors have before the names of its fields.
+// read makes a program of a submission. at is the prefix of field names in errors.
 func (s *submission) read(at string) error {
 	if s.Solution == nil {
 		return job.Invalid(at+"solution", "is missing")
@@ -237,8 +237,7 @@ func (s *submission) read(at string) error {
 	return nil
 }
 
-// judge runs one submission. That there was no time for it is a result, which clients send again; what is wrong with
-// it is an error.
+// judge runs one submission. Lack of time is a result, which clients retry; an invalid submission is an error.
 func (h *Handlers) judge(r *http.Request, s *submission, outputs bool, until time.Time) (judged, error) {
 	e, err := h.run(r, s.program, until)
 	switch {
@@ -252,7 +251,7 @@ func (h *Handlers) judge(r *http.Request, s *submission, outputs bool, until tim
 	return s.judged(e, outputs), nil
 }
 
-// judged compares what a program printed with what is expected, as code-judge does: without the blanks at both ends.
+// judged compares the output with the expected output as code-judge does: without leading and trailing white space.
 func (s *submission) judged(e *ended, outputs bool) judged {
 	out := judged{ID: s.ID, RunSuccess: e.Outcome == job.Succeeded, Cost: seconds(wall(&e.Usage)), extra: e.extra()}
 	out.Success = out.RunSuccess && (s.Expected == nil || strings.TrimSpace(e.stdout) == strings.TrimSpace(*s.Expected))
@@ -273,7 +272,7 @@ func (s *submission) judged(e *ended, outputs bool) judged {
 	return out
 }
 
-// judgeStatus says how much waits, and who there is to do it.
+// judgeStatus responds with the length of the queue and the number of workers.
 func (h *Handlers) judgeStatus(w http.ResponseWriter, r *http.Request) error {
 	waiting, workers, err := h.Jobs.Load(r)
 	if err != nil {

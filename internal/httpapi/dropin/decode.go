@@ -11,12 +11,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// decode reads a request as the other servers do: what they do not know of it is ignored, and a null is as if it were
-// not there. What they know is read as strictly as by job.Decode, whose errors name the field.
+// decode decodes a request as leniently as the other servers: it ignores unknown fields and treats null as absent. It
+// decodes known fields as strictly as job.Decode, whose errors name the field.
 func decode(raw []byte, at string, into any) error {
 	var all map[string]json.RawMessage
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &all) != nil || all == nil {
-		return job.Decode(raw, at, into) // which says what is wrong with it
+		return job.Decode(raw, at, into) // returns the error
 	}
 	known := members(reflect.TypeOf(into).Elem())
 	for name := range all {
@@ -31,7 +31,7 @@ func decode(raw []byte, at string, into any) error {
 	return job.Decode(kept, at, into)
 }
 
-// members are the names in JSON of the fields of a struct.
+// members returns the JSON names of a struct's fields.
 func members(t reflect.Type) map[string]bool {
 	known := map[string]bool{}
 	for i := range t.NumField() {
@@ -41,8 +41,7 @@ func members(t reflect.Type) map[string]bool {
 	return known
 }
 
-// checkText judges text that reaches a program, before a job is made of it, so that errors name the field as the client
-// sent it.
+// checkText validates text for a program before a job is built, so that errors name the client's field.
 func checkText(field, s string, most job.Size) error {
 	switch {
 	case len(s) > int(most):
@@ -53,7 +52,7 @@ func checkText(field, s string, most job.Size) error {
 	return nil
 }
 
-// span reads a time of so many units; def where it is not given. Fractions of a unit count.
+// span converts a number of units to a duration; the default is def. It accepts fractions and cuts at job.MaxWall.
 func span(field string, n *float64, unit, def time.Duration) (time.Duration, error) {
 	if n == nil {
 		return def, nil
@@ -68,7 +67,8 @@ func span(field string, n *float64, unit, def time.Duration) (time.Duration, err
 	return most, nil
 }
 
-// size reads a limit of memory of so many units; 0, which is the policy's, where it is not given or not above 0.
+// size converts a number of units to a memory limit. Absent and non-positive numbers become 0, which selects the
+// policy's limit.
 func size(n *float64, unit job.Size) job.Size {
 	switch {
 	case n == nil || !(*n > 0):

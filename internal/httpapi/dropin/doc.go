@@ -1,8 +1,8 @@
-// Package dropin answers in the formats of other servers that run code, so that whoever calls those has to change
-// nothing but an address: SandboxFusion, Piston and code-judge.
+// Package dropin serves the APIs of other code execution servers: SandboxFusion, Piston and code-judge. Their clients
+// only have to change the address.
 //
-// It only translates: a request becomes a job (or, for notebooks, a session) under the tenant's policy named "drop-in",
-// and its result an answer of the other server's. What those answers cannot say is never said with other words of
-// theirs: a program that could not be run here, for whatever reason of ours, is not a program that failed. Such a
-// request waits for its turn until its own time is over, and gets what the clients of that server send again after.
+// It only translates. A request becomes a job, or a session for notebooks, under the tenant's policy named "drop-in".
+// Its result becomes a response of the other server. Failures of this system are never reported as failures of a
+// program. Such a request waits for its turn until its time has passed, and then gets a response after which the
+// server's clients retry.
 package dropin

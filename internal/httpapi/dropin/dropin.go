@@ -17,54 +17,54 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// The names by which an operator switches endpoints on.
+// Names by which operators enable endpoints.
 const (
-	SandboxFusion       = "sandboxfusion"         // below /sandboxfusion
+	SandboxFusion       = "sandboxfusion"         // under /sandboxfusion
 	SandboxFusionAtRoot = "sandboxfusion-at-root" // the same at /, where its clients expect it
-	Piston              = "piston"                // below /piston
-	CodeJudge           = "code-judge"            // below /code-judge
+	Piston              = "piston"                // under /piston
+	CodeJudge           = "code-judge"            // under /code-judge
 )
 
-// Names lists them all.
+// Names returns all names.
 func Names() []string { return []string{SandboxFusion, SandboxFusionAtRoot, Piston, CodeJudge} }
 
-// Jobs takes jobs in and waits for them.
+// Jobs submits jobs and waits for them.
 type Jobs interface {
-	// RunJob submits the JSON of a job.Spec as the caller of r, and returns its result; nil if there is none within wait.
-	// The id is that of the job, if one was submitted, even beside an error.
+	// RunJob submits the JSON of a job.Spec as the caller of r and returns its result, or nil if there is none within
+	// wait. It also returns the id of a submitted job together with an error.
 	RunJob(r *http.Request, spec []byte, wait time.Duration) (job.ID, json.RawMessage, error)
-	// CancelJob ends a job whose result nobody waits for any more.
+	// CancelJob cancels a job after its client has stopped waiting.
 	CancelJob(r *http.Request, id job.ID)
-	// Load is how many jobs of the caller's wait, and how many workers are connected.
+	// Load returns the number of the caller's queued jobs and the number of connected workers.
 	Load(r *http.Request) (waiting int64, workers int, err error)
 }
 
-// Sessions opens sessions and speaks with them; *session.Service does.
+// Sessions opens and calls sessions. *session.Service implements it.
 type Sessions interface {
 	Open(ctx context.Context, tenant string, spec job.SessionSpec) (*job.Session, error)
 	Execute(ctx context.Context, tenant string, id job.ID, req api.ExecuteRequest) (json.RawMessage, error)
 	Call(ctx context.Context, c control.SessionCall) (control.SessionReply, *control.SessionEnd, error)
 }
 
-// Policies reads what tenants have stored; every store.Policies does.
+// Policies reads stored policies. Every store.Policies implements it.
 type Policies interface {
 	Policy(ctx context.Context, tenant, name string, version int) (json.RawMessage, error)
 }
 
-// Handlers answer the requests. Every field is needed.
+// Handlers serves the compatible routes. Every exported field is required.
 type Handlers struct {
 	Jobs     Jobs
 	Sessions Sessions
 	Policies Policies
 	Ceiling  func(ctx context.Context, tenant string) (policy.Ceiling, error)
 	Files    *files.Files
-	// Languages returns which languages an image has, with their versions; nil if that is not known.
+	// Languages returns the languages of an image with their versions, or nil if they are unknown.
 	Languages func(image string) map[string]string
 
 	stored stored
 }
 
-// Routes are those of the endpoints that are switched on.
+// Routes returns the routes of the enabled endpoints.
 func (h *Handlers) Routes(on []string) (all []web.Route) {
 	if slices.Contains(on, SandboxFusion) {
 		all = append(all, h.sandboxFusion("/sandboxfusion")...)
@@ -81,24 +81,23 @@ func (h *Handlers) Routes(on []string) (all []web.Route) {
 	return all
 }
 
-// patience is how long a request waits to be let in where the dispatcher has as many as it bears, or the tenant sends
-// too many. It counts as a part of the request's own time.
+// patience is how long a request may wait to be admitted, because of the limits of the dispatcher or the tenant. It
+// counts towards the request's time.
 const patience = 8 * time.Second
 
-// at is a route of a drop-in. Its clients know a token only as a part of the address, and errors as their server has
-// them.
+// at returns a route whose clients send the token in the URL, and which writes errors with fail.
 func at(pattern string, fail web.Failure, serve func(http.ResponseWriter, *http.Request) error) web.Route {
 	return web.Route{Pattern: pattern, Role: identity.Submitter, Serve: serve, Fail: fail, Patience: patience, Basic: true}
 }
 
-// pong answers those who ask whether a server is there.
+// pong returns a route that only responds "pong".
 func pong(pattern string) web.Route {
 	return web.OpenAt(pattern, func(w http.ResponseWriter, _ *http.Request) error {
 		return web.WriteJSON(w, http.StatusOK, "pong")
 	})
 }
 
-// body reads a request of at most so many bytes.
+// body reads and decodes a request of at most limit bytes.
 func body(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
 	raw, err := readBody(w, r, limit)
 	if err != nil {
@@ -107,7 +106,7 @@ func body(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
 	return decode(raw, "", into)
 }
 
-// readBody returns the body of a request, with all of its texts readable.
+// readBody returns the body of a request after replacing invalid text.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if err := web.WantJSON(r); err != nil {
 		return nil, err
@@ -119,5 +118,5 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return readable(raw), nil
 }
 
-// text is what a program wrote, as far as it is known: answers of these servers are text.
+// text replaces invalid UTF-8, because these servers' responses are text.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -7,8 +7,8 @@ import (
 	"github.com/assay-run/assay/internal/httpapi/web"
 )
 
-// retried has an error of ours, or of the moment, be a 504, after which clients send a request again: verl does so after
-// no other status. What is wrong with the request itself stays as it is.
+// retried turns temporary and internal errors into 504, the only status after which verl retries. Errors of the request
+// are unchanged.
 func retried(p api.ProblemDetails) api.ProblemDetails {
 	if p.Status == http.StatusTooManyRequests || p.Status >= http.StatusInternalServerError {
 		p.Status = http.StatusGatewayTimeout
@@ -16,11 +16,11 @@ func retried(p api.ProblemDetails) api.ProblemDetails {
 	return p
 }
 
-// failFusion answers as SandboxFusion does: its errors have a detail.
+// failFusion writes an error as SandboxFusion does: with a field detail.
 func failFusion(w http.ResponseWriter, p api.ProblemDetails) { web.WriteProblem(w, retried(p)) }
 
-// failPiston answers as Piston does.
+// failPiston writes an error as Piston does.
 func failPiston(w http.ResponseWriter, p api.ProblemDetails) {
 	p = retried(p)
-	_ = web.WriteJSON(w, p.Status, map[string]string{"message": p.Detail}) // it can be encoded
+	_ = web.WriteJSON(w, p.Status, map[string]string{"message": p.Detail}) // always encodes
 }

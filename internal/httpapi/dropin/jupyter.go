@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// notebookTime is the limit of all cells where a request has none.
+	// notebookTime is the default time limit of all cells.
 	notebookTime = 45 * time.Second
-	// notebookSlack is what a request may take beside it: SandboxFusion gives its own process ten seconds.
+	// notebookSlack is additional time for a request. SandboxFusion allows ten seconds for its own process.
 	notebookSlack = 10 * time.Second
-	// closeTime bounds the end of a session whose cells are over.
+	// closeTime limits closing a session after its cells.
 	closeTime = 30 * time.Second
-	// maxPiece is how much of a file is asked for at once, in bytes.
+	// maxPiece is the most bytes of a file in one call.
 	maxPiece = 8 << 20
 )
 
 // notebookRequest is a RunJupyterRequest.
 type notebookRequest struct {
 	Cells        []string                   `json:"cells"`
-	CellTimeout  float64                    `json:"cell_timeout"` // seconds; 0: none but that of all
+	CellTimeout  float64                    `json:"cell_timeout"` // seconds; 0: only the limit of all cells
 	TotalTimeout *float64                   `json:"total_timeout"`
 	Kernel       string                     `json:"kernel"`
 	Files        map[string]json.RawMessage `json:"files"` // base64 or null, by path
@@ -49,13 +49,13 @@ type notebookAnswer struct {
 	Assay       *notebookExtra    `json:"assay"`
 }
 
-// notebookExtra is what the answer of a notebook says beside SandboxFusion's.
+// notebookExtra extends SandboxFusion's response.
 type notebookExtra struct {
 	Session  job.ID        `json:"session"`
-	Outcomes []job.Outcome `json:"outcomes"` // of each cell that was executed
+	Outcomes []job.Outcome `json:"outcomes"` // of each executed cell
 }
 
-// cell is what came of one.
+// cell is the result of one cell.
 type cell struct {
 	Stdout  string              `json:"stdout"`
 	Stderr  string              `json:"stderr"`
@@ -69,15 +69,15 @@ type cellError struct {
 	Traceback []string `json:"traceback"`
 }
 
-// notebook is a session whose cells are executed.
+// notebook is a session that executes cells.
 type notebook struct {
 	*Handlers
 	ctx     context.Context
 	tenant  string
 	id      job.ID
 	worker  string
-	cellCap time.Duration // of one cell; 0: none
-	until   time.Time     // of all cells
+	cellCap time.Duration // limit of one cell; 0: none
+	until   time.Time     // end of all cells
 }
 
 func (h *Handlers) runJupyter(w http.ResponseWriter, r *http.Request) error {
@@ -109,7 +109,7 @@ func (h *Handlers) runJupyter(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// check reads a request: its files, which to send back, and the time for all cells.
+// check validates a request. It returns its files, the paths of files to return, and the time limit of all cells.
 func (q *notebookRequest) check() (files map[string]job.File, paths map[string]string, total time.Duration, err error) {
 	if q.Cells == nil {
 		return nil, nil, 0, job.Invalid("cells", "is missing")
@@ -130,7 +130,7 @@ func (q *notebookRequest) check() (files map[string]job.File, paths map[string]s
 	return files, paths, total, err
 }
 
-// openNotebook opens a session, once there is room for it.
+// openNotebook opens a session. It retries until there is room.
 func (h *Handlers) openNotebook(ctx context.Context, tenant string, total time.Duration) (*notebook, error) {
 	raw, err := h.policy(ctx, tenant, limits{wall: total})
 	if err != nil {
@@ -150,7 +150,7 @@ func (h *Handlers) openNotebook(ctx context.Context, tenant string, total time.D
 	}
 }
 
-// late is errLate for what failed since the time of the request is over, or with a session that is lost.
+// late returns errLate if the request's time has passed or the session is lost.
 func late(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, job.ErrConflict) || errors.Is(err, job.ErrLost) {
 		return fmt.Errorf("%w: %v", errLate, err)
@@ -158,11 +158,11 @@ func late(ctx context.Context, err error) error {
 	return err
 }
 
-// close ends the session. Whoever waited for it may be gone.
+// close ends the session, even if the client is gone.
 func (n *notebook) close() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), closeTime)
 	defer cancel()
-	_, _, _ = n.Sessions.Call(ctx, control.SessionCall{Op: control.SessionClose, Session: n.id, Tenant: n.tenant}) // else it ends idle
+	_, _, _ = n.Sessions.Call(ctx, control.SessionCall{Op: control.SessionClose, Session: n.id, Tenant: n.tenant}) // or the idle timeout ends it
 }
 
 func (n *notebook) call(c control.SessionCall) (control.SessionReply, error) {
@@ -174,8 +174,8 @@ func (n *notebook) call(c control.SessionCall) (control.SessionReply, error) {
 	return reply, err
 }
 
-// run executes the cells one after the other; one that raises does not keep the next ones from being executed, one that
-// runs out of time or ends the session does.
+// run executes the cells in order. It continues after a cell that raises an exception. It stops after a cell that
+// exceeds its time limit or ends the session.
 func (n *notebook) run(cells []string, files map[string]job.File) (*notebookAnswer, error) {
 	for name, f := range files {
 		content, err := base64.StdEncoding.DecodeString(*f.Base64)
@@ -206,7 +206,7 @@ func (n *notebook) run(cells []string, files map[string]job.File) (*notebookAnsw
 	return out, nil
 }
 
-// end says whether there is no next cell, and why in the answer.
+// end reports whether the notebook stops after e, and records the reason in a.
 func (a *notebookAnswer) end(e *job.Execute) bool {
 	switch {
 	case e.Outcome == job.TimedOut:
@@ -224,7 +224,7 @@ func (a *notebookAnswer) end(e *job.Execute) bool {
 	return true
 }
 
-// cell executes one. A session that is lost is errLate.
+// cell executes one cell. It returns errLate if the session is lost.
 func (n *notebook) cell(field, code string) (*job.Execute, error) {
 	if err := checkSource(field, code); err != nil {
 		return &job.Execute{Outcome: job.Exception, Alive: true, Exception: &job.ExceptionInfo{Type: "SyntaxError", Message: err.Error()}}, nil
@@ -250,7 +250,7 @@ func (n *notebook) cell(field, code string) (*job.Execute, error) {
 	return e, nil
 }
 
-// cellOf says what came of a cell as a notebook does.
+// cellOf returns the result of a cell in the format of notebooks.
 func cellOf(e *job.Execute) cell {
 	out := cell{Stdout: e.Stdout.Text, Stderr: e.Stderr.Text, Display: []map[string]string{}, Error: []cellError{}}
 	for i := range e.Display {
@@ -261,7 +261,7 @@ func cellOf(e *job.Execute) cell {
 	}
 	switch x := e.Exception; {
 	case x != nil:
-		out.Stderr = strings.TrimSuffix(out.Stderr, x.Traceback) // which a notebook has there, and nowhere else
+		out.Stderr = strings.TrimSuffix(out.Stderr, x.Traceback) // notebooks have the traceback only in the error
 		out.Error = append(out.Error, cellError{x.Type, x.Message, strings.Split(strings.TrimRight(x.Traceback, "\n"), "\n")})
 	case e.Outcome != job.Succeeded:
 		out.Error = append(out.Error, cellError{string(e.Outcome), e.Message, []string{}})
@@ -269,7 +269,7 @@ func cellOf(e *job.Execute) cell {
 	return out
 }
 
-// shown is a figure or a table, by its media type.
+// shown returns a figure or a table by media type.
 func shown(d *job.Display) map[string]string {
 	if d.Table == nil {
 		return map[string]string{d.MediaType: d.Base64, "text/plain": "<" + d.MediaType + ">"}
@@ -282,7 +282,7 @@ func shown(d *job.Display) map[string]string {
 	return map[string]string{"text/plain": b.String()}
 }
 
-// fetch reads files of the session, in base64, by the names of the client. One that is not there is left out.
+// fetch reads files of the session as base64, by the client's names. It omits missing files.
 func (n *notebook) fetch(paths map[string]string) (map[string]string, error) {
 	out, room := map[string]string{}, maxFetched
 	for name, at := range paths {
@@ -299,7 +299,7 @@ func (n *notebook) fetch(paths map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// file reads one file of at most so many bytes.
+// file reads one file of at most most bytes.
 func (n *notebook) file(at string, most int) ([]byte, error) {
 	var content []byte
 	for {

@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/language"
 )
 
-// find returns the language that a client names. Names of other servers that mean something else than a program in a
-// language, such as a judge of their own, are not there.
+// find returns the language with a client's name for it. It does not find names with another meaning on other servers,
+// such as built-in judges.
 func find(field, name string) (*language.Language, error) {
 	l, err := language.Find(name)
 	if bad := new(job.FieldError); errors.As(err, &bad) {
@@ -20,10 +20,10 @@ func find(field, name string) (*language.Language, error) {
 	return l, err
 }
 
-// polyglot is the image that has every language of the catalogue.
+// polyglot is the image with every language of the catalogue.
 const polyglot = "polyglot"
 
-// imageOf is the image for a language: the one for all, if it is known to have it and the default one is not.
+// imageOf returns the image for a language: polyglot if only that is known to have it, else the default image.
 func (h *Handlers) imageOf(l *language.Language) string {
 	if l.Name == language.Python || l.Name == "bash" {
 		return job.DefaultImage
@@ -34,10 +34,10 @@ func (h *Handlers) imageOf(l *language.Language) string {
 	if _, there := h.Languages(polyglot)[l.Name]; there {
 		return polyglot
 	}
-	return job.DefaultImage // which is refused with what it has
+	return job.DefaultImage // the worker's error lists the image's languages
 }
 
-// version is that of a language here, as the image for it says; 0.0.0 if that is not known.
+// version returns the version of a language in its image, or 0.0.0 if it is unknown.
 func (h *Handlers) version(l *language.Language) string {
 	if v := numbers.FindString(h.Languages(h.imageOf(l))[l.Name]); v != "" {
 		return v
@@ -45,14 +45,14 @@ func (h *Handlers) version(l *language.Language) string {
 	return "0.0.0"
 }
 
-// numbers finds a version in what a tool says of itself.
+// numbers matches a version in the output of a tool.
 var numbers = regexp.MustCompile(`\d+(\.\d+)+`)
 
-// has reports whether a version is one that a client of Piston asks for. Of a range the first number counts: there is one
-// version of each language, and those of one first number run the same programs.
+// has reports whether version satisfies a Piston client's request. Only the major version counts, also in ranges: there
+// is one version of each language, and versions with the same major version run the same programs.
 func has(version, wanted string) bool {
 	asked := numbers.FindString(wanted)
-	if asked == "" || version == "0.0.0" { // such as * and 3.x, or nobody knows
+	if asked == "" || version == "0.0.0" { // such as * and 3.x, or an unknown version
 		asked, _, _ = strings.Cut(strings.TrimLeft(wanted, "^~>=v "), ".")
 		if strings.Trim(asked, "0123456789") != "" || asked == "" || version == "0.0.0" {
 			return true
@@ -63,7 +63,7 @@ func has(version, wanted string) bool {
 	return want == have
 }
 
-// program is what a worker is to run.
+// program returns the program for the job.
 func (p *program) program() job.Program {
 	code := &job.Code{Language: p.language.Name, Stdin: p.stdin, Args: p.args}
 	if source, alone := p.files[p.language.File]; alone && len(p.files) == 1 {
@@ -77,10 +77,10 @@ func (p *program) program() job.Program {
 	return job.Program{Code: code}
 }
 
-// single makes the program one file, by the name that its language gives it.
+// single sets the program's only source, under the language's usual file name.
 func (p *program) single(field, source string) error {
 	if source == "" {
-		source = "\n" // a program that does nothing, elsewhere
+		source = "\n" // other servers run an empty program without an error
 	}
 	if err := checkSource(field, source); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (p *program) single(field, source string) error {
 	return nil
 }
 
-// named returns the name of a main file as compilers need it: with the extension of its language.
+// named returns the name of a main file with the extension that the language's compiler requires.
 func named(l *language.Language, name string) string {
 	if path.Ext(name) == path.Ext(l.File) {
 		return name
@@ -100,7 +100,7 @@ func named(l *language.Language, name string) string {
 	return path.Join(path.Dir(name), l.File)
 }
 
-// least has the limits of a request give a language what it needs to start at all.
+// least raises limits to the minimum that the language needs to start.
 func (p *program) least() {
 	p.atLeast, p.processes = p.language.Run.Memory, p.language.Run.Processes
 	if c := p.language.Compile; c != nil && p.compile.Memory > 0 {

@@ -12,10 +12,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// workdir is where programs find what comes with them.
+// workdir is the working directory, which has the program's files.
 const workdir = "/workspace"
 
-// beneath returns the plain form of a path that lies beneath the working directory.
+// beneath returns the clean form of a path in the working directory. It rejects other paths.
 func beneath(field, name string) (string, error) {
 	clean := path.Clean(name)
 	switch {
@@ -29,8 +29,8 @@ func beneath(field, name string) (string, error) {
 	return clean, nil
 }
 
-// fetched returns the absolute path of a file that is to be sent back. Other servers read any file of the sandbox; so
-// may these, as the sandbox has nothing that is not the program's to read.
+// fetched returns the absolute path of a file to return. As on other servers it may be any file of the sandbox: the
+// sandbox has no files that the program must not read.
 func fetched(field, name string) (string, error) {
 	if path.IsAbs(name) && path.Clean(name) != "/" {
 		return path.Clean(name), nil
@@ -39,15 +39,15 @@ func fetched(field, name string) (string, error) {
 	return path.Join(workdir, clean), err
 }
 
-// literal is a glob that matches a path and nothing else.
+// literal returns a glob that matches only the path name.
 func literal(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-// inputs reads files in base64. Those without contents are left out, as SandboxFusion does.
+// inputs decodes files in base64. Like SandboxFusion it omits files without content.
 func inputs(field string, encoded map[string]json.RawMessage) (map[string]job.File, error) {
 	out := make(map[string]job.File, len(encoded))
-	for _, name := range slices.Sorted(maps.Keys(encoded)) { // so that the same request has the same error
+	for _, name := range slices.Sorted(maps.Keys(encoded)) { // sorted for deterministic errors
 		raw := encoded[name]
 		if string(raw) == "null" {
 			continue

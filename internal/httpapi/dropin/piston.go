@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// pistonSlack is what a request may take beside the limits that it sends: open-r1's client gives up after 30 seconds
-	// without a byte, which the defaults stay below.
+	// pistonSlack is additional time for a request. open-r1's client gives up after 30 seconds without data; with the
+	// default limits, requests end earlier.
 	pistonSlack = 8 * time.Second
-	// Piston's own limits where a request has none.
+	// Piston's default limits.
 	pistonCompile = 10 * time.Second
 	pistonRun     = 3 * time.Second
 )
 
-// piston are its routes, below a prefix.
+// piston returns Piston's routes under a prefix.
 func (h *Handlers) piston(prefix string) []web.Route {
 	return []web.Route{
 		at("POST "+prefix+"/api/v2/execute", failPiston, h.execute),
@@ -32,7 +32,7 @@ func (h *Handlers) piston(prefix string) []web.Route {
 	}
 }
 
-// pistonRequest is what POST /api/v2/execute takes.
+// pistonRequest is the body of POST /api/v2/execute.
 type pistonRequest struct {
 	Language      string            `json:"language"`
 	Version       string            `json:"version"`
@@ -43,7 +43,7 @@ type pistonRequest struct {
 	RunTime       *float64          `json:"run_timeout"`
 	CompileCPU    *float64          `json:"compile_cpu_time"`
 	RunCPU        *float64          `json:"run_cpu_time"`
-	CompileMemory *float64          `json:"compile_memory_limit"` // bytes; -1: none of its own
+	CompileMemory *float64          `json:"compile_memory_limit"` // bytes; -1: the policy's
 	RunMemory     *float64          `json:"run_memory_limit"`
 }
 
@@ -53,7 +53,7 @@ type pistonFile struct {
 	Encoding string  `json:"encoding"` // utf8, base64 or hex
 }
 
-// pistonStage is how a compiler or a program ended.
+// pistonStage is the result of a compiler or a program.
 type pistonStage struct {
 	Stdout   string  `json:"stdout"`
 	Stderr   string  `json:"stderr"`
@@ -95,7 +95,7 @@ func (h *Handlers) execute(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if e.Outcome == job.SetupError { // nothing of Piston's answers says so
+	if e.Outcome == job.SetupError { // Piston has no response for it
 		return fmt.Errorf("%w: job %s: %s", job.ErrUnavailable, e.ID, e.Message)
 	}
 	return web.WriteJSON(w, http.StatusOK, pistonAnswerOf(e, p, version))
@@ -125,7 +125,7 @@ func (q *pistonRequest) program() (*program, error) {
 	return p, q.limit(p)
 }
 
-// limit gives a program the limits of the request.
+// limit sets the limits of the request.
 func (q *pistonRequest) limit(p *program) error {
 	compile, err := span("compile_timeout", q.CompileTime, time.Millisecond, pistonCompile)
 	if err != nil {
@@ -146,8 +146,8 @@ func (q *pistonRequest) limit(p *program) error {
 	return nil
 }
 
-// pistonFiles reads the files of a request. The first that is text is the program; other text that the language has is
-// a source, too.
+// pistonFiles decodes the files of a request. The first text file is the main file; other valid text files are sources,
+// too.
 func (p *program) pistonFiles(raw []json.RawMessage) error {
 	if len(raw) == 0 {
 		return job.Invalid("files", "is required as an array of at least one file")
@@ -211,13 +211,13 @@ func (p *program) pistonFile(at string, f *pistonFile) error {
 	return nil
 }
 
-// pistonUnfit answers for a program that did not run, since its text is unfit.
+// pistonUnfit returns the response for a program that did not run because its source is unfit.
 func pistonUnfit(q *pistonRequest, text string) *pistonAnswer {
 	code, status := 1, "RE"
 	return &pistonAnswer{Language: q.Language, Version: q.Version, Assay: refusedExtra(text), Run: &pistonStage{Stderr: text, Output: text, Code: &code, Status: &status}}
 }
 
-// pistonAnswerOf says what came of a program.
+// pistonAnswerOf returns the response for a result.
 func pistonAnswerOf(e *ended, p *program, version string) *pistonAnswer {
 	out := &pistonAnswer{Language: p.language.Name, Version: version, Assay: e.extra()}
 	if c := e.Compiled; c != nil {
@@ -229,7 +229,7 @@ func pistonAnswerOf(e *ended, p *program, version string) *pistonAnswer {
 		out.Compile.end(as, e.Message)
 	}
 	if e.Outcome == job.CompileError {
-		out.Run = out.Compile // as Piston does where nothing was run
+		out.Run = out.Compile // as Piston does if nothing ran
 		return out
 	}
 	out.Run = &pistonStage{
@@ -240,7 +240,7 @@ func pistonAnswerOf(e *ended, p *program, version string) *pistonAnswer {
 	return out
 }
 
-// end says how a stage ended: by a code or by a signal.
+// end sets the exit code or the signal of a stage.
 func (s *pistonStage) end(e *ended, message string) {
 	code, signal := e.exit()
 	status := ""

@@ -13,24 +13,24 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// PolicyName is what a tenant's policy for these endpoints is stored by.
+// PolicyName is the name of a tenant's policy for these endpoints.
 const PolicyName = "drop-in"
 
-// outputs is how much of a stream is kept where no policy says: as much as SandboxFusion returns. What is cut would be
-// compared with what is expected, and judged wrong.
+// outputs is the default limit of a stream, the same as SandboxFusion's. A smaller limit could truncate output that
+// clients compare, and make correct programs fail.
 const outputs = 1 * job.MiB
 
-// limits are what a request says of its program. Zeros are the policy's.
+// limits are the limits of a request. Zeros select the policy's.
 type limits struct {
 	wall, cpu time.Duration
 	memory    job.Size
-	atLeast   job.Size // of memory
-	processes int      // at least
+	atLeast   job.Size // minimum of memory
+	processes int      // minimum
 	fetch     []string
 }
 
-// policy returns the JSON of the policy for a request: the tenant's, else the defaults, with the limits of the request,
-// which never exceed the tenant's ceiling.
+// policy returns the JSON of the policy for a request: the tenant's or the default policy with the limits of the
+// request, cut to the tenant's ceiling.
 func (h *Handlers) policy(ctx context.Context, tenant string, l limits) (json.RawMessage, error) {
 	ceiling, err := h.Ceiling(ctx, tenant)
 	if err != nil {
@@ -47,7 +47,7 @@ func (h *Handlers) policy(ctx context.Context, tenant string, l limits) (json.Ra
 	}
 	if l.wall > 0 {
 		p.Wall = least(job.Duration(l.wall), ceiling.Wall)
-		if !own.cpuTime { // that of the defaults is for their wall
+		if !own.cpuTime { // the default CPU time matches the default wall limit only
 			p.CPUTime = least(job.Duration(float64(p.Wall)*max(p.CPU, 1)), ceiling.CPUTime)
 		}
 	}
@@ -65,13 +65,13 @@ func (h *Handlers) policy(ctx context.Context, tenant string, l limits) (json.Ra
 	return json.Marshal(p)
 }
 
-// leastMemory is what any policy has at least, and mostMemory what it can have.
+// leastMemory and mostMemory are the smallest and largest memory limits of a policy.
 const (
 	leastMemory = 16 * job.MiB
 	mostMemory  = 1024 * job.GiB
 )
 
-// least is n, or a ceiling that is below it.
+// least returns n, or the ceiling if that is set and lower.
 func least[N int | job.Size | job.Duration](n, ceiling N) N {
 	if ceiling > 0 {
 		return min(n, ceiling)
@@ -79,16 +79,16 @@ func least[N int | job.Size | job.Duration](n, ceiling N) N {
 	return n
 }
 
-// stored remembers for a moment which policies tenants have for these endpoints.
+// stored caches the tenants' policies for these endpoints.
 type stored struct {
 	mu sync.Mutex
-	of map[string]*recent.Value[own] // tenants have tokens, so there are not many
+	of map[string]*recent.Value[own] // bounded by the number of tenants with tokens
 }
 
-// own is a tenant's policy; without one, raw is empty.
+// own is a tenant's policy. raw is empty if there is none.
 type own struct {
 	raw     json.RawMessage
-	cpuTime bool // it says how much
+	cpuTime bool // whether the policy sets cpu_time
 }
 
 func (s *stored) get(ctx context.Context, from Policies, tenant string) (own, error) {

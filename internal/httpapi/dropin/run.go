@@ -17,12 +17,12 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// program is one program to run, in nobody's format.
+// program is a program to run, independent of the endpoint's format.
 type program struct {
-	endpoint string // which one asked
+	endpoint string // endpoint of the request
 	language *language.Language
 	files    map[string]string   // sources: relative path → text
-	main     string              // of files
+	main     string              // one of files
 	inputs   map[string]job.File // by relative path
 	stdin    string
 	args     []string
@@ -30,25 +30,25 @@ type program struct {
 	limits
 }
 
-// ended is the result of a program that was run, or could not be compiled or set up, with all of its outputs.
+// ended is the result of a program with its complete outputs. The program may have failed to compile or to be set up.
 type ended struct {
 	job.Result
 	stdout, stderr string
 }
 
-// errLate is a program that has no result within the time of its request: nothing is known of it, and the client is to
-// send it again.
+// errLate reports that a program has no result within the time of its request. It is no verdict on the program, and the
+// client should retry.
 var errLate = fmt.Errorf("%w: the fleet did not come to this program within the time of the request; send it again", job.ErrUnavailable)
 
 const (
-	// retryPause is how long a request waits before it asks again for what there was no room for.
+	// retryPause is the pause before another attempt to submit when there is no room.
 	retryPause = 200 * time.Millisecond
-	// shortest is the least time that is worth a try.
+	// shortest is the least remaining time for an attempt.
 	shortest = 10 * time.Millisecond
 )
 
-// run runs a program and waits for its result until the time of the request is over, whatever keeps it from running
-// meanwhile. It returns errLate then, and where what came of the program is our doing.
+// run runs a program and waits for its result. It retries temporary errors until the time of the request has passed,
+// and then returns errLate. It also returns errLate for failures of this system.
 func (h *Handlers) run(r *http.Request, p *program, until time.Time) (*ended, error) {
 	policy, err := h.policy(r.Context(), web.Tenant(r), p.limits)
 	if err != nil {
@@ -84,15 +84,15 @@ func (h *Handlers) run(r *http.Request, p *program, until time.Time) (*ended, er
 	}
 }
 
-// passes reports whether an error is of the moment: the same request may be taken a moment later.
+// passes reports whether an error is temporary.
 func passes(err error) bool {
 	return errors.Is(err, job.ErrTooMany) || errors.Is(err, job.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
 func pause(ctx context.Context, d time.Duration) { web.Sleep(ctx, d, nil) }
 
-// spec is the job that a program is. One that has not begun when nobody waits for it any more never does, even if
-// this dispatcher dies before it can say so.
+// spec returns the job for a program. The job expires with the request: so it never starts later, even if this
+// dispatcher dies before it can cancel the job.
 func (p *program) spec(image string, policy json.RawMessage, wait time.Duration) job.Spec {
 	s := job.Spec{
 		Name: p.endpoint, Image: image, Program: p.program(), Policy: policy, ExpiresIn: job.Duration(wait),
@@ -104,7 +104,7 @@ func (p *program) spec(image string, policy json.RawMessage, wait time.Duration)
 	return s
 }
 
-// ended reads a result. One that is not the program's is errLate, where another try may have one.
+// ended decodes a result. It returns errLate for an outcome that is not the program's, if a retry may succeed.
 func (h *Handlers) ended(r *http.Request, raw json.RawMessage) (*ended, error) {
 	e := &ended{}
 	if err := json.Unmarshal(raw, &e.Result); err != nil {
@@ -120,7 +120,8 @@ func (h *Handlers) ended(r *http.Request, raw json.RawMessage) (*ended, error) {
 	return e, err
 }
 
-// whole returns all of an output that was kept: a large one is beside its result, which has the ends of it.
+// whole returns a complete recorded output. A result has only the ends of a large output; the rest is stored
+// separately.
 func (h *Handlers) whole(r *http.Request, e *ended, stream string, o *job.Output) (string, error) {
 	if o.Stored == nil {
 		return o.Text, nil
@@ -137,14 +138,14 @@ func (h *Handlers) whole(r *http.Request, e *ended, stream string, o *job.Output
 	return text(string(all)), nil
 }
 
-// signals are the numbers of those that programs end by, on Linux.
+// signals maps the signals that end programs to their numbers on Linux.
 var signals = map[string]int{
 	"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGKILL": 9, "SIGUSR1": 10,
 	"SIGSEGV": 11, "SIGUSR2": 12, "SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGXCPU": 24, "SIGXFSZ": 25, "SIGSYS": 31,
 }
 
-// exit is how a program ended as a parent process would see it: its exit code, or the signal that ended it. A program
-// that was stopped at a limit was killed.
+// exit returns how a parent process would see the program's end: an exit code, or a signal. A program stopped at a
+// limit was killed.
 func (e *ended) exit() (code int, signal string) {
 	switch {
 	case e.Outcome == job.Succeeded:
@@ -159,12 +160,12 @@ func (e *ended) exit() (code int, signal string) {
 	return 1, ""
 }
 
-// extra is what answers say beside what the other server's do.
+// extra extends the responses of other servers.
 type extra struct {
-	Job       job.ID      `json:"job,omitempty"` // none: the program did not run
+	Job       job.ID      `json:"job,omitempty"` // empty: the program did not run
 	Outcome   job.Outcome `json:"outcome,omitempty"`
 	Message   string      `json:"message,omitempty"`
-	Truncated bool        `json:"truncated,omitempty"` // an output is not all that the program wrote
+	Truncated bool        `json:"truncated,omitempty"` // an output is truncated
 	Compiled  string      `json:"compiled,omitempty"`  // "cached", or the outcome of the compiler
 	Usage     job.Usage   `json:"usage"`
 	Feedback  []string    `json:"feedback,omitempty"`
@@ -181,8 +182,8 @@ func (e *ended) extra() *extra {
 	return x
 }
 
-// wall is how long a program ran, in milliseconds, as its limit counts: without what it waited for a core.
+// wall returns the program's run time in milliseconds as its limit counts it: without waiting for a core.
 func wall(u *job.Usage) float64 { return max(u.WallMS-u.WaitedMS, 0) }
 
-// seconds are those of milliseconds.
+// seconds converts milliseconds to seconds.
 func seconds(ms float64) float64 { return ms / 1000 }

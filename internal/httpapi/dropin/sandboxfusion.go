@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// fusionSlack is what a client of SandboxFusion waits beside the limits that it sends (verl: ten seconds), less what
-	// the way there and back may take.
+	// fusionSlack is the additional time that clients of SandboxFusion wait (verl: ten seconds), less time for the
+	// network.
 	fusionSlack = 8 * time.Second
-	// fusionDefault is a limit that it does not send.
+	// fusionDefault is the default of the time limits.
 	fusionDefault = 10 * time.Second
-	// maxFetched is the most that files of one answer have together, in bytes.
+	// maxFetched limits the total size of the files of a response, in bytes.
 	maxFetched = 32 << 20
 )
 
-// sandboxFusion are its routes, below a prefix.
+// sandboxFusion returns SandboxFusion's routes under a prefix.
 func (h *Handlers) sandboxFusion(prefix string) []web.Route {
 	return []web.Route{
 		at("POST "+prefix+"/run_code", failFusion, h.runCode),
@@ -36,7 +36,7 @@ func (h *Handlers) sandboxFusion(prefix string) []web.Route {
 type fusionRequest struct {
 	CompileTimeout *float64                   `json:"compile_timeout"` // seconds
 	RunTimeout     *float64                   `json:"run_timeout"`     // seconds
-	MemoryLimit    *float64                   `json:"memory_limit_MB"` // -1: none of its own
+	MemoryLimit    *float64                   `json:"memory_limit_MB"` // -1: the policy's
 	Code           *string                    `json:"code"`
 	Stdin          string                     `json:"stdin"`
 	Language       string                     `json:"language"`
@@ -44,7 +44,7 @@ type fusionRequest struct {
 	FetchFiles     []string                   `json:"fetch_files"`
 }
 
-// fusionStatus is a RunStatus, and fusionRun a CommandRunResult with its CommandRunStatus.
+// fusionStatus is a RunStatus. fusionRun is a CommandRunResult with its CommandRunStatus.
 type fusionStatus string
 
 const (
@@ -99,7 +99,7 @@ func (h *Handlers) runCode(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// program returns what is to be run, and which files are to be sent back: their paths, by the names of the client.
+// program returns the program, and the paths of the files to return by the client's names.
 func (q *fusionRequest) program() (*program, map[string]string, error) {
 	p := &program{endpoint: SandboxFusion, stdin: q.Stdin}
 	if q.Code == nil {
@@ -131,7 +131,7 @@ func (q *fusionRequest) program() (*program, map[string]string, error) {
 	return p, fetch, err
 }
 
-// fetched notes which files are to be kept.
+// fetched returns the paths of the files by the client's names, and adds them to the program's artifacts.
 func (p *program) fetched(names []string) (map[string]string, error) {
 	paths := map[string]string{}
 	for i, name := range names {
@@ -145,13 +145,13 @@ func (p *program) fetched(names []string) (map[string]string, error) {
 	return paths, nil
 }
 
-// fusionUnfit answers for a program that did not run, since its text is unfit.
+// fusionUnfit returns the response for a program that did not run because its source is unfit.
 func fusionUnfit(text string) *fusionAnswer {
 	code := 1
 	return &fusionAnswer{Status: fusionFailed, Files: map[string]string{}, Assay: refusedExtra(text), RunResult: &fusionRun{Status: fusionFinished, ReturnCode: &code, Stderr: text}}
 }
 
-// fusionAnswerOf says what came of a program.
+// fusionAnswerOf returns the response for a result.
 func fusionAnswerOf(e *ended, p *program) *fusionAnswer {
 	out := &fusionAnswer{Status: fusionFailed, Files: map[string]string{}, Assay: e.extra()}
 	if n := len(e.Attempts); n > 0 {
@@ -179,7 +179,7 @@ func fusionAnswerOf(e *ended, p *program) *fusionAnswer {
 	return out
 }
 
-// returned is a return code as Python's subprocess has it: below zero for a signal.
+// returned returns the return code as Python's subprocess reports it: negative for a signal.
 func returned(e *ended) *int {
 	code, signal := e.exit()
 	if signal != "" {
@@ -207,8 +207,7 @@ func compileResult(c *job.Compiled) *fusionRun {
 	return out
 }
 
-// fetch returns the files that a program left of those that were asked for, in base64, by the names of the client. One
-// that is not there is left out.
+// fetch returns the requested files that the program left, as base64 by the client's names. It omits missing files.
 func (h *Handlers) fetch(ctx context.Context, tenant string, e *ended, paths map[string]string) (map[string]string, error) {
 	out, room := map[string]string{}, int64(maxFetched)
 	for name, at := range paths {

@@ -11,13 +11,13 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// unfitSource is the error of a program text that no language takes: it has a NUL byte or is too long. Models write such texts,
-// so an endpoint answers with a program that failed, and not with a bad request.
+// unfitSource is the error of a source that no language accepts: it contains a NUL byte or is too long. Models write
+// such sources, so endpoints respond with a failed program and not with a bad request.
 type unfitSource struct{ error }
 
 func (e *unfitSource) Unwrap() error { return e.error }
 
-// unfit returns the text in which an err reports an unfit source; ok is false for all other errors.
+// unfit returns the error text of an unfit source. ok is false for all other errors.
 func unfit(err error) (text string, ok bool) {
 	var e *unfitSource
 	if !errors.As(err, &e) {
@@ -26,7 +26,7 @@ func unfit(err error) (text string, ok bool) {
 	return "error: " + e.Error() + "\n", true
 }
 
-// checkSource judges the text of a program.
+// checkSource validates the source of a program.
 func checkSource(field, s string) error {
 	if err := checkText(field, s, job.MaxCode); err != nil {
 		return &unfitSource{err}
@@ -34,11 +34,11 @@ func checkSource(field, s string) error {
 	return nil
 }
 
-// nul is what half of a surrogate pair and bytes that are not UTF-8 are taken for. Neither can be in a text, and neither must
-// make the whole request unreadable.
+// nul replaces unpaired surrogates and invalid UTF-8. They are invalid in any text, but must not make the whole request
+// unreadable.
 const nul = `\u0000`
 
-// readable returns JSON with nul in place of each half of a surrogate pair and of bytes that are not UTF-8.
+// readable returns JSON with nul in place of unpaired surrogates and invalid UTF-8.
 func readable(raw []byte) []byte {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte(nul))
@@ -66,7 +66,7 @@ func readable(raw []byte) []byte {
 	return out
 }
 
-// escapeLength is the length of the escape that JSON begins with; 0: there is none.
+// escapeLength returns the length of the escape sequence at the start of raw, or 0 if there is none.
 func escapeLength(raw []byte) int {
 	switch {
 	case len(raw) < 2 || raw[0] != '\\':
@@ -77,7 +77,7 @@ func escapeLength(raw []byte) int {
 	return 2
 }
 
-// unit is the code unit of an escape; 0 if it is another one.
+// unit returns the code unit of a \u escape, or 0 for other escapes.
 func unit(raw []byte) rune {
 	if escapeLength(raw) != len(nul) {
 		return 0
@@ -89,7 +89,7 @@ func unit(raw []byte) rune {
 	return rune(n)
 }
 
-// refusedExtra is the extra of a program that did not run since its text is unfit.
+// refusedExtra returns the extra of a program that did not run because its source is unfit.
 func refusedExtra(text string) *extra {
 	message, _, _ := strings.Cut(text, "\n")
 	return &extra{Outcome: job.CompileError, Message: message}

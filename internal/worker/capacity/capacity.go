@@ -1,6 +1,6 @@
-// Package capacity decides how many jobs a worker takes and which of them run: it promises
-// each the CPU and memory that its policy allows, first come first served, and says how many
-// more deliveries are worth asking for.
+// Package capacity decides how many jobs a worker takes and which of them run. It promises each job
+// the CPU and memory of its policy, first come first served, and computes how many deliveries to
+// request.
 package capacity
 
 import (
@@ -14,53 +14,52 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// ErrQueueFull ends an attempt that has not begun: what runs here takes so long that
-// the job may start sooner on another worker.
+// ErrQueueFull ends an attempt that has not started. The running jobs take so long that the job may
+// start sooner on another worker.
 var ErrQueueFull = errors.New("the jobs before it take long: left to workers that have room")
 
-// Need is what one job is promised.
+// Need is the CPU and memory that one job is promised.
 type Need struct {
 	Milli  int64 // thousandths of a core
 	Memory int64 // bytes
 }
 
-// NeedOf is what a job needs under a policy.
+// NeedOf returns the needs of a job under a policy.
 func NeedOf(p policy.Policy) Need {
 	return Need{Milli: int64(p.CPU * 1000), Memory: int64(p.Memory)}
 }
 
-// Limits are what there is to promise.
+// Limits are the resources of a worker.
 type Limits struct {
-	Slots       int      // most jobs held at once, but for old ones
-	LongRunning int      // old jobs at once; where there are as many, none grows old
+	Slots       int      // most jobs held at once, without old ones
+	LongRunning int      // most old jobs at once; above it, no more jobs become old
 	CPU         float64  // cores; 0: no bound
 	Memory      job.Size // 0: no bound
 }
 
-// Capacity is what one worker has, and to whom it is promised.
+// Capacity tracks the resources of one worker and their promises to jobs.
 //
-// A job that has run for youngFor is old: its memory stays its own, its cores and its slot are
-// for the next one. So what sleeps keeps no core from anybody, and a job that is over in no time
-// does not wait for those that take theirs: the kernel, which the runtime tells who is old,
-// gives it a core before them.
+// A job that has run for youngFor is old. It keeps its memory, but frees its cores and its slot for
+// the next job. So sleeping jobs occupy no cores, and short jobs do not wait for long ones. The
+// runtime informs the kernel about old jobs, so that young ones get a core first.
 type Capacity struct {
 	mu      sync.Mutex
 	total   Need // zero: no bound
-	used    Need // of cores by young jobs alone
+	used    Need // cores of young jobs only
 	slots   int  // see Limits
 	mostOld int  // see Limits
-	held    int  // slots given to fetches, and to attempts until they end
-	old     int  // of held
+	held    int  // slots that fetches and attempts hold
+	old     int  // old jobs among held
 	oldMem  int64
 	waiting []*waiter
 	changed chan struct{} // closed when held shrinks or the estimate changes
 
-	// The typical job of late, to size fetches before any policy is known.
+	// An estimate from recent jobs. It sizes fetches before any policy is known.
 	typical Need
 	ran     time.Duration
 }
 
-// youngFor is for how long a job counts towards the cores of its worker.
+// youngFor is how long a job counts towards the cores of its worker.
 const youngFor = 100 * time.Millisecond
 
 type waiter struct {
@@ -68,15 +67,15 @@ type waiter struct {
 	ready chan struct{}
 }
 
-// Stay is what a job has of its worker from Enter to Leave.
+// Stay is a job's hold on its worker's resources, from Enter to Leave.
 type Stay struct {
 	c       *Capacity
 	need    Need
 	entered time.Time
-	aging   *time.Timer // c.mu; nil: it never grows old
-	old     bool        // c.mu
-	left    bool        // c.mu
-	extra   bool        // of a job that has another one
+	aging   *time.Timer // guarded by c.mu; nil: it never becomes old
+	old     bool        // guarded by c.mu
+	left    bool        // guarded by c.mu
+	extra   bool        // of a job that already has a Stay
 }
 
 func (c *Capacity) begin(n Need) *Stay {
@@ -89,8 +88,8 @@ func (c *Capacity) begin(n Need) *Stay {
 	return s
 }
 
-// age lets the next one have the job's cores and slot. Where too many are old already it is tried
-// again.
+// age frees the job's cores and slot for the next one. If too many jobs are old already, it tries
+// again later.
 func (s *Stay) age() {
 	c := s.c
 	c.mu.Lock()
@@ -119,7 +118,7 @@ func New(l Limits) *Capacity {
 	}
 }
 
-// WaitForRoom waits until another job is worth asking for.
+// WaitForRoom waits until another delivery is worth requesting.
 func (c *Capacity) WaitForRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()
@@ -136,8 +135,8 @@ func (c *Capacity) WaitForRoom(ctx context.Context) error {
 	}
 }
 
-// Hold returns how many deliveries to ask for, most at most, perhaps none; each comes with
-// one slot, to be given back by Free.
+// Hold returns how many deliveries to request: at most the given number, perhaps none. Each gets
+// one slot, which Free returns.
 func (c *Capacity) Hold(most int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,18 +145,18 @@ func (c *Capacity) Hold(most int) int {
 	return n
 }
 
-// Jobs that are held ahead start sooner here than they would after a round trip.
+// Jobs that are held ahead start here sooner than after a round trip.
 const (
-	// ahead is how long the jobs that are held ahead typically keep the worker busy:
-	// what dispatchers do for a few jobs costs hardly more than for one, and more
-	// would wait for longer than the answer to the next claim takes.
+	// ahead is how long the jobs that are held ahead typically keep the worker busy. Dispatchers
+	// handle a few jobs for hardly more than the cost of one. More jobs would wait longer than the
+	// answer to the next claim takes.
 	ahead = 50 * time.Millisecond
-	// shortRun is how long a job may typically take for any to be held ahead, and how
-	// long one may be. Longer ones are left to workers that have room now.
+	// shortRun is the typical run time above which no job is held ahead, and the longest wait of a
+	// job that is. Longer jobs are left to workers that have room now.
 	shortRun = time.Second
 )
 
-// room is how many more jobs like the recent ones are worth holding. c.mu is held.
+// room returns how many more jobs like the recent ones are worth holding. The caller holds c.mu.
 func (c *Capacity) room() int {
 	fit := c.fit()
 	if c.ran < shortRun {
@@ -166,7 +165,7 @@ func (c *Capacity) room() int {
 	return int(min(fit, int64(c.slots))) - (c.held - c.old)
 }
 
-// fit is how many jobs like the recent ones can run at once. c.mu is held.
+// fit returns how many jobs like the recent ones can run at once. The caller holds c.mu.
 func (c *Capacity) fit() int64 {
 	n := int64(c.slots)
 	bound := func(total, each int64) {
@@ -181,9 +180,8 @@ func (c *Capacity) fit() int64 {
 	return n
 }
 
-// Seize takes a slot for a job that was not asked for, if fewer jobs are under way
-// than are worth holding. Fetches hold the slots of an idle worker: until they are
-// over there is one more than there should be.
+// Seize takes a slot for an assigned job, if fewer jobs are under way than are worth holding.
+// Fetches hold the slots of an idle worker, so one slot too many is held until they end.
 func (c *Capacity) Seize(underway int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +192,7 @@ func (c *Capacity) Seize(underway int) bool {
 	return true
 }
 
-// Free gives n slots back.
+// Free returns n slots.
 func (c *Capacity) Free(n int) {
 	if n == 0 {
 		return
@@ -210,10 +208,9 @@ func (c *Capacity) signal() {
 	c.changed = make(chan struct{})
 }
 
-// Enter waits until what a job needs is free, and takes it until Leave. A job may ask for
-// more cores than there are, because its limit then never binds; more memory
-// than the worker has is the caller's to refuse (see TooLarge). The error is
-// ErrQueueFull if the job is better off elsewhere.
+// Enter waits until the needs of a job are free, and takes them until Leave. A job may need more
+// cores than exist: its limit then never binds. The caller rejects jobs that need more memory than
+// the worker has (see TooLarge). The error is ErrQueueFull if the job should run on another worker.
 func (c *Capacity) Enter(ctx context.Context, n Need) (*Stay, error) {
 	c.mu.Lock()
 	n = c.clamp(n)
@@ -242,8 +239,9 @@ func (c *Capacity) Enter(ctx context.Context, n Need) (*Stay, error) {
 	}
 }
 
-// TryEnter takes for a job that has entered what it can do without, if that is free and nobody waits for it, and no more is
-// in use by then than a host with so many cores has: more may be promised. It does not grow old.
+// TryEnter takes further resources for a job that has entered, without waiting. It fails if they
+// are not free, if other jobs wait, or if the cores in use would exceed the given number. More
+// cores may be promised than the host has. The new Stay does not become old.
 func (c *Capacity) TryEnter(n Need, cores int) (*Stay, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,21 +253,21 @@ func (c *Capacity) TryEnter(n Need, cores int) (*Stay, bool) {
 	return &Stay{c: c, need: n, extra: true}, true
 }
 
-// yield takes w out of the line if those before it keep it from running: jobs are
-// longer than they seemed when it was asked for. As many as can run next stay.
+// yield removes w from the queue if jobs before it keep it from running: jobs take longer than
+// estimated when it was requested. As many jobs as can run next stay.
 func (c *Capacity) yield(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ran = max(c.ran, shortRun)
 	i := slices.Index(c.waiting, w)
-	if i < int(c.fit()) { // or let in just now
+	if i < int(c.fit()) { // or admitted just now
 		return false
 	}
 	c.waiting = slices.Delete(c.waiting, i, i+1)
 	return true
 }
 
-// abandon takes w out of the line, or gives back what it was given at the last moment.
+// abandon removes w from the queue, or frees the resources that it was just given.
 func (c *Capacity) abandon(w *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -278,10 +276,10 @@ func (c *Capacity) abandon(w *waiter) {
 	} else {
 		c.used = Need{c.used.Milli - w.need.Milli, c.used.Memory - w.need.Memory}
 	}
-	c.admit() // the next in line may be smaller
+	c.admit() // the next in the queue may be smaller
 }
 
-// Leave gives back what Enter took.
+// Leave frees the resources that Enter took.
 func (s *Stay) Leave() {
 	c := s.c
 	c.mu.Lock()
@@ -304,14 +302,15 @@ func (s *Stay) Leave() {
 	c.admit()
 }
 
-// learn has the typical job be a bit more like one that needed n and ran for so long. c.mu is held.
+// learn moves the estimate towards a job that needed n and ran for the given time. The caller holds
+// c.mu.
 func (c *Capacity) learn(n Need, ran time.Duration) {
 	c.typical.Milli += (n.Milli - c.typical.Milli) / 8
 	c.typical.Memory += (n.Memory - c.typical.Memory) / 8
 	c.ran += (ran - c.ran) / 8
 }
 
-// TooLarge reports whether a job could never run here.
+// TooLarge reports whether a job needs more memory than the worker has.
 func (c *Capacity) TooLarge(n Need) bool { return c.total.Memory > 0 && n.Memory > c.total.Memory }
 
 func (c *Capacity) clamp(n Need) Need {
@@ -330,8 +329,8 @@ func (c *Capacity) take(n Need) {
 	c.used = Need{c.used.Milli + n.Milli, c.used.Memory + n.Memory}
 }
 
-// admit lets in whoever is first in line, as long as they fit. Nobody overtakes:
-// a large job would otherwise wait for ever. c.mu is held.
+// admit admits the first jobs of the queue as long as they fit. No job overtakes another: a large
+// job would otherwise wait for ever. The caller holds c.mu.
 func (c *Capacity) admit() {
 	for len(c.waiting) > 0 && c.fits(c.waiting[0].need) {
 		c.take(c.waiting[0].need)
@@ -340,7 +339,7 @@ func (c *Capacity) admit() {
 	}
 }
 
-// Used returns what is promised to those that have entered: of cores, to young ones.
+// Used returns the promises to jobs that have entered; for cores, to young jobs only.
 func (c *Capacity) Used() Need {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -354,7 +353,7 @@ func (c *Capacity) Busy() int {
 	return c.held
 }
 
-// LongRunning returns how many of them hold no slot any more.
+// LongRunning returns how many of the held jobs no longer hold a slot.
 func (c *Capacity) LongRunning() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package code makes attempts at programs in languages of the catalogue: where their sources and what they are compiled to
-// lie in a sandbox, what they are started with, and what it means that they cannot be.
+// Package code prepares attempts at programs in languages of the catalogue. It places their sources
+// and compiled files in a sandbox, builds their command lines, and reports missing languages.
 package code
 
 import (
@@ -19,19 +19,20 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Code is a program, a solution, or what decides on one. Its methods do nothing where it is nil: the job's program is in
-// no language of the catalogue.
+// Code is a program, a solution or a checker in a language of the catalogue. Its methods do nothing
+// on nil, which stands for a program in no such language.
 type Code struct {
 	language *language.Language
 	sources  map[string]string // relative path → text
-	main     string            // the one of them that it begins with
-	class    string            // in which it begins there; empty: it follows from main
-	program  job.Program       // as the spec has it
+	main     string            // the source that the program starts with
+	class    string            // the class that it starts with; empty: derived from main
+	program  job.Program       // of the spec
 	how      *job.Compile
-	out      *compile.Output // nil: it is not compiled
+	out      *compile.Output // nil: not compiled
 }
 
-// Of returns what of a program is in a language of the catalogue; nil: nothing. The error says which language is not known.
+// Of returns the part of a program that is in a language of the catalogue, or nil. The error names
+// an unknown language.
 func Of(p job.Program) (*Code, error) {
 	in := p.InLanguage()
 	if in == nil {
@@ -40,7 +41,8 @@ func Of(p job.Program) (*Code, error) {
 	return newCode(in, p)
 }
 
-// OfChecker returns the checker or interactor of tests; nil: there is none, or it is a command of the image.
+// OfChecker returns the checker or interactor of tests. It returns nil if there is none, or if it
+// is a command of the image.
 func OfChecker(t *job.Tests) (*Code, error) {
 	in := t.CheckerCode()
 	if in == nil {
@@ -63,7 +65,7 @@ func newCode(in *job.Code, p job.Program) (*Code, error) {
 	return c, nil
 }
 
-// Language is its name in the catalogue; empty for nil.
+// Language returns the language's name in the catalogue, or "" for nil.
 func (c *Code) Language() string {
 	if c == nil {
 		return ""
@@ -71,7 +73,8 @@ func (c *Code) Language() string {
 	return c.language.Name
 }
 
-// ToCompile is what is to be compiled, without whose it is and where; nil: the language is not compiled.
+// ToCompile returns the program to compile, without tenant and image, or nil if the language is not
+// compiled.
 func (c *Code) ToCompile() *compile.Program {
 	if c == nil || c.language.Compile == nil {
 		return nil
@@ -83,10 +86,10 @@ func (c *Code) ToCompile() *compile.Program {
 	return &compile.Program{Language: c.language, Sources: c.sources, Main: c.main, How: how}
 }
 
-// Keep says what it is compiled to, which is held until Release.
+// Keep sets the compiled files, which are held until Release.
 func (c *Code) Keep(out *compile.Output) { c.out = out }
 
-// Release says that what it is compiled to is not needed any more. It may be called again.
+// Release releases the compiled files. It may be called again.
 func (c *Code) Release() {
 	if c != nil && c.out != nil {
 		c.out.Release()
@@ -94,7 +97,8 @@ func (c *Code) Release() {
 	}
 }
 
-// Uncompiled is the result of a program that does not compile; nil: it does, or is not compiled. No case of its tests has run.
+// Uncompiled returns the result of a program that does not compile, otherwise nil. No case of its
+// tests has run.
 func (c *Code) Uncompiled() *job.Result {
 	if c.problem() == "" {
 		return nil
@@ -106,7 +110,7 @@ func (c *Code) Uncompiled() *job.Result {
 	return res
 }
 
-// problem is why it does not compile.
+// problem returns the compiler's reason for rejecting the program, or "".
 func (c *Code) problem() string {
 	if c == nil || c.out == nil {
 		return ""
@@ -114,13 +118,14 @@ func (c *Code) problem() string {
 	return c.out.Why
 }
 
-// argv is what the program is started with in a sandbox with so much memory, without its own arguments.
+// argv returns the command line of the program in a sandbox with that much memory, without the
+// job's arguments.
 func (c *Code) argv(memory job.Size) []string {
 	in := language.Program{Main: c.main, Class: c.class, Files: slices.Sorted(maps.Keys(c.sources)), Out: language.Out, Memory: memory}
 	return c.language.Expand(&c.language.Run, in)
 }
 
-// Solution is how a grading runs it, in this image.
+// Solution returns the solution for a grading in this image.
 func (c *Code) Solution(image string) *grade.Solution {
 	if c == nil {
 		return nil
@@ -128,7 +133,8 @@ func (c *Code) Solution(image string) *grade.Solution {
 	return &grade.Solution{Argv: c.argv, Dir: language.Dir, Missing: func(rep *runtime.Report) error { return c.missing(image, rep) }}
 }
 
-// Checker is how a grading starts it to decide on outputs. That it does not compile is for the grading to say.
+// Checker returns the checker for a grading in this image. The grading reports a checker that does
+// not compile.
 func (c *Code) Checker(image string) *grade.Built {
 	if c == nil {
 		return nil
@@ -142,7 +148,7 @@ func (c *Code) Checker(image string) *grade.Built {
 	return b
 }
 
-// Prepare makes of an attempt at the job one at running what it is compiled to.
+// Prepare turns an attempt at the job into an attempt at its compiled program.
 func (c *Code) Prepare(in *runtime.Attempt) {
 	if c == nil {
 		return
@@ -152,7 +158,7 @@ func (c *Code) Prepare(in *runtime.Attempt) {
 	if env == nil {
 		env = map[string]string{}
 	}
-	maps.Copy(env, plan.Policy.Env.Set) // which wins
+	maps.Copy(env, plan.Policy.Env.Set) // the policy wins
 	plan.Policy.Env.Set = env
 	in.Plan, in.Files = &plan, c.files(in.Files)
 	if source, ok := c.Script(&plan.Policy); ok {
@@ -162,7 +168,7 @@ func (c *Code) Prepare(in *runtime.Attempt) {
 	} else if p := c.program.Code; p != nil {
 		in.Program = job.Program{Command: &job.Command{Argv: slices.Concat(c.argv(plan.Policy.Memory), p.Args), Stdin: p.Stdin, Dir: language.Dir}}
 	}
-	if take := in.Collect; take != nil && c.out != nil { // what is ours among the artifacts is none
+	if take := in.Collect; take != nil && c.out != nil { // compiled files are not artifacts
 		in.Collect = func(ctx context.Context, name string, size int64, r io.Reader) error {
 			if strings.HasPrefix(name, language.Out+"/") {
 				return nil
@@ -172,8 +178,9 @@ func (c *Code) Prepare(in *runtime.Attempt) {
 	}
 }
 
-// Script is the source of a program that an interpreter which waits can run, in place of one that is started for it, and
-// whether it is one. Rules for imports are for snippets.
+// Script returns the source of a program that a waiting interpreter can run, so that none need be
+// started for it. Programs whose policy has import rules do not qualify: these rules are for
+// snippets.
 func (c *Code) Script(p *policy.Policy) (source string, ok bool) {
 	if c == nil || c.program.Code == nil || c.language.Name != language.Python || p.Imports.Any() {
 		return "", false
@@ -181,7 +188,7 @@ func (c *Code) Script(p *policy.Policy) (source string, ok bool) {
 	return c.sources[c.main], true
 }
 
-// files adds to a job's its sources and what they are compiled to, in the order of their paths.
+// files adds the sources and compiled files to the job's files, sorted by path.
 func (c *Code) files(files []runtime.File) []runtime.File {
 	files = slices.Clone(files)
 	for name, text := range c.sources {
@@ -194,8 +201,8 @@ func (c *Code) files(files []runtime.File) []runtime.File {
 	return files
 }
 
-// missing is an error if the program could not be started for what its image lacks. That it is compiled to
-// something that cannot be is its own doing.
+// missing returns an error if the program could not be started because the image lacks its
+// language. If the compiled file itself cannot be started, the program is at fault.
 func (c *Code) missing(image string, rep *runtime.Report) error {
 	argv := c.argv(0)
 	if !rep.Unbegun || strings.HasPrefix(argv[0], language.Out+"/") {
@@ -204,8 +211,8 @@ func (c *Code) missing(image string, rep *runtime.Report) error {
 	return compile.NewMissing(c.language, image, argv, rep)
 }
 
-// Complete adds to a report how the program was compiled. It is an error, for the job, if nothing of the program has run
-// because the image lacks its language.
+// Complete adds the compilation to a report. It returns an error if the program did not run because
+// the image lacks its language.
 func (c *Code) Complete(image string, rep *runtime.Report) error {
 	if c == nil {
 		return nil
@@ -221,5 +228,5 @@ func (c *Code) Complete(image string, rep *runtime.Report) error {
 	return nil
 }
 
-// clip bounds a message that goes into a row, which takes UTF-8 only.
+// clip bounds a message for a database row, which accepts only UTF-8.
 func clip(s string) string { return strings.ToValidUTF8(job.Clip(s, 1000), "�") }

@@ -17,7 +17,7 @@ const BreakerAfter = 3
 // Limits of the breaker.
 const (
 	breakerMax  = 15 * time.Second // longest pause
-	breakerPast = time.Minute      // for how long a success counts
+	breakerPast = time.Minute      // how long a success counts
 )
 
 // A Breaker is a circuit breaker. It keeps a worker that fails every job (containerd is
@@ -25,11 +25,11 @@ const (
 // the worker pauses, longer each time, until one attempt succeeds. Dispatchers, which
 // compare workers, may order a longer rest.
 //
-// Jobs can fail because of what is in them, so failures alone are no proof. The breaker
-// stays closed, or closes again, in two cases:
+// Jobs can fail because of their content, so failures alone are no proof. The breaker stays closed,
+// or closes again, in two cases:
 //
-//   - a job of a tenant that is not among those of the failed jobs has succeeded lately;
-//   - Prove succeeds: it runs a canary job, which no client has a hand in.
+//   - a job of a tenant without failed jobs has succeeded lately;
+//   - Prove succeeds: it runs a canary job, on which no client has any influence.
 type Breaker struct {
 	// Prove runs a canary job in the way that failed. Nil: there is no canary.
 	Prove func(way string) error
@@ -38,12 +38,12 @@ type Breaker struct {
 	failed    map[job.ID]string    // tenant of each failed job
 	worked    map[string]time.Time // last success of each tenant
 	until     time.Time
-	ordered   time.Time // rest until then, whatever succeeds
+	ordered   time.Time // rest until then, regardless of successes
 	probation bool      // since a quarantine, until a success
 	proving   bool
 }
 
-// OK notes that an attempt of a tenant's job succeeded.
+// OK records that an attempt of a tenant's job succeeded.
 func (b *Breaker) OK(tenant string) {
 	b.mu.Lock()
 	b.close()
@@ -57,13 +57,13 @@ func (b *Breaker) OK(tenant string) {
 	b.mu.Unlock()
 }
 
-// close forgets the failures. The caller holds the lock.
+// close clears the failures. The caller holds the lock.
 func (b *Breaker) close() {
 	clear(b.failed)
 	b.until = time.Time{}
 }
 
-// Quarantine stops the taking of jobs for d, as a dispatcher said.
+// Quarantine stops the taking of jobs for d, on a dispatcher's order.
 func (b *Breaker) Quarantine(ctx context.Context, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,15 +73,15 @@ func (b *Breaker) Quarantine(ctx context.Context, d time.Duration) {
 	b.ordered, b.probation = time.Now().Add(d), true
 }
 
-// Rest stops the taking of jobs for d from now on, for a reason that is not one of
-// failures. It replaces what was ordered before: zero is the end of it.
+// Rest stops the taking of jobs for d from now on, for a reason other than failures. It replaces
+// the previous order: zero ends it.
 func (b *Breaker) Rest(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ordered = time.Now().Add(d)
 }
 
-// Most is how many deliveries to ask for at once.
+// Most returns how many deliveries may be requested at once.
 func (b *Breaker) Most() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,9 +91,8 @@ func (b *Breaker) Most() int {
 	return math.MaxInt
 }
 
-// Fail counts a failure with a tenant's job and returns the pause that it causes. The way
-// names what failed for Prove, such as an isolation; "" is a failure that no canary job
-// would meet.
+// Fail counts a failure with a tenant's job and returns the resulting pause. The way names the
+// failed part for Prove, such as an isolation. "" is a failure that no canary job would meet.
 func (b *Breaker) Fail(tenant string, id job.ID, way string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +112,7 @@ func (b *Breaker) Fail(tenant string, id job.ID, way string) time.Duration {
 	return d
 }
 
-// prove closes the breaker if a canary job succeeds: then the jobs failed by themselves.
+// prove closes the breaker if a canary job succeeds: then the jobs themselves were at fault.
 func (b *Breaker) prove(way string) {
 	err := b.Prove(way)
 	b.mu.Lock()
@@ -127,8 +126,8 @@ func (b *Breaker) prove(way string) {
 	b.close()
 }
 
-// othersSucceed reports whether a job of a tenant without failed jobs has succeeded lately.
-// The caller holds the lock.
+// othersSucceed reports whether a job of a tenant without failed jobs has succeeded lately. The
+// caller holds the lock.
 func (b *Breaker) othersSucceed() bool {
 	failing := map[string]bool{}
 	for _, tenant := range b.failed {
@@ -145,17 +144,17 @@ func (b *Breaker) othersSucceed() bool {
 	return lately
 }
 
-// Closed reports whether jobs may be taken now, any number of them.
+// Closed reports whether any number of jobs may be taken now.
 func (b *Breaker) Closed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.probation && time.Until(b.until) <= 0 && time.Until(b.ordered) <= 0
 }
 
-// waitStep is how soon it is noticed that a rest is over before its time.
+// waitStep is how often Wait checks whether a rest has ended early.
 const waitStep = time.Second
 
-// Wait returns when jobs may be taken, or ctx ends.
+// Wait returns when jobs may be taken, or when ctx ends.
 func (b *Breaker) Wait(ctx context.Context) {
 	for ctx.Err() == nil {
 		b.mu.Lock()

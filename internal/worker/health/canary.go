@@ -17,27 +17,27 @@ import (
 
 // Bounds of the canary jobs.
 const (
-	canaryTime     = time.Minute // of one
-	canaryTries    = 3           // at an isolation, before the worker does without it
+	canaryTime     = time.Minute // of one job
+	canaryTries    = 3           // at an isolation, before the worker stops offering it
 	canaryPause    = time.Second // after a failure; doubled each time
 	canaryPauseMax = 30 * time.Second
 )
 
-// Proof is what the canary jobs have shown of this host. Until they have, it offers
+// Proof is the result of the canary jobs on this host. Before they have run, the host offers
 // nothing.
 type Proof struct {
 	runtime runtime.Runtime
-	prover  runtime.Prover // nil: none is run
+	prover  runtime.Prover // nil: no canary jobs run
 	image   string         // of the canary jobs
 
 	mu   sync.Mutex
 	host policy.Host
-	why  string        // the worker takes no jobs yet; "" once it does
-	over chan struct{} // closed when it does
+	why  string        // why the worker takes no jobs yet; "" once it does
+	over chan struct{} // closed when the worker takes jobs
 }
 
-// NewProof returns what is known of a runtime's host before Run has tried it. If the runtime
-// cannot prove anything, or image is empty, it is taken at its word.
+// NewProof returns the state before Run. If the runtime cannot run canary jobs, or image is empty,
+// NewProof trusts the isolations that the runtime reports.
 func NewProof(r runtime.Runtime, image string) *Proof {
 	p := &Proof{runtime: r, image: image, over: make(chan struct{})}
 	host := r.Host()
@@ -51,18 +51,17 @@ func NewProof(r runtime.Runtime, image string) *Proof {
 	return p
 }
 
-// State returns what the host offers as far as has been shown, and why no jobs are taken yet: ""
-// once they are.
+// State returns the proven host and why no jobs are taken yet, or "" once they are.
 func (p *Proof) State() (host policy.Host, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.host, p.why
 }
 
-// Over is closed when jobs are taken.
+// Over returns a channel that is closed when jobs are taken.
 func (p *Proof) Over() <-chan struct{} { return p.over }
 
-// set notes what has been shown; the last time, why is empty.
+// set stores the proven state. why is empty in the last call.
 func (p *Proof) set(host policy.Host, why string) {
 	p.mu.Lock()
 	p.host, p.why = host, why
@@ -72,10 +71,9 @@ func (p *Proof) set(host policy.Host, why string) {
 	p.mu.Unlock()
 }
 
-// Run runs a canary job at each isolation that the runtime says it has, and offers
-// those at which it ended well. The rest stands on isolation task: without it there is
-// no point in taking jobs, so that is tried until it works, or ctx ends. changed is called
-// with each state that comes to be known.
+// Run runs a canary job at each isolation of the runtime, and offers the isolations at which it
+// succeeded. Jobs need at least isolation task, so Run repeats until that works, or ctx ends. It
+// calls changed with each new state.
 func (p *Proof) Run(ctx context.Context, changed func(host policy.Host, why string)) {
 	if p.prover == nil {
 		return
@@ -116,8 +114,7 @@ func (p *Proof) Check(ctx context.Context, level policy.Isolation) error {
 	return p.prover.Prove(ctx, p.image, level)
 }
 
-// tryAll returns the isolations at which a canary job ends well, and why it does not
-// at the others.
+// tryAll returns the isolations at which a canary job succeeds, and the errors of the others.
 func (p *Proof) tryAll(ctx context.Context, all []policy.Isolation) (works []policy.Isolation, failed []string) {
 	for _, level := range all {
 		err := p.tryLevel(ctx, level)

@@ -1,8 +1,8 @@
-// Package health keeps a worker from taking jobs that would not end well on its host:
+// Package health keeps a worker from taking jobs that would fail on its host:
 //
-//	pressure   while the host suffers, as its kernel says
+//	pressure   while the kernel reports high pressure on the host
 //	breaker    while all jobs fail here, or a dispatcher orders a rest
-//	canary     until a job of the worker's own has run, and at isolations at which none has
+//	canary     before canary jobs have run, and at isolations where they failed
 //
-// Each decides for itself; the worker asks all of them.
+// Each decides independently; the worker consults all of them.
 package health

@@ -18,51 +18,51 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// PressureLimits are how much a host may suffer before its worker takes no more jobs. The
-// first two are what the kernel calls pressure stall information: of the last
-// ten seconds, the percentage in which tasks waited for a resource. Zero: whatever.
-// Waiting for cores has no limit: a fleet that promises cores twice has that all the time.
+// PressureLimits are the pressure on a host above which its worker takes no more jobs. Memory and
+// IO are the kernel's pressure stall information: the percentage of the last ten seconds in which
+// tasks waited for a resource. Zero: no limit. Waiting for cores has no limit: it is normal in a
+// fleet that overcommits cores.
 type PressureLimits struct {
 	Memory float64  // some task waited for memory to be reclaimed
-	IO     float64  // no task could go on for waiting
-	Keep   job.Size // available memory that is left alone
+	IO     float64  // all tasks waited for disks
+	Keep   job.Size // available memory to leave free
 
-	Proc string // where the kernel says how the host is; empty: /proc
+	Proc string // where to read the kernel's state; empty: /proc
 }
 
 const (
 	lookEvery = time.Second
-	// A limit that was passed holds until its value has come back by a quarter, so
-	// that taking jobs does not flap.
+	// A limit that was exceeded holds until its value has fallen by a quarter, so that the taking
+	// of jobs does not flap.
 	comeBack = 0.75
 )
 
-// reading is what a host goes through.
+// reading is one measurement of the host's pressure.
 type reading struct {
 	cpu, memory, io float64
 	available       job.Size
 	known           bool // available was read
 }
 
-// Pressure holds a worker back while its host suffers.
+// Pressure holds a worker back while its host is under pressure.
 type Pressure struct {
 	limits PressureLimits
 
 	mu      sync.Mutex
 	last    reading
-	why     string        // it is held back; "" if it is not
-	short   bool          // of memory: not even a single job is taken
-	changed chan struct{} // closed when why begins or ends
+	why     string        // why the worker is held back; "" if it is not
+	short   bool          // short of memory: not even a single job is taken
+	changed chan struct{} // closed when why becomes empty or non-empty
 }
 
-// NewPressure returns a host that does not suffer as far as is known: Run looks.
+// NewPressure returns the state of a host without pressure. Run measures it.
 func NewPressure(limits PressureLimits) *Pressure {
 	limits.Proc = cmp.Or(limits.Proc, "/proc")
 	return &Pressure{limits: limits, changed: make(chan struct{})}
 }
 
-// Run looks after the host until ctx ends. turned is called when the worker is held
-// back, or no longer.
+// Run measures the pressure until ctx ends. It calls turned when the worker is held back, or no
+// longer.
 func (p *Pressure) Run(ctx context.Context, turned func()) {
 	if p.limits == (PressureLimits{Proc: p.limits.Proc}) {
 		return
@@ -88,7 +88,7 @@ func (p *Pressure) Run(ctx context.Context, turned func()) {
 	}
 }
 
-// note judges what was read, and reports whether that turned things.
+// note judges a reading, and reports whether the worker is now held back or no longer.
 func (p *Pressure) note(now reading) (turned bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *Pressure) note(now reading) (turned bool) {
 	return turned
 }
 
-// judge says why a host suffers too much; once it did, limits are lower.
+// judge returns why the pressure is too high. If held, the limits are lower.
 func (p *Pressure) judge(s reading, held bool) (why string, short bool) {
 	factor := 1.0
 	if held {
@@ -126,8 +126,8 @@ func (p *Pressure) judge(s reading, held bool) (why string, short bool) {
 	return why, false
 }
 
-// Suffers says why this host is short of memory, "" if it is not, and whether it is
-// about to have none: half of what is left alone is in use.
+// Suffers returns why this host is short of memory, or "". starves reports whether the memory is
+// almost exhausted: half of the memory that should stay free is in use.
 func (p *Pressure) Suffers() (why string, starves bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,14 +137,14 @@ func (p *Pressure) Suffers() (why string, starves bool) {
 	return why, p.last.known && p.limits.Keep > 0 && p.last.available < p.limits.Keep/2
 }
 
-// Why says why the worker is held back, "" if it is not.
+// Why returns why the worker is held back, or "".
 func (p *Pressure) Why() string {
 	why, _, _ := p.state()
 	return why
 }
 
-// Stalled returns the percentages of the last ten seconds in which some task of the host waited
-// for cores and for memory, and in which none could go on for waiting for disks.
+// Stalled returns the percentages of the last ten seconds in which some tasks waited for cores,
+// some waited for memory, and all waited for disks.
 func (p *Pressure) Stalled() (cpu, memory, io float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,9 +157,9 @@ func (p *Pressure) state() (why string, short bool, changed <-chan struct{}) {
 	return p.why, p.short, p.changed
 }
 
-// Admit waits until deliveries may be asked for, and returns how many at once and
-// what says that this may have changed. A host that only is slow gets a job when it
-// has none, for the work may not be to blame.
+// Admit waits until deliveries may be requested. It returns how many at once, and a channel that is
+// closed when this may have changed. A slow host without jobs gets one, as its jobs may not be the
+// cause.
 func (p *Pressure) Admit(ctx context.Context, busy func() int) (most int, changed <-chan struct{}) {
 	for {
 		why, short, changed := p.state()
@@ -179,8 +179,8 @@ func (p *Pressure) Admit(ctx context.Context, busy func() int) (most int, change
 	}
 }
 
-// readPSI reads what there is; a kernel without pressure stall information
-// leaves the available memory.
+// readPSI reads the available values. Without pressure stall information in the kernel, only the
+// available memory is known.
 func readPSI(proc string) (s reading, err error) {
 	var errs []error
 	stalled := func(resource, kind string) float64 {

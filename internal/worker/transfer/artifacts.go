@@ -16,13 +16,12 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// artifactInMemory is the largest artifact, in bytes, that is held in memory, so that
-// its upload can be repeated.
+// artifactInMemory is the largest artifact, in bytes, that is held in memory, so that its upload
+// can be retried.
 const artifactInMemory = 4 << 20
 
-// Artifacts takes what one attempt leaves behind to the object store. The
-// runtime has opened the files and applied the limits; they are checked again
-// here, because here is the last place to do it.
+// Artifacts uploads the artifacts of one attempt to the object store. The runtime has opened the
+// files and applied the limits. Artifacts checks them again, as the last place that can.
 type Artifacts struct {
 	store  *Store
 	owner  Owner
@@ -32,28 +31,28 @@ type Artifacts struct {
 	stored Stored
 }
 
-// Stored is what an attempt has left so far.
+// Stored describes the stored artifacts of an attempt.
 type Stored struct {
 	Artifacts []job.Artifact
 	Bytes     int64
 	Took      time.Duration
-	First     time.Time // when the first began
-	Last      time.Time // when the last ended
+	First     time.Time // start of the first upload
+	Last      time.Time // end of the last upload
 }
 
-// Artifacts returns what takes an attempt's artifacts.
+// Artifacts returns the uploader of an attempt's artifacts.
 func (s *Store) Artifacts(o Owner, limits policy.Artifacts) *Artifacts {
 	return &Artifacts{store: s, owner: o, limits: limits}
 }
 
-// Stored returns what has been stored.
+// Stored returns the artifacts stored so far.
 func (as *Artifacts) Stored() Stored {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return as.stored
 }
 
-// Collect is a runtime.Collector.
+// Collect implements runtime.Collector.
 func (as *Artifacts) Collect(ctx context.Context, name string, size int64, r io.Reader) error {
 	began := time.Now()
 	as.mu.Lock()
@@ -86,7 +85,7 @@ func (as *Artifacts) Collect(ctx context.Context, name string, size int64, r io.
 	return nil
 }
 
-// put uploads, again if the store is away and the bytes are still to be had.
+// put uploads an artifact. It retries while the store is unavailable, if the artifact is in memory.
 func (as *Artifacts) put(ctx context.Context, key string, size int64, r io.Reader) (object.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -109,7 +108,7 @@ func (as *Artifacts) put(ctx context.Context, key string, size int64, r io.Reade
 	return retryPut(ctx, func() (object.Info, error) { return as.store.Objects.Put(ctx, key, bytes.NewReader(data)) })
 }
 
-// sniffer remembers the first bytes that pass, to tell a media type by them.
+// sniffer keeps the first bytes that pass, to detect a media type.
 type sniffer struct {
 	r    io.Reader
 	head []byte
@@ -117,15 +116,14 @@ type sniffer struct {
 
 func (s *sniffer) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
-	if want := 512 - len(s.head); want > 0 { // http.DetectContentType looks no further
+	if want := 512 - len(s.head); want > 0 { // http.DetectContentType reads no further
 		s.head = append(s.head, p[:min(n, want)]...)
 	}
 	return n, err
 }
 
-// mediaTypes are the types told by name, where sniffing cannot or would guess
-// wrong. The machine's own tables are not asked: the same file has the same
-// type on every worker.
+// mediaTypes are the types by extension, for files where sniffing fails or guesses wrong. The
+// machine's own tables are not used: the same file has the same type on every worker.
 var mediaTypes = map[string]string{
 	".txt": "text/plain; charset=utf-8", ".log": "text/plain; charset=utf-8", ".md": "text/markdown; charset=utf-8",
 	".py": "text/x-python; charset=utf-8", ".csv": "text/csv; charset=utf-8", ".tsv": "text/tab-separated-values; charset=utf-8",

@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// EnvironmentObjects is what environments need of the object store.
+// EnvironmentObjects is the part of the object store that environments need.
 type EnvironmentObjects interface {
 	GetEnvironment(ctx context.Context, name, digest string) (io.ReadCloser, error)
 	PutEnvironment(ctx context.Context, name, digest string, replace bool, write func(io.Writer) error) error
@@ -16,32 +16,32 @@ type EnvironmentObjects interface {
 
 var _ EnvironmentObjects = (*object.Store)(nil)
 
-// Environments is how workers share the environments of packages that they have built: the
-// dispatchers say what enough of them have built, and the object store has it. A runtime
-// checks what it gets there.
+// Environments shares the package environments that workers have built. The dispatchers decide
+// which of them enough workers have built, and the object store keeps them. A runtime checks those
+// it downloads.
 type Environments struct {
-	Worker  string // whose they are
+	Worker  string // name of this worker
 	Control interface {
 		Environment(ctx context.Context, r control.EnvironmentRequest) (control.EnvironmentReply, error)
 	}
 	Objects EnvironmentObjects
 }
 
-// Find returns the digest of what enough workers of this one's pool have built under a
-// name; empty: not enough have, or environments are not shared. The error wraps
-// job.ErrUnavailable if no dispatcher answers, or those that do are of an older release.
+// Find returns the digest of the environment that enough workers of this worker's pool have built
+// under a name. It is empty if too few have, or if environments are not shared. The error wraps
+// job.ErrUnavailable if no dispatcher answers, or only dispatchers of an older release do.
 func (e *Environments) Find(ctx context.Context, name string) (digest string, err error) {
 	reply, err := e.Control.Environment(ctx, control.EnvironmentRequest{Worker: e.Worker, Name: name})
 	return reply.Digest, err
 }
 
-// Open opens what some worker has stored as that. The error wraps job.ErrNotFound if none has.
+// Open opens a stored environment. The error wraps job.ErrNotFound if there is none.
 func (e *Environments) Open(ctx context.Context, name, digest string) (io.ReadCloser, error) {
 	return e.Objects.GetEnvironment(ctx, name, digest)
 }
 
-// Offer states that this worker has built it, and stores what write writes, unless it is
-// there. Where environments are not shared nothing is stored.
+// Offer reports that this worker has built an environment, and stores the output of write, unless
+// it is stored already. If environments are not shared, it stores nothing.
 func (e *Environments) Offer(ctx context.Context, name, digest string, replace bool, write func(io.Writer) error) error {
 	reply, err := e.Control.Environment(ctx, control.EnvironmentRequest{Worker: e.Worker, Name: name, Digest: digest})
 	if err != nil || reply.Off {

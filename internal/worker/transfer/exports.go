@@ -15,19 +15,19 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// exports takes what a session leaves behind to the object store, each time under a lease
-// of its own. A list at a place that is always the same says which of them counts, so
-// nobody has to hear of an export for it to be there.
+// exports uploads a session's artifacts to the object store, each export under a lease of its own.
+// An object at a fixed key lists the artifacts of the current export. So readers find an export
+// without being notified.
 type exports struct {
 	store  *Store
 	tenant string
 	id     job.ID
 	limits policy.Artifacts
 	next   atomic.Int64
-	sealed atomic.Int64 // the export that counts; 0: none
+	sealed atomic.Int64 // the current export; 0: none
 }
 
-// Exports returns what takes the artifacts of a session.
+// Exports returns the exporter of a session's artifacts.
 func (s *Store) Exports(tenant string, id job.ID, limits policy.Artifacts) live.Exporter {
 	e := &exports{store: s, tenant: tenant, id: id, limits: limits}
 	e.next.Store(int64(object.FirstExport))
@@ -51,7 +51,7 @@ func (e *exporting) Collect(ctx context.Context, name string, size int64, r io.R
 	return e.kept.Collect(ctx, name, size, r)
 }
 
-// Seal implements live.Exporting. The export before is removed: what fails there is
+// Seal implements live.Exporting. It removes the previous export. If that fails, the export is
 // removed with the session's record.
 func (e *exporting) Seal(ctx context.Context, refused []string) error {
 	now := time.Now().UTC()

@@ -20,13 +20,13 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// blobInMemory is the largest blob, in bytes, that is held in memory rather
-// than in the cache directory.
+// blobInMemory is the largest blob, in bytes, that is held in memory rather than in the cache
+// directory.
 const blobInMemory = 256 << 10
 
-// Inputs fetches what programs are to read, before they get a slot. Blobs are
-// shared by many jobs of a tenant, so they are fetched once and kept in a directory,
-// least recently used out first. Those of another tenant are not found in it.
+// Inputs fetches input files before their programs get a slot. Many jobs of a tenant share blobs,
+// so Inputs keeps them in a directory and evicts the least recently used. A tenant cannot find
+// another tenant's blobs in it.
 type Inputs struct {
 	objects Objects
 	dir     string // empty: no cache, every blob in memory
@@ -39,8 +39,8 @@ type Inputs struct {
 	total  int64
 }
 
-// NewInputs returns inputs whose blobs are kept in dir, up to limit bytes; without dir none is
-// kept. It begins with an empty directory: what another process left may be half a file.
+// NewInputs returns inputs that cache up to limit bytes of blobs in dir, or none without dir. It
+// empties the directory first, as another process may have left partial files.
 func NewInputs(objects Objects, dir string, limit int64) (*Inputs, error) {
 	if dir != "" {
 		if err := os.RemoveAll(dir); err != nil {
@@ -60,9 +60,8 @@ func (in *Inputs) Close() {
 	}
 }
 
-// Fetch returns the inputs of a tenant's job, in the order of their paths, and a
-// function to call when they are no longer needed. The error is an
-// *InputError if the job is at fault.
+// Fetch returns the inputs of a tenant's job, sorted by path, and a function that releases them.
+// The error is an *InputError if the job is at fault.
 func (in *Inputs) Fetch(ctx context.Context, tenant string, files map[string]job.File) (out []runtime.File, release func(), err error) {
 	if len(files) == 0 {
 		return nil, func() {}, nil
@@ -87,7 +86,7 @@ func (in *Inputs) Fetch(ctx context.Context, tenant string, files map[string]job
 	return out, release, nil
 }
 
-// InputError is what is wrong with the files that a job names: nobody can fetch them.
+// InputError describes a file of a job that no worker can fetch.
 type InputError struct {
 	Path string
 	Why  string
@@ -114,7 +113,7 @@ func (in *Inputs) one(ctx context.Context, tenant, path string, f job.File) (run
 	return file, c, nil
 }
 
-// blamed says whose failure it is that a blob cannot be had.
+// blamed turns the error of a blob into an *InputError if the job is at fault.
 func blamed(err error, path, ref string) error {
 	switch {
 	case errors.Is(err, job.ErrNotFound):
@@ -125,8 +124,8 @@ func blamed(err error, path, ref string) error {
 	return fmt.Errorf("input %s: %w", path, err)
 }
 
-// Blob returns a blob of a tenant, its size in bytes, and a function to call when it is no longer needed. What stands for a
-// path in its errors is what it is for.
+// Blob returns a blob of a tenant, its size in bytes, and a function that releases it. Its errors
+// show what in place of a path.
 func (in *Inputs) Blob(ctx context.Context, tenant, ref, what string) (f runtime.File, bytes int64, release func(), err error) {
 	f, c, err := in.blob(ctx, tenant, ref)
 	if err != nil {
@@ -142,7 +141,7 @@ func (in *Inputs) Blob(ctx context.Context, tenant, ref, what string) (f runtime
 	return f, st.Size(), func() { _ = c.Close() }, nil
 }
 
-// blob returns a file without its path, and what to close after use.
+// blob returns a file without its path, and the open file to close after use.
 func (in *Inputs) blob(ctx context.Context, tenant, ref string) (runtime.File, *os.File, error) {
 	name, err := cacheName(tenant, ref)
 	if err != nil {
@@ -164,8 +163,8 @@ func (in *Inputs) blob(ctx context.Context, tenant, ref string) (runtime.File, *
 	return runtime.File{}, nil, fmt.Errorf("blob %s left the cache at once: the input cache is too small", ref)
 }
 
-// once is one download for all who want the blob at the same time. It must not end with the first of them. Who looked
-// for it in the cache just before another's download ended comes too late for that one, and needs none.
+// once downloads a blob once for all concurrent callers. The download does not end with the first
+// caller. once looks in the cache again, in case another download has just ended.
 func (in *Inputs) once(ctx context.Context, tenant, ref, name string) (any, error) {
 	v, err, _ := in.flight.Do(name, func() (any, error) {
 		if f := in.cached(name); f != nil {
@@ -176,14 +175,13 @@ func (in *Inputs) once(ctx context.Context, tenant, ref, name string) (any, erro
 	return v, err
 }
 
-// cacheName is the file of a tenant's blob in the cache.
+// cacheName returns the file name of a tenant's blob in the cache.
 func cacheName(tenant, ref string) (string, error) {
 	key, err := object.BlobKey(tenant, ref)
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(key))), err
 }
 
-// fromDisk reads an open file of the cache: it stays readable when the cache
-// drops it meanwhile.
+// fromDisk reads an open file of the cache. It stays readable after the cache evicts it.
 func fromDisk(f *os.File) runtime.File {
 	return runtime.File{Open: func(context.Context) (io.ReadCloser, error) {
 		st, err := f.Stat()
@@ -194,8 +192,7 @@ func fromDisk(f *os.File) runtime.File {
 	}}
 }
 
-// download returns the bytes of a small blob, or nil after it put a large one
-// into the cache.
+// download returns the bytes of a small blob. It puts a large one into the cache and returns nil.
 func (in *Inputs) download(ctx context.Context, tenant, ref, name string) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -223,7 +220,7 @@ func (in *Inputs) download(ctx context.Context, tenant, ref, name string) (any, 
 	return nil, nil
 }
 
-// cached opens a blob of the cache; nil if it is not there.
+// cached opens a blob of the cache, or returns nil.
 func (in *Inputs) cached(name string) *os.File {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -246,7 +243,7 @@ func (in *Inputs) keep(name string, size int64) {
 		in.total += size
 	}
 	in.touch(name)
-	for in.total > in.limit && len(in.order) > 1 { // never the one just fetched
+	for in.total > in.limit && len(in.order) > 1 { // never the latest
 		oldest := in.order[0]
 		in.order = in.order[1:]
 		in.total -= in.sizes[oldest]

@@ -14,24 +14,25 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// Edge is how much of the head, and how much of the tail, of a stored output stays in
-// the result, in bytes of JSON.
+// Edge is the size of the head and of the tail of a stored output that stay in the result, in bytes
+// of JSON.
 const Edge = int(job.MaxInline) / 4
 
-// mostEdges is how much the heads and tails of all stored outputs of steps take in the result, in bytes of JSON.
+// mostEdges bounds the heads and tails of all stored outputs of steps in the result, in bytes of
+// JSON.
 const mostEdges = 2 << 20
 
-// Outputs is what an attempt has stored of what its program wrote.
+// Outputs counts the outputs that an attempt has stored.
 type Outputs struct {
-	Tried bool // part of it may be there after an error
+	Tried bool // after an error, some may be stored
 	N     int
 	Bytes int64
 	Took  time.Duration
 }
 
-// Outputs takes outputs that are too large for a result to the object store, and leaves
-// their heads and tails. Everything after the worker costs what a result has: messages,
-// statements, rows and pages. The error is ours: the store is away.
+// Outputs moves outputs that are too large for a result to the object store, and leaves their heads
+// and tails. Everything after the worker costs in proportion to the result: messages, statements,
+// rows and pages. An error is an infrastructure failure: the store is unavailable.
 func (s *Store) Outputs(ctx context.Context, o Owner, res *job.Result) (out Outputs, err error) {
 	edge := min(Edge, mostEdges/(4*max(len(res.Steps), 1)))
 	put := func(text *job.Output, stream string, step int) {
@@ -53,7 +54,7 @@ func (s *Store) Outputs(ctx context.Context, o Owner, res *job.Result) (out Outp
 		chunks += job.EncodedSize(c.Text) + len(`{"stream":"stdout","text":},`)
 	}
 	if chunks > int(job.MaxInline) {
-		res.Output = nil // the streams themselves are there
+		res.Output = nil // the streams are stored
 	}
 	return out, nil
 }
@@ -99,13 +100,13 @@ func open(o *job.Output) io.Reader {
 	return bytes.NewReader(o.Exact())
 }
 
-// edges keeps the first and the last Edge bytes of a text that passes.
+// edges keeps the first and the last Edge bytes of a stream.
 type edges struct {
-	head, tail []byte // the tail is the last part of what follows the head, up to twice as long as it has to be
+	head, tail []byte // the tail is the last part of the bytes after the head; up to 2*Edge long
 	total      int64
 }
 
-// Write implements io.Writer. It takes everything.
+// Write implements io.Writer. It never fails.
 func (e *edges) Write(p []byte) (int, error) {
 	n := len(p)
 	e.total += int64(n)
@@ -132,5 +133,5 @@ func (e *edges) text(edge int) string {
 // valid replaces invalid UTF-8 with U+FFFD. job.EdgesOf drops runes that an edge cuts.
 func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
-// elsewhere says where the rest of a stored output is.
+// elsewhere is the part of the marker that names the place of the rest.
 const elsewhere = "in the stored output only"

@@ -1,13 +1,13 @@
 // Package transfer moves the files of jobs and sessions between a worker and the object store:
 //
-//	inputs        what programs are to read, fetched once for many jobs
-//	artifacts     what an attempt leaves behind
-//	outputs       what a program wrote, where it is too large for its result
-//	exports       what a session leaves behind, while it lives and at its end
+//	inputs        input files, fetched once for many jobs
+//	artifacts     files that an attempt leaves
+//	outputs       outputs that are too large for a result
+//	exports       files that a session leaves, during its life and at its end
 //	environments  packages that other workers have built
 //
-// What an attempt stores is stored under its lease: if its result is not the record, Discard
-// removes all of it.
+// An attempt stores its objects under its lease. If its result is not recorded, Discard removes all
+// of them.
 package transfer
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// Objects is what a worker needs of the object store.
+// Objects is the part of the object store that a worker needs.
 type Objects interface {
 	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
 	GetBlob(ctx context.Context, tenant, ref string) (io.ReadCloser, int64, error)
@@ -33,31 +33,30 @@ type Objects interface {
 
 var _ Objects = (*object.Store)(nil)
 
-// Owner is whose something is: all of an attempt's is stored under its lease.
+// Owner identifies the owner of objects. All objects of an attempt are stored under its lease.
 type Owner struct {
 	Tenant string
 	Job    job.ID
 	Lease  job.Lease
 }
 
-// Store takes what jobs and sessions leave to the object store.
+// Store uploads the files of jobs and sessions to the object store.
 type Store struct {
 	Objects Objects
-	// Kept hears of each artifact that was stored; nil: nobody does.
+	// Kept is called for each stored artifact; nil: it is not called.
 	Kept func(ctx context.Context, bytes int64)
-	// Memory is for files that are held until they are stored; nil: unbounded.
+	// Memory bounds the files that are held in memory until they are stored; nil: no bound.
 	Memory *budget.Memory
 }
 
 const (
-	// timeout is how long one object may take to or from the store.
+	// timeout bounds one upload or download of an object.
 	timeout = 5 * time.Minute
-	// uploadTries is how often an upload is tried before the attempt is ours
-	// to hand back.
+	// uploadTries is how often an upload is tried before the attempt is handed back.
 	uploadTries = 4
 )
 
-// retryPut uploads, again while the store is away.
+// retryPut uploads, and retries while the store is unavailable.
 func retryPut(ctx context.Context, put func() (object.Info, error)) (object.Info, error) {
 	for try, wait := 1, 100*time.Millisecond; ; try, wait = try+1, 4*wait {
 		info, err := put()
@@ -68,7 +67,7 @@ func retryPut(ctx context.Context, put func() (object.Info, error)) (object.Info
 	}
 }
 
-// DiscardObjects removes objects of a result that it does not name any more. It takes at most 30 seconds.
+// DiscardObjects removes objects that a result no longer names. It takes at most 30 seconds.
 func (s *Store) DiscardObjects(ctx context.Context, keys []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
@@ -80,8 +79,8 @@ func (s *Store) DiscardObjects(ctx context.Context, keys []string) {
 	}
 }
 
-// Discard removes what an owner stored: its result is not the record. What cannot
-// be removed now is swept as orphaned later.
+// Discard removes the objects of an owner whose result is not recorded. Objects that cannot be
+// removed now are swept later as orphans.
 func (s *Store) Discard(ctx context.Context, o Owner) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()

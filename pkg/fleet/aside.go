@@ -6,25 +6,25 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Aside is the end of a job that the database refused, and what is kept of it until an operator
-// records or drops it.
+// Aside is the end of a job that the database refused. It is kept until an operator records or
+// drops it.
 type Aside struct {
 	ID       job.ID      `json:"id"` // grows with time
 	At       time.Time   `json:"at"`
-	Call     string      `json:"call"` // the statement that was refused
+	Call     string      `json:"call"` // the refused statement
 	Job      job.ID      `json:"job"`
 	Batch    job.ID      `json:"batch,omitempty"`
 	Tenant   string      `json:"tenant"`
 	Lease    job.Lease   `json:"lease,omitempty"`
 	Worker   string      `json:"worker,omitempty"`
-	Outcome  job.Outcome `json:"outcome"` // that a retry records
+	Outcome  job.Outcome `json:"outcome"` // the outcome that a retry records
 	Ended    AsideEnd    `json:"ended"`
-	Bytes    int64       `json:"bytes"` // of the result that is kept; 0: the record has it, or there is none
+	Bytes    int64       `json:"bytes"` // of the kept result; 0: the record has it, or there is none
 	SQLState string      `json:"sqlstate"`
-	Error    string      `json:"error"` // as PostgreSQL words it
+	Error    string      `json:"error"` // in PostgreSQL's words
 }
 
-// AsideEnd is how far the job of an Aside is ended.
+// AsideEnd is how far the end of an Aside's job was processed.
 type AsideEnd string
 
 // The ends.

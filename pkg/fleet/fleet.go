@@ -1,5 +1,6 @@
-// Package fleet has the nouns of a fleet beside jobs: its workers, tenants and queues, what operators do and decide, and
-// what tenants keep by name. The store keeps them, and the API answers with them, so that clients need no store.
+// Package fleet has the data types of a fleet besides jobs: workers, tenants, queues, the actions
+// and settings of operators, and the named objects of tenants. The store keeps them and the API
+// returns them, so clients need no store.
 package fleet
 
 import (
@@ -14,14 +15,14 @@ type Worker struct {
 	ID        string          `json:"id"`
 	Pool      string          `json:"pool"`
 	Version   string          `json:"version"`
-	Slots     int             `json:"slots"`                // most jobs that run for a short time, at once
+	Slots     int             `json:"slots"`                // most short jobs at once
 	Running   int             `json:"running"`              // jobs under a lease, however long they have run
 	Cores     float64         `json:"cores,omitempty"`      // cores of the host
 	CoresUsed float64         `json:"cores_used,omitempty"` // cores in use by its jobs and sessions
 	Results   int             `json:"results,omitempty"`    // results that no dispatcher has confirmed yet
 	Load      Load            `json:"-"`                    // the four above, as it reported them
 	Free      int             `json:"free"`                 // jobs that would start at once; 0 while it takes none
-	Busy      int             `json:"busy"`                 // Running, under the name that it had first
+	Busy      int             `json:"busy"`                 // Running, under its former name
 	InUse     int             `json:"-"`                    // slots that jobs hold; jobs that have run for long hold none
 	Draining  bool            `json:"draining"`
 	StartedAt time.Time       `json:"started_at"`
@@ -29,18 +30,18 @@ type Worker struct {
 	Offer     json.RawMessage `json:"offer,omitempty"` // JSON of placement.Offer
 	SeenAt    time.Time       `json:"seen_at"`         // by the store's clock
 	Held      string          `json:"held,omitempty"`  // why it takes no jobs at the moment
-	Tally     *Tally          `json:"tally,omitempty"` // what it has done; nil: it does not say
+	Tally     *Tally          `json:"tally,omitempty"` // its past work; nil: not reported
 	// Quarantine is set while it takes no jobs because its failures stood out.
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
 	// Cordon is set while an operator keeps it from taking jobs.
 	Cordon *Cordon `json:"cordon,omitempty"`
 	// Rival is another process of the same name that was refused lately.
 	Rival *Rival `json:"rival,omitempty"`
-	// Silence is how long ago it said all this, for PutWorkers.
+	// Silence is the age of this description, for PutWorkers.
 	Silence time.Duration `json:"-"`
 }
 
-// Settle sets the fields that follow from the others.
+// Settle computes the fields that follow from the others.
 func (w *Worker) Settle() {
 	w.Running, w.Cores, w.CoresUsed, w.Results = w.Load.Running, w.Load.Cores, w.Load.CoresUsed, w.Load.Results
 	w.Busy, w.Free = w.Running, max(w.Slots-w.InUse, 0)
@@ -71,18 +72,18 @@ type WorkerSession struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Rival is a process that has the name of a worker, which another one has.
+// Rival is a process with the name of another worker process.
 type Rival struct {
 	StartedAt time.Time `json:"started_at"`
 	SeenAt    time.Time `json:"seen_at"` // by the store's clock
 }
 
-// Tally is what a worker has done since it started.
+// Tally counts the work of a worker since it started.
 type Tally struct {
 	Outcomes  map[job.Outcome]int64 `json:"outcomes,omitempty"` // attempts that ended
 	Back      map[job.Reason]int64  `json:"back,omitempty"`     // attempts that were handed back
-	PerSecond float64               `json:"per_second"`         // ends of late, between its last two heartbeats
-	Sessions  int                   `json:"sessions,omitempty"` // that are alive
+	PerSecond float64               `json:"per_second"`         // recent ends, between its last two heartbeats
+	Sessions  int                   `json:"sessions,omitempty"` // live sessions
 }
 
 // Quarantine is a time in which a worker takes no jobs.
@@ -92,7 +93,7 @@ type Quarantine struct {
 	Left   time.Duration `json:"-"`
 }
 
-// Cordon is why a worker takes no jobs until an operator says otherwise.
+// Cordon is why a worker takes no jobs until an operator ends it.
 type Cordon struct {
 	At     time.Time `json:"at"` // by the store's clock
 	By     string    `json:"by"`
@@ -100,8 +101,7 @@ type Cordon struct {
 	Pool   bool      `json:"pool,omitempty"` // its whole pool is paused
 }
 
-// QueueGroup is how many jobs of a tenant wait or are under way, in one class and at
-// one priority.
+// QueueGroup counts the waiting and running jobs of a tenant in one class and at one priority.
 type QueueGroup struct {
 	Pool       string `json:"pool"` // their class: see placement.ParseClass
 	Tenant     string `json:"tenant"`
@@ -111,26 +111,27 @@ type QueueGroup struct {
 	Running    int64  `json:"running"`
 	// RunningIn counts the running ones by the pool of their worker.
 	RunningIn map[string]int64 `json:"running_in,omitempty"`
-	// OldestSeconds is the age of the first queued job: of the first one without a batch, or of the oldest batch's.
+	// OldestSeconds is the age of the first queued job: of the first one without a batch, or of the
+	// oldest batch's.
 	OldestSeconds float64 `json:"oldest_seconds,omitempty"`
-	// WaitsFor is what the queued jobs wait for, and Message says it in a sentence.
+	// WaitsFor is the reason why the queued jobs wait, and Message explains it in a sentence.
 	WaitsFor job.Wait `json:"waits_for,omitempty"`
 	Message  string   `json:"message,omitempty"`
-	// AtLeast is set where the tenant's queue is too long to be counted job by job.
-	// What it has in all is exact also then; how that spreads over its groups is not.
+	// AtLeast is set if the tenant's queue is too long to count each job. Its total is still exact,
+	// but its division into groups is not.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 
-// Leader is who has a role.
+// Leader is the holder of a role.
 type Leader struct {
 	Holder string    `json:"holder"`
 	Term   int64     `json:"term"`  // how often the holder has changed
 	Since  time.Time `json:"since"` // by the store's clock
-	Until  time.Time `json:"until"` // if it says no more
+	Until  time.Time `json:"until"` // unless renewed
 }
 
-// Schema is how far a database has come.
+// Schema is the migration state of a database.
 type Schema struct {
-	Has   int64 `json:"has"`   // the version that it has, 0: none
-	Wants int64 `json:"wants"` // the version that this program is made for
+	Has   int64 `json:"has"`   // its version, 0: none
+	Wants int64 `json:"wants"` // the version that this program needs
 }

@@ -2,7 +2,7 @@ package fleet
 
 import "time"
 
-// Report is how one dispatcher works, as it writes it down every few seconds.
+// Report is the state of one dispatcher, which it stores every few seconds.
 type Report struct {
 	Dispatcher string    `json:"dispatcher"` // host name and process
 	At         time.Time `json:"at"`         // by the store's clock
@@ -19,21 +19,21 @@ type Report struct {
 	MaxConnections int `json:"max_connections"`
 }
 
-// Timings sums up the calls of the last minute.
+// Timings summarizes the calls of the last minute.
 type Timings struct {
-	Count     int       `json:"count"` // those that failed included
+	Count     int       `json:"count"` // including failed ones
 	Failed    int       `json:"failed"`
 	MeanMS    float64   `json:"mean_ms"`
 	MaxMS     float64   `json:"max_ms"`
-	LastError string    `json:"last_error,omitempty"` // of the last failure, however long ago
+	LastError string    `json:"last_error,omitempty"` // of the last failure, regardless of its age
 	LastFail  time.Time `json:"last_fail,omitzero"`
 }
 
-// Database is the state of Postgres, as far as it makes statements slow or fail.
+// Database is the state of Postgres that can make statements slow or fail.
 type Database struct {
 	Holder           *Holder           `json:"holder,omitempty"` // of the oldest snapshot
 	Locks            int64             `json:"locks"`            // in the shared lock table
-	LocksMax         int64             `json:"locks_max"`        // that it has room for
+	LocksMax         int64             `json:"locks_max"`        // capacity of the table
 	Connections      int64             `json:"connections"`
 	ConnectionsMax   int64             `json:"connections_max"` // without those reserved for superusers
 	Partitions       int64             `json:"partitions"`
@@ -42,12 +42,13 @@ type Database struct {
 	DeadRows         int64             `json:"dead_rows"` // in the partitions of jobs
 	OldestDispatched float64           `json:"oldest_dispatched_seconds"`
 	Callbacks        int64             `json:"callbacks"`          // not delivered yet, counted to 10,000
-	Undated          int64             `json:"undated"`            // jobs of no day that has a partition, counted to 10,000
+	Undated          int64             `json:"undated"`            // jobs of a day without a partition, counted to 10,000
 	Settings         map[string]string `json:"settings"`           // of the server, by name
 	Feedback         []string          `json:"feedback,omitempty"` // standbys that hold back vacuum
 }
 
-// Holder is a session, slot or prepared transaction that keeps the database from removing dead rows.
+// Holder is a session, slot or prepared transaction that keeps the database from removing dead
+// rows.
 type Holder struct {
 	Kind         string  `json:"kind"` // session, slot, prepared or standby
 	PID          int     `json:"pid,omitempty"`
@@ -65,7 +66,7 @@ type TenantQueue struct {
 	Queued        int64   `json:"queued"`
 	Dispatched    int64   `json:"dispatched"`
 	Running       int64   `json:"running"`
-	AtLeast       bool    `json:"at_least,omitempty"` // the queue is too long to be counted job by job
+	AtLeast       bool    `json:"at_least,omitempty"` // the queue is too long to count each job
 	OldestSeconds float64 `json:"oldest_seconds"`     // age of the first job of its queues
 }
 
@@ -78,7 +79,7 @@ type StoppedWorker struct {
 	Running int    `json:"running"` // jobs that it still runs
 }
 
-// Stopped returns why a worker takes no jobs; false if it takes some.
+// Stopped returns why a worker takes no jobs, or false if it takes jobs.
 func (w *Worker) Stopped() (StoppedWorker, bool) {
 	s := StoppedWorker{ID: w.ID, Pool: w.Pool, Running: w.Running}
 	switch {

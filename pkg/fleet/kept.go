@@ -15,7 +15,7 @@ type StoredPolicy struct {
 	CreatedAt time.Time       `json:"created_at"`
 }
 
-// StoredSecret says that there is a secret, and nothing more.
+// StoredSecret is a secret without its text.
 type StoredSecret struct {
 	Name      string    `json:"name"`
 	UpdatedAt time.Time `json:"updated_at"`

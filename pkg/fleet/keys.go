@@ -6,15 +6,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Key is what there is to see of a key: everything but its token.
+// Key describes an API key, without its token.
 type Key struct {
 	ID         job.ID     `json:"id"` // grows with time
 	Name       string     `json:"name"`
 	Mark       string     `json:"mark"` // the beginning of the hash of its token
 	Tenant     string     `json:"tenant"`
 	Role       string     `json:"role"`
-	Label      string     `json:"label,omitempty"`  // KEY=VALUE, which all that it is for has; empty: it is for everything
-	Policy     string     `json:"policy,omitempty"` // the name of the only policy that its jobs have; empty: any
+	Label      string     `json:"label,omitempty"`  // KEY=VALUE; the key is restricted to objects with this label; empty: not restricted
+	Policy     string     `json:"policy,omitempty"` // name of the only policy for its jobs; empty: any
 	CreatedAt  time.Time  `json:"created_at"`
 	CreatedBy  string     `json:"created_by"`
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"`

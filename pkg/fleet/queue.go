@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// TenantQueues sums the groups of a queue up by tenant, the tenants with most jobs first.
+// TenantQueues sums the groups of a queue by tenant, the tenants with the most jobs first.
 func TenantQueues(groups []QueueGroup) []TenantQueue {
 	at := map[string]int{}
 	all := []TenantQueue{}

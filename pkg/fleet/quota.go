@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Quota is a limit of a tenant, and how much of it is used. Requests beyond it get 429, except those of running: their jobs
-// wait.
+// Quota is a limit of a tenant, and its current use. Requests beyond it get 429. The quota of
+// running jobs is an exception: further jobs wait.
 type Quota struct {
 	Name  string `json:"name"` // jobs, batches, sessions or running
 	Used  int64  `json:"used"`
@@ -17,13 +17,13 @@ type Quota struct {
 // Share returns the used part: 1 at the limit.
 func (q Quota) Share() float64 { return float64(q.Used) / float64(max(q.Limit, 1)) }
 
-// Usage is what a tenant has at once, besides the jobs of its queue.
+// Usage counts the open batches and sessions of a tenant.
 type Usage struct{ Batches, Sessions int64 }
 
 // QuotaDefaults are the limits of tenants whose ceilings have none. 0: no limit.
 type QuotaDefaults struct{ Jobs, Batches int64 }
 
-// QuotasOf returns the quotas of a tenant that have a limit, the most used first.
+// QuotasOf returns the limited quotas of a tenant, the most used first.
 func QuotasOf(t Tenant, queue TenantQueue, u Usage, d QuotaDefaults) []Quota {
 	var ceiling struct {
 		Queued   int64 `json:"queued"`

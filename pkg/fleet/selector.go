@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// WorkerSelector chooses workers: those to which all of it applies. The zero value chooses all.
+// WorkerSelector selects the workers that match all of its fields. The zero value selects all.
 type WorkerSelector struct {
 	Names   []string          `json:"names,omitempty"` // empty: any
 	Pool    string            `json:"pool,omitempty"`
 	Version string            `json:"version,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"` // that the worker offers
+	Labels  map[string]string `json:"labels,omitempty"` // labels that the worker offers
 	State   WorkerState       `json:"state,omitempty"`
 }
 
-// WorkerState is whether a worker takes jobs, and if not, why.
+// WorkerState is whether a worker takes jobs, or the reason why not.
 type WorkerState string
 
 // The states.
@@ -29,7 +29,7 @@ const (
 // WorkerStates has all states.
 var WorkerStates = []WorkerState{WorkerWorking, WorkerHeld, WorkerDraining, WorkerCordoned, WorkerQuarantined}
 
-// State returns the state of a worker; of several, the one that lasts longest.
+// State returns the state of a worker. If several apply, it returns the longest-lasting one.
 func (w *Worker) State() WorkerState {
 	if s, stopped := w.Stopped(); stopped {
 		return WorkerState(s.State)
@@ -37,12 +37,12 @@ func (w *Worker) State() WorkerState {
 	return WorkerWorking
 }
 
-// Empty reports whether the selector chooses all workers.
+// Empty reports whether the selector selects all workers.
 func (s WorkerSelector) Empty() bool {
 	return len(s.Names) == 0 && s.Pool == "" && s.Version == "" && len(s.Labels) == 0 && s.State == ""
 }
 
-// Chooses reports whether the selector applies to a worker.
+// Chooses reports whether the selector matches a worker.
 func (s WorkerSelector) Chooses(w *Worker) bool {
 	switch {
 	case len(s.Names) > 0 && !slices.Contains(s.Names, w.ID),

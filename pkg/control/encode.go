@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// Encode and Decode are the one wire encoding of control messages: JSON. What
-// may be megabytes and is nobody's business on the way is behind it, after a
-// newline.
+// Encode and Decode are the only wire encoding of control messages. It is JSON, and after a newline
+// the data that may take megabytes and that no relay has to parse.
 func Encode(v any) ([]byte, error) {
 	var load []byte
 	switch r := v.(type) {
@@ -35,7 +34,7 @@ func withLoad(head, load []byte) []byte {
 	return append(append(append(out, head...), '\n'), load...)
 }
 
-// Decode reads what Encode wrote.
+// Decode reads the output of Encode.
 func Decode(b []byte, v any) error {
 	switch v := v.(type) {
 	case *SessionCall:
@@ -52,8 +51,8 @@ func Decode(b []byte, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// apart returns r without its results, and them: inside of it each would be
-// validated, copied and skipped once more at either end.
+// apart returns r without its results, and the results. Inside r, each would be validated, copied
+// and skipped once more at either end.
 func (r FinishRequest) apart() (FinishRequest, []byte) {
 	var load []byte
 	r.Finishes = slices.Clone(r.Finishes)
@@ -66,10 +65,10 @@ func (r FinishRequest) apart() (FinishRequest, []byte) {
 	return r, load
 }
 
-// together gives r its results back. Workers that are older have sent them inside.
+// together restores the results of r. Older workers send them inside the JSON.
 func (r *FinishRequest) together(load []byte) error {
 	if r.Omitted > 0 && len(r.Finishes) == 1 {
-		r.Finishes[0].Result = nil // it is null where it was
+		r.Finishes[0].Result = nil // it is null in the JSON
 	}
 	if len(r.Sizes) == 0 {
 		return nil
@@ -84,7 +83,7 @@ func (r *FinishRequest) together(load []byte) error {
 		result := load[:n:n]
 		load = load[n:]
 		if n == 0 {
-			continue // the store says what it thinks of that
+			continue // the store checks empty results
 		}
 		if !json.Valid(result) {
 			return fmt.Errorf("result %d is not JSON", i)

@@ -7,35 +7,36 @@ import (
 	"github.com/assay-run/assay/pkg/placement"
 )
 
-// The versions of what workers and dispatchers say to each other. A release that says what
-// the one before does not understand, or understands otherwise, has the next one. Fields
-// that may be left out and ignored need none, nor do requests that a worker can do without an
-// answer to.
+// The versions of the protocol between workers and dispatchers. A release has the next version if
+// the previous release does not understand its messages, or understands them differently. Optional
+// fields that receivers may ignore need no new version. Nor do requests whose answer a worker can
+// do without.
 //
-// Programs of two releases work side by side while a fleet is upgraded and rolled back. A
-// worker says in each heartbeat what it speaks, and is answered with the lowest version of
-// the dispatchers that are connected to the store (store.Registry); until it has an answer
-// it speaks ProtocolNone. Dispatchers understand all versions. A job whose spec an older worker would read over goes to
-// none: placement.VersionOf says which version it needs.
+// Programs of two releases work side by side while a fleet is upgraded and rolled back. A worker
+// sends its highest version in each heartbeat. The answer is the lowest version of the dispatchers
+// that are connected to the store (store.Registry). Until its first answer the worker uses
+// ProtocolNone. Dispatchers understand all versions. A job goes to no worker that would ignore
+// fields of its spec: placement.VersionOf returns the version that it needs.
 const (
-	ProtocolNone     = 0 // releases that say no version
+	ProtocolNone     = 0 // releases that send no version
 	ProtocolOutputs  = 1 // outputs may be beside the result: job.Output.Stored
 	ProtocolOutcomes = 2 // an outcome may be job.CheckError or job.SetupError
 
-	// ProtocolCompiled: an outcome may be job.CompileError, and workers know the fields of placement.Languages.
+	// ProtocolCompiled: an outcome may be job.CompileError, and workers support the fields of
+	// placement.Languages.
 	ProtocolCompiled = placement.Languages
 
-	// ProtocolValues: workers know the fields of placement.Values.
+	// ProtocolValues: workers support the fields of placement.Values.
 	ProtocolValues = placement.Values
 
-	// Protocol is the highest version that this program speaks.
+	// Protocol is the highest version that this program supports.
 	Protocol = ProtocolValues
 )
 
-// WithoutResult makes of the first bytes of a FinishRequest, which Encode has made larger
-// than MaxRequest, one that says how large the result was (FinishRequest.Omitted). It
-// reports false unless there is one result, and all before it is in first: workers send
-// what is refused with others by itself.
+// WithoutResult takes the first bytes of an encoded FinishRequest larger than MaxRequest. It
+// returns a request with the result's size instead of the result (FinishRequest.Omitted). It
+// returns false unless there is one result, and first has everything before it. If a request with
+// several results is refused, workers send each alone.
 func WithoutResult(first []byte) ([]byte, bool) {
 	head, _, whole := bytes.Cut(first, []byte("\n"))
 	var r FinishRequest

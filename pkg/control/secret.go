@@ -2,11 +2,10 @@ package control
 
 import "log/slog"
 
-// Secrets are what one job is told, by environment variable.
+// Secrets are the secrets of one job, by environment variable.
 type Secrets map[string]Secret
 
-// Secret is text that is sent to the one worker that runs the job, and that no
-// log and no dump shows.
+// Secret is text that is sent only to the worker that runs the job. Logs and dumps do not show it.
 type Secret string
 
 const redacted = "REDACTED"

@@ -61,7 +61,7 @@ func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
 }
 
 // submitLines accepts a stream and buffers only a few chunks of it. The name, labels, caps and defaults are in the
-// query: so each line is a job, and line numbers in errors are those of the file.
+// query: so each line is a job, and errors have the line numbers of the file.
 func (s *Server) submitLines(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	b := newBatch(r)

@@ -48,7 +48,7 @@ func (h *Handlers) Routes() []web.Route {
 	}
 }
 
-// The fields that a client may select in lists, and those that are always included.
+// The selectable fields of lists, and fields that are always included.
 var (
 	summaryFields  = job.FieldNames(job.Summary{})
 	batchFields    = job.FieldNames(job.Batch{})

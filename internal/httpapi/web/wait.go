@@ -15,7 +15,7 @@ const (
 	// MaxWait is the longest long poll. A longer ?wait= is cut to it, and the client polls again.
 	MaxWait = 10 * time.Minute
 	// Recheck is the first interval at which a waiting request polls; later intervals grow to maxRecheck. It must poll
-	// because wake-ups are hints, and those of other dispatchers may get lost.
+	// because wake-ups are hints, and hints from other dispatchers may get lost.
 	Recheck    = time.Second
 	maxRecheck = 5 * time.Second
 )

@@ -8,16 +8,17 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// again is how to run a job once more by other ways.
+// again has commands that run a job again.
 type again struct {
 	Curl, CLI, Python string
-	Whole             bool // the spec is in it
+	Whole             bool // whether they contain the spec
 }
 
-// maxInline is the largest spec that is written out, in bytes.
+// maxInline is the largest spec in the commands, in bytes.
 const maxInline = 16 << 10
 
-// again says how the visitor runs a job again. What programs wrote is quoted for the shell, and for Python.
+// again returns commands with which the visitor can run a job again. They quote text of programs for the shell and for
+// Python.
 func (v *visit) again(j *job.Job) (a again) {
 	scheme := "http"
 	if v.r.TLS != nil || v.s.Secure {

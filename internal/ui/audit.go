@@ -10,10 +10,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// auditFilters are the parameters of the page that are the API's.
+// auditFilters are the page's parameters that are passed on to the API.
 var auditFilters = []string{"actor", "action", "subject", "tenant", "since", "until"}
 
-// actionRow is an action, and what it changed line by line.
+// actionRow is an action with its changes by line.
 type actionRow struct {
 	Did     store.Action
 	Changes []shown.Change
@@ -26,7 +26,7 @@ type auditPage struct {
 	Wrong        string
 }
 
-// Given is the value of a filter.
+// Given returns the value of a filter.
 func (p auditPage) Given(name string) string { return p.Filter.Get(name) }
 
 func (s *Server) audit(v *visit) error {

@@ -12,25 +12,25 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// batchPage is a batch as a whole, and a page of its jobs.
+// batchPage is a batch with a page of its jobs.
 type batchPage struct {
 	batchRow
 	Reasons   []reasonRow
 	Columns   []column // of the histogram
 	Clusters  []clusterRow
-	Sampled   int64 // of SampledOf, where that is not all
+	Sampled   int64 // results sampled of SampledOf, if not all
 	SampledOf int64
-	Later     later // what failed how, and the times
+	Later     later // failures and durations
 	Jobs      jobsPage
 	MapURL    string
 	Mapped    int64 // jobs on the map
 	Callback  *job.Delivery
 }
 
-// later is what a page was shown without.
+// later describes a part that is missing from a page and loads later.
 type later struct {
-	Comes bool   // there is something
-	Whole string // where the page is that waits for it
+	Comes bool   // a part is missing
+	Whole string // address of the page that waits for it
 }
 
 type reasonRow struct {
@@ -38,17 +38,17 @@ type reasonRow struct {
 	Jobs   int64
 }
 
-// column is one of a histogram, in a box of 1000 by 100.
+// column is a column of a histogram in a box of 1000 by 100.
 type column struct {
 	X, Y, W, H int
-	Label      string // up to where it goes
+	Label      string // upper bound
 	Jobs       int64
-	Named      bool // its label is written below it
+	Named      bool // the label is shown
 }
 
 type clusterRow struct {
 	store.FailureCluster
-	URL string // of jobs like these
+	URL string // of jobs with the same failure
 }
 
 func (s *Server) batch(v *visit) error {
@@ -66,7 +66,7 @@ func (s *Server) batch(v *visit) error {
 		return err
 	}
 	p := batchPage{Later: later{!there, v.whole()}, batchRow: rowOf(sum.Batch, s.Now()), Columns: histogram(sum.Durations), Sampled: sum.Sampled, SampledOf: sum.SampledOf, Callback: sum.Batch.Callback}
-	if sum.Rate > 0 && !sum.Batch.Done() { // of late, which says more of what is to come
+	if sum.Rate > 0 && !sum.Batch.Done() { // the recent rate predicts better
 		p.Rate, p.ETA = sum.Rate, sum.ETA.D()
 	}
 	p.Reasons, p.Clusters = reasonsOf(sum.Reasons), clustersOf(v.r.URL.Path, sum.Clusters)
@@ -102,7 +102,7 @@ func clustersOf(path string, all []store.FailureCluster) (out []clusterRow) {
 	return out
 }
 
-// histogram lays out how many jobs took how long.
+// histogram lays out the numbers of jobs by duration.
 func histogram(all []store.DurationBucket) (out []column) {
 	for len(all) > 0 && all[0].Jobs == 0 {
 		all = all[1:]
@@ -129,12 +129,12 @@ func histogram(all []store.DurationBucket) (out []column) {
 	return out
 }
 
-// mapMost is how many jobs a map has.
+// mapMost is the most jobs on a map.
 const mapMost = 100_000
 
-// mapData is the map as the script draws it: a character for each job.
+// mapData is a map for the script, with one character per job.
 type mapData struct {
-	Kinds []mapKind `json:"kinds"` // that characters stand for: "0" the first, then each the next of Unicode
+	Kinds []mapKind `json:"kinds"` // for the characters: "0" is the first, and so on in code point order
 	Cells string    `json:"cells"`
 }
 
@@ -143,14 +143,14 @@ type mapKind struct {
 	Class string `json:"class"`
 }
 
-// mapPart is a part of the map, as the API has it.
+// mapPart is a part of a map as the API returns it.
 type mapPart struct {
 	IDs  []job.ID `json:"ids"`
-	Ends []string `json:"ends"` // its outcome; the state of one that is not over
+	Ends []string `json:"ends"` // outcome, or state of an unfinished job
 	Next job.ID   `json:"next"`
 }
 
-// batchMap answers with the map of a batch.
+// batchMap serves the map of a batch.
 func (s *Server) batchMap(v *visit) error {
 	id, err := v.id()
 	if err != nil {
@@ -161,11 +161,11 @@ func (s *Server) batchMap(v *visit) error {
 		return err
 	}
 	v.w.Header().Set("Content-Type", "application/json")
-	_, _ = v.w.Write(m.data) // who is gone needs no map
+	_, _ = v.w.Write(m.data) // the client may be gone
 	return nil
 }
 
-// classOf is the colour of an outcome or, of what is not over, of a state.
+// classOf returns the colour class of an outcome or, for an unfinished job, of its state.
 func classOf(end string) string {
 	switch job.State(end) {
 	case job.Running:
@@ -176,10 +176,10 @@ func classOf(end string) string {
 	return shown.Kind(job.Outcome(end))
 }
 
-// errNoCell is a place that no job has.
+// errNoCell reports a position without a job.
 var errNoCell = fmt.Errorf("%w: there is no such place on the map", job.ErrNotFound)
 
-// batchCell sends to the job that has a place on the map.
+// batchCell redirects to the job at a position of the map.
 func (s *Server) batchCell(v *visit) error {
 	id, err := v.id()
 	if err != nil {
@@ -203,13 +203,13 @@ func (s *Server) batchCell(v *visit) error {
 	return v.to("/ui/jobs/" + string(found))
 }
 
-// comparePage is what differs between two batches.
+// comparePage has the differences between two batches.
 type comparePage struct {
 	store.Comparison
-	Later        later // all but the names
+	Later        later // everything but the names
 	NameA, NameB string
 	Next         string
-	Choose       string // what is to be done before there is something to compare
+	Choose       string // instruction, if there is nothing to compare yet
 }
 
 const flipsShown = 100
@@ -230,7 +230,7 @@ func (s *Server) compare(v *visit) error {
 			return err
 		}
 	}
-	if names[1].CreatedAt.Before(names[0].CreatedAt) { // what came later is compared with what was before
+	if names[1].CreatedAt.Before(names[0].CreatedAt) { // compare the later batch with the earlier one
 		names[0], names[1] = names[1], names[0]
 	}
 	p := comparePage{NameA: nameOf(names[0]), NameB: nameOf(names[1])}

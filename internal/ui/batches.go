@@ -9,27 +9,27 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// pageOfBatches is how many batches one page lists, pageOfJobs how many jobs.
+// pageOfBatches and pageOfJobs are the numbers of batches and jobs per page.
 const (
 	pageOfBatches = "25"
 	pageOfJobs    = "50"
 )
 
-// batchRow is a batch as lists show it.
+// batchRow is a batch in a list.
 type batchRow struct {
 	job.Batch
 	Parts         []shown.Part
 	Ended         int64 // jobs
 	Rate          float64
-	ETA           time.Duration // 0: none, or not known
+	ETA           time.Duration // 0: none or unknown
 	Infra, Judged int64
 	Took          time.Duration
 }
 
-// Succeeded counts its jobs that did.
+// Succeeded returns the number of successful jobs.
 func (r batchRow) Succeeded() int64 { return r.Outcomes[job.Succeeded] }
 
-// rowOf sums a batch up. Its rate is the mean since it was submitted.
+// rowOf sums up a batch. Its rate is the mean since the submission.
 func rowOf(b job.Batch, now time.Time) batchRow {
 	r := batchRow{Batch: b, Parts: shown.Verdicts(&b), Ended: b.Counts[job.Finished] + b.Counts[job.Canceled]}
 	r.Infra, r.Judged = shown.Infra(&b)

@@ -13,12 +13,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// maxCodes bounds the memory of codes.
+// maxCodes limits the memory for codes.
 const maxCodes = 1000
 
-// codes sign in to the page in place of tokens, each once, at the dispatcher that has made it.
-// Links contain them: after its use, the history of a browser has nothing that signs in. A
-// link cannot sign in a visitor with a token, so that other sites cannot make one that does.
+// codes are one-time replacements for tokens at sign-in. They work only at the dispatcher that made them. Links contain
+// them: after its use, a link in a browser's history cannot sign in. Links with tokens do not work, so that other sites
+// cannot make links that sign visitors in.
 type codes struct {
 	mu  sync.Mutex
 	all map[string]coded
@@ -45,7 +45,7 @@ func (c *codes) add(token string, now time.Time) (code string, err error) {
 	return code, nil
 }
 
-// take returns the token that a code stands for, once.
+// take returns the token of a code and deletes the code.
 func (c *codes) take(code string, now time.Time) (token string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +54,7 @@ func (c *codes) take(code string, now time.Time) (token string, ok bool) {
 	return k.token, ok && now.Before(k.until)
 }
 
-// makeCode answers the holder of a token with a code, as text.
+// makeCode responds to the holder of a token with a code as text.
 func (s *Server) makeCode(w http.ResponseWriter, r *http.Request) {
 	harden(w.Header())
 	code := ""

@@ -18,45 +18,45 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// action is something that the page asks about once, and has the API do then.
+// action is a change that the page makes through the API after a confirmation.
 type action struct {
-	Name     string // of the button
-	Question string // with %s for what it is done to
-	Note     string // what else it means
-	Danger   bool   // it cannot be taken back
+	Name     string // label of the button
+	Question string // %s is the subject
+	Note     string // further consequences
+	Danger   bool   // cannot be undone
 	role     identity.Role
 	fields   []field
 	method   string
-	path     string                                   // of the API, with %s
+	path     string                                   // of the API; %s is the subject
 	body     func(subject string, f url.Values) any   // nil: none
-	said     func(subject string, raw []byte) string  // what it did
-	next     func(subject string, raw []byte) string  // where to go then; nil: where it was asked from
-	wrong    func(subject string, f url.Values) error // refuses a form; nil: takes every one
+	said     func(subject string, raw []byte) string  // confirms the result
+	next     func(subject string, raw []byte) string  // address of the next page; nil: the previous page
+	wrong    func(subject string, f url.Values) error // rejects a form; nil: accepts all
 
-	load  func(v *visit, p *confirmPage) error                                // fills in what is asked; optional
-	send  func(v *visit, subject string, f url.Values, rq *ask.Call) error    // makes more of the request; optional
-	stale func(v *visit, subject string) string                               // says what somebody else has changed meanwhile; optional
-	once  func(v *visit, subject string, raw []byte, p *oncePage) (err error) // shows what is seen once, in place of going anywhere; optional
+	load  func(v *visit, p *confirmPage) error                                // completes the form; optional
+	send  func(v *visit, subject string, f url.Values, rq *ask.Call) error    // completes the request; optional
+	stale func(v *visit, subject string) string                               // describes a concurrent change; optional
+	once  func(v *visit, subject string, raw []byte, p *oncePage) (err error) // shows a secret once instead of redirecting; optional
 }
 
-// field is something more that a form asks for: one of the options, if it has any.
+// field is an input of a form. With options, it is a choice of one of them.
 type field struct {
 	Name, Label, Kind, Value, Hint string
 	Options                        []string
 }
 
-// oncePage has what can be seen this once.
+// oncePage shows a value that cannot be shown again.
 type oncePage struct{ Title, Said, Label, Value, Note, Back string }
 
 var reason = field{Name: "reason", Label: "Reason", Kind: "text", Hint: "kept with the record of it"}
 
 func reasonOf(_ string, f url.Values) any { return api.OperatorRequest{Reason: f.Get("reason")} }
 
-// recorded says what the record of an operator's action does.
+// recorded returns a function that describes the recorded action of an operator.
 func recorded(done string) func(string, []byte) string {
 	return func(subject string, raw []byte) string {
 		var a store.Action
-		_ = json.Unmarshal(raw, &a) // without, it was done
+		_ = json.Unmarshal(raw, &a) // if this fails, the action still happened
 		if a.Outcome == store.ActionUnchanged {
 			return fmt.Sprintf("%s: it was so already, and nothing changed.", shown.Line(subject, 80))
 		}
@@ -190,7 +190,7 @@ type confirmPage struct {
 	Fields                                    []field
 }
 
-// set fills in a field, if nothing is given for it.
+// set sets a field's value if it is empty.
 func (p *confirmPage) set(name, value string) {
 	for i, f := range p.Fields {
 		if f.Name == name && f.Value == "" {
@@ -199,7 +199,7 @@ func (p *confirmPage) set(name, value string) {
 	}
 }
 
-// asked returns the action of the path and what it is to be done to.
+// asked returns the action of the path, and the page that asks for its confirmation.
 func (v *visit) asked() (a action, p confirmPage, err error) {
 	key := v.r.PathValue("action")
 	a, ok := actions[key]
@@ -223,7 +223,7 @@ func (v *visit) asked() (a action, p confirmPage, err error) {
 	return a, p, nil
 }
 
-// ask shows what is about to be done.
+// ask shows the confirmation page of an action.
 func (s *Server) ask(v *visit) error {
 	a, p, err := v.asked()
 	if err == nil && a.load != nil {
@@ -235,7 +235,7 @@ func (s *Server) ask(v *visit) error {
 	return v.show("confirm", a.Name, false, p)
 }
 
-// act does it, and says what it did on the page where it was asked from.
+// act performs an action. It then shows the result on the page that the visitor came from.
 func (s *Server) act(v *visit) error {
 	a, p, err := v.asked()
 	if err != nil {
@@ -271,7 +271,7 @@ func (s *Server) act(v *visit) error {
 	return v.to(to)
 }
 
-// ordered has the API do what a form asks for.
+// ordered sends the API request of a form.
 func (v *visit) ordered(a action, subject string) (*ask.Answer, error) {
 	rq := ask.Call{Method: a.method, Path: a.path, Header: http.Header{}}
 	if strings.Contains(a.path, "%s") {
@@ -281,7 +281,7 @@ func (v *visit) ordered(a action, subject string) (*ask.Answer, error) {
 		rq.Body = a.body(subject, v.r.PostForm)
 	}
 	if once := v.r.PostForm.Get("once"); once != "" && len(once) < 100 {
-		rq.Header.Set(api.HeaderIdempotencyKey, once) // the same form sent twice has effect once
+		rq.Header.Set(api.HeaderIdempotencyKey, once) // sending the form twice has no further effect
 	}
 	if a.send != nil {
 		if err := a.send(v, subject, v.r.PostForm, &rq); err != nil {

@@ -1,7 +1,6 @@
-// Package ui is the web page of a fleet: it shows what the API answers to whoever has signed in, and does what they ask
-// the API for. It asks the API for everything, in the same process, with the token of who looks: what somebody may not
-// see there they cannot see here.
+// Package ui is the web page of a fleet. It shows responses of the API and performs actions through it. It calls the
+// API in the same process with the visitor's token, so visitors see only what the API shows them.
 //
-// Pages are made by templates, whole, and work without scripts. With them, a part of a page is asked for again while it
-// changes. What programs wrote reaches a page as text alone (package shown).
+// Templates render whole pages, which work without scripts. With scripts, pages refresh a part while it changes. Text
+// of programs reaches a page only as text (package shown).
 package ui

@@ -24,7 +24,7 @@ var (
 		next: func(string, []byte) string { return "/ui/batches" }}
 )
 
-// linkArtifact makes an address of a file that is good without a key.
+// linkArtifact makes a link to a file that works without a key.
 var linkArtifact = action{Name: "Make link", Question: "Make a link to a file of job %s?", Note: "Whoever has the link can read this one file, without a key, until it expires. It cannot be taken back before.", role: identity.Reader,
 	fields: []field{{Name: "path", Kind: "hidden"}, {Name: "expires_in", Label: "Good for", Kind: "text", Value: "1h", Hint: "such as 10m, 1h or 168h, which is the most"}},
 	method: http.MethodPost, path: "/v1/jobs/%s/links", load: loadLink, once: showLink,

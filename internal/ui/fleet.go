@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// workerRow is a worker as the page shows it.
+// workerRow is a worker on the page.
 type workerRow struct {
 	store.Worker
 	Images     []string
@@ -21,14 +21,14 @@ type workerRow struct {
 	Cores      int
 	Memory     job.Size
 	Missing    []string
-	Status     string // in a word, and Class its colour
+	Status     string // status and its colour class
 	Class      string
-	Outcomes   int64 // attempts that ended
-	Back       int64 // attempts that were handed back
+	Outcomes   int64 // finished attempts
+	Back       int64 // returned attempts
 	Age        time.Duration
 }
 
-// host is what a worker says of its machine, as far as the page shows it.
+// host is the part of a worker's description of its machine that the page shows.
 type host struct {
 	Isolations []string `json:"isolations"`
 	Cores      int      `json:"cores"`
@@ -45,7 +45,7 @@ const imagesShown = 20
 func workerRowOf(w store.Worker, now time.Time) workerRow {
 	r := workerRow{Worker: w, Age: max(now.Sub(w.SeenAt), 0)}
 	var h host
-	_ = json.Unmarshal(w.Host, &h) // one that says nothing of its machine has no more to show
+	_ = json.Unmarshal(w.Host, &h) // without a description, less is shown
 	r.Isolations, r.Cores, r.Memory, r.Missing, r.MoreImages = h.Isolations, h.Cores, h.Memory, h.Missing, h.ImagesMore
 	for i, image := range h.Images {
 		if i == imagesShown {
@@ -81,7 +81,7 @@ func workerRowOf(w store.Worker, now time.Time) workerRow {
 
 type workersPage struct {
 	Workers []workerRow
-	More    int // that are not shown
+	More    int // workers that are not shown
 	Pools   []api.PoolSummary
 	Queue   []store.QueueGroup
 	Pauses  []store.Pause

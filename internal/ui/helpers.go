@@ -14,13 +14,13 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// maxLine is the most of a name, a label or a message that a table shows, in bytes.
+// maxLine is the most bytes of a name, a label or a message in a table.
 const maxLine = 160
 
 // pair is a label.
 type pair struct{ Key, Value string }
 
-// helpers are what templates can say. All of them return text, which templates escape.
+// helpers are the functions of templates. All return text, which templates escape.
 var helpers = template.FuncMap{
 	"line":     func(s string) string { return shown.Line(s, maxLine) },
 	"long":     func(s string) string { return shown.Line(s, 2000) },
@@ -46,7 +46,7 @@ var helpers = template.FuncMap{
 		u := url.URL{Path: "/ui/jobs/" + string(id) + "/artifacts/" + strings.TrimPrefix(path, "/")}
 		return u.EscapedPath()
 	},
-	"do": func(action, on, back string, more ...string) string { // more: pairs of what else is given
+	"do": func(action, on, back string, more ...string) string { // more has pairs of further parameters
 		q := url.Values{"on": {on}, "back": {back}}
 		for i := 0; i+1 < len(more); i += 2 {
 			q.Set(more[i], more[i+1])
@@ -85,7 +85,7 @@ func sortedLabels(m map[string]string) []pair {
 	return out
 }
 
-// shortID is the end of an id, by which people tell jobs of a batch apart.
+// shortID returns the end of an id, which distinguishes the jobs of a batch.
 func shortID(id job.ID) string {
 	if len(id) > 8 {
 		return "…" + string(id[len(id)-8:])

@@ -10,13 +10,13 @@ import (
 	"github.com/assay-run/assay/internal/identity"
 )
 
-// SignIn has people sign in at an issuer; A is what must be kept between the two halves of that.
+// SignIn signs people in at an issuer. A is the state between Begin and Finish.
 type SignIn[A any] interface {
 	Begin(ctx context.Context) (address string, attempt A, err error)
 	Finish(ctx context.Context, attempt A, state, code string) (who identity.Identity, until time.Time, err error)
 }
 
-// IssuerOf returns the Issuer that s is.
+// IssuerOf adapts s to Issuer.
 func IssuerOf[A any](s SignIn[A]) Issuer { return issuer[A]{s} }
 
 type issuer[A any] struct{ signIn SignIn[A] }

@@ -11,15 +11,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// casesShown is how many cases of a test one page has.
+// casesShown is the number of test cases per page.
 const casesShown = 100
 
-// stream is one output of a job, or of a step of it.
+// stream is one output of a job or of one of its steps.
 type stream struct {
-	Name, Of string // stdout or stderr; of which step, "" for the whole
-	Step     int    // -1: of the whole
+	Name, Of string // stdout or stderr; the step, "" for the whole job
+	Step     int    // -1: the whole job
 	Output   job.Output
-	URL      string // where the whole of it is
+	URL      string // address of the complete output
 	Raw      string
 }
 
@@ -32,7 +32,7 @@ type phase struct {
 type jobPage struct {
 	Job     *job.Job
 	Name    string
-	Result  *job.Result // nil: it is not over
+	Result  *job.Result // nil: not finished
 	Kind    string
 	Phases  []phase
 	Sources []shown.Source
@@ -42,14 +42,14 @@ type jobPage struct {
 	Again   again
 }
 
-// LiveStreams are the outputs that are shown while the job runs.
+// LiveStreams returns the outputs that the page shows while the job runs.
 func (jobPage) LiveStreams() []string { return []string{"stdout", "stderr"} }
 
-// casePage is a page of cases.
+// casePage is a page of test cases.
 type casePage struct {
 	Rows         []job.CaseResult
 	From, All    int
-	Failed       bool // only those that did not pass
+	Failed       bool // only failed cases
 	Prev, Next   string
 	Toggle, Name string
 }
@@ -77,7 +77,7 @@ func (s *Server) job(v *visit) error {
 	return v.show("job", shown.Line(p.Name, 80), !j.State.Terminal(), p)
 }
 
-// phasesOf is where the time of a job went, one after the other.
+// phasesOf returns the phases of a job's time in their order.
 func phasesOf(t job.Timings) []phase {
 	var parts []shown.Part
 	times := map[string]float64{}
@@ -87,7 +87,7 @@ func phasesOf(t job.Timings) []phase {
 	}{{"wait", "queued", t.QueuedMS}, {"slot", "waiting for a slot", t.SlotMS}, {"fetch", "fetching inputs", t.FetchMS},
 		{"run", "running", t.RunMS}, {"collect", "collecting files", t.CollectMS}, {"record", "recording", t.RecordMS}} {
 		times[p.label] = p.ms
-		parts = append(parts, shown.Part{Class: p.class, Label: p.label, N: int64(p.ms * 100)}) // what is less than a hundredth is nothing
+		parts = append(parts, shown.Part{Class: p.class, Label: p.label, N: int64(p.ms * 100)}) // less than 0.01 ms counts as nothing
 	}
 	var out []phase
 	for _, p := range shown.Bar(parts) {
@@ -96,7 +96,7 @@ func phasesOf(t job.Timings) []phase {
 	return out
 }
 
-// streamsOf lists the outputs that a job has.
+// streamsOf lists the outputs of a job.
 func streamsOf(j *job.Job) (out []stream) {
 	add := func(name, of string, step int, o job.Output) {
 		if o.Text == "" && o.Bytes == 0 {
@@ -131,7 +131,7 @@ func streamsOf(j *job.Job) (out []stream) {
 	return out
 }
 
-// casesOf is the page of cases that the address asks for.
+// casesOf returns the page of test cases that the address selects.
 func casesOf(u *url.URL, t *job.TestsResult) (p casePage) {
 	if t == nil {
 		return p
@@ -143,7 +143,7 @@ func casesOf(u *url.URL, t *job.TestsResult) (p casePage) {
 		rows = slices.DeleteFunc(slices.Clone(rows), func(c job.CaseResult) bool { return c.Passed })
 	}
 	p.All = len(rows)
-	p.From, _ = strconv.Atoi(q.Get("case")) // none is 0
+	p.From, _ = strconv.Atoi(q.Get("case")) // the default is 0
 	p.From = min(max(p.From, 0), max(p.All-1, 0)) / casesShown * casesShown
 	p.Rows = rows[p.From:min(p.From+casesShown, p.All)]
 	address := func(from int, failed bool) string {
@@ -166,7 +166,7 @@ func casesOf(u *url.URL, t *job.TestsResult) (p casePage) {
 	return p
 }
 
-// spec answers with the job's spec, as it can be submitted again.
+// spec serves the job's spec in a form that can be submitted again.
 func (s *Server) spec(v *visit) error {
 	id, err := v.id()
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *Server) spec(v *visit) error {
 	return nil
 }
 
-// artifact has the API answer with a file that a program left: as a download, whatever it is.
+// artifact serves a file that a program left, always as a download.
 func (s *Server) artifact(v *visit) error {
 	id, err := v.id()
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *Server) artifact(v *visit) error {
 	return nil
 }
 
-// output has the API answer with all of an output, or the ranges that are asked for.
+// output serves a complete output or ranges of it.
 func (s *Server) output(v *visit) error {
 	id, err := v.id()
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// jobsPage is a page of jobs that filters have chosen.
+// jobsPage is a page of filtered jobs.
 type jobsPage struct {
-	At       string // where the filters are sent to
+	At       string // target of the filter form
 	Jobs     []job.Summary
 	Next     string
 	More     bool
@@ -19,19 +19,19 @@ type jobsPage struct {
 	Failures []job.Outcome
 	States   []job.State
 	OfBatch  bool
-	Wrong    string // with the filters
+	Wrong    string // error in the filters
 }
 
 // Chosen reports whether a filter has a value.
 func (p jobsPage) Chosen(name string, value any) bool { return p.Filter.Get(name) == word(value) }
 
-// Given is the value of a filter.
+// Given returns the value of a filter.
 func (p jobsPage) Given(name string) string { return p.Filter.Get(name) }
 
-// jobFilters are the parameters of the page that are the API's.
+// jobFilters are the page's parameters that are passed on to the API.
 var jobFilters = []string{"state", "outcome", "failed", "failure", "batch", "label", "since", "until", "name_prefix", "image", "worker", "message", "min_duration", "max_duration"}
 
-// filterOf reads the filters that are set: forms send empty ones, too.
+// filterOf returns the filters with a value. Forms also send empty ones.
 func filterOf(q url.Values) url.Values {
 	out := url.Values{}
 	for _, name := range jobFilters {
@@ -44,8 +44,8 @@ func filterOf(q url.Values) url.Values {
 	return out
 }
 
-// jobsOf asks the API, at a path of its, for the jobs that the filters in the address choose. What is wrong with a filter is
-// said beside it.
+// jobsOf lists the jobs that the filters in the address select, from an API path. Errors in filters are shown next to
+// them.
 func (v *visit) jobsOf(path, at string) (jobsPage, error) {
 	p := jobsPage{At: at, Filter: filterOf(v.r.URL.Query()), Outcomes: job.Outcomes, Failures: job.Failures(), States: job.States, OfBatch: path != "/v1/jobs"}
 	if p.OfBatch {

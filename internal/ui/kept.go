@@ -18,25 +18,25 @@ import (
 )
 
 const (
-	// pageWaits is how long a page waits for what may take long, before it is shown without.
+	// pageWaits is how long a page waits for slow data before it is shown without.
 	pageWaits = 20 * time.Millisecond
-	// polledBytes is the most that answers have together that open pages asked for, polledAge for how long one is good: pages
-	// ask every two seconds. One that took long is good for ten times as long as it took, and at most polledOldest.
+	// polledBytes limits the total size of cached responses for open pages. polledAge is how long a response is cached;
+	// pages poll every two seconds. Slow responses are cached for ten times their duration, up to polledOldest.
 	polledBytes  = 16 << 20
 	polledAge    = time.Second
 	polledThrift = 10
 	polledOldest = 5 * time.Second
-	// mapsBytes is the most that maps have together that are kept, mapOverAge for how long one is of a batch that is over.
+	// mapsBytes limits the total size of cached maps. mapOverAge is how long the map of a finished batch is cached.
 	mapsBytes  = 16 << 20
 	mapOverAge = time.Minute
-	// mapsAtOnce is how many maps are read at once: each is some megabytes on its way.
+	// mapsAtOnce is how many maps may be read at once. Reading one takes some megabytes.
 	mapsAtOnce = 2
-	// mapPartSize is how many jobs one part of a map has, markEvery how many there are between two that are remembered.
+	// mapPartSize is the number of jobs in a part of a map. markEvery is the distance between remembered jobs.
 	mapPartSize = 20_000
 	markEvery   = 1000
 )
 
-// polled is a question of an open page: everybody who may see the same has the same answer.
+// polled is the key of a poll. Visitors with the same rights share a response.
 type polled struct {
 	tenant string
 	role   identity.Role
@@ -44,11 +44,11 @@ type polled struct {
 	at     string
 }
 
-// keeps is what pages have in common.
+// keeps has the caches of the pages.
 type keeps struct {
 	polls     recent.Keyed[polled, []byte]
 	now, over recent.Keyed[job.ID, *madeMap] // maps of batches
-	reading   chan struct{}                  // has one for each map that is being read
+	reading   chan struct{}                  // has an element for each map being read
 }
 
 func newKeeps() *keeps {
@@ -61,14 +61,14 @@ func newKeeps() *keeps {
 	}
 }
 
-// forget has everything be asked again: a visitor did something, and is to see it.
+// forget empties the caches, so that a visitor sees the effect of an action.
 func (k *keeps) forget() {
 	k.polls.Forget()
 	k.now.Forget()
 	k.over.Forget()
 }
 
-// get asks the API for something. What the script asks for, again and again, is asked for once for all who have the page open.
+// get reads from the API. Polls by the script share a cached response with all open pages.
 func (v *visit) get(path string, query url.Values, out any) error {
 	rq := ask.Call{Method: http.MethodGet, Path: path, Query: query}
 	if !v.part() {
@@ -82,7 +82,7 @@ func (v *visit) get(path string, query url.Values, out any) error {
 		}
 		return got.Body.Bytes(), nil
 	})
-	if errors.Is(err, api.ErrUnauthorized) { // perhaps not we, but who asked for us
+	if errors.Is(err, api.ErrUnauthorized) { // the rejected key may belong to another visitor
 		return v.api().JSON(v.r.Context(), rq, out)
 	}
 	if err != nil {
@@ -91,8 +91,8 @@ func (v *visit) get(path string, query url.Values, out any) error {
 	return json.Unmarshal(raw, out)
 }
 
-// soon asks for what may take long. A page is shown without it, and asks for it again as a part, which is there when it is. Where
-// no script runs, visitors can ask for the whole page.
+// soon reads slow data. If the data is late, the page is shown without it and requests it as a part. Without scripts,
+// visitors can request the whole page.
 func (v *visit) soon(path string, query url.Values, out any) (there bool, err error) {
 	if v.part() || v.r.URL.Query().Has(wholeName) {
 		err = v.get(path, query, out)
@@ -110,14 +110,14 @@ func (v *visit) soon(path string, query url.Values, out any) (there bool, err er
 
 const wholeName = "whole"
 
-// whole is where the page of this visit is with all that it has, however long that takes.
+// whole returns the address of this page with all slow data.
 func (v *visit) whole() string {
 	q := v.r.URL.Query()
 	q.Set(wholeName, "true")
 	return v.r.URL.Path + "?" + q.Encode()
 }
 
-// madeMap is a map as it is sent, and the ids before every markEvery-th job of it.
+// madeMap is an encoded map. marks has the id before each markEvery-th job.
 type madeMap struct {
 	data  []byte
 	marks []job.ID
@@ -126,7 +126,7 @@ type madeMap struct {
 
 func (m *madeMap) size() int64 { return int64(len(m.data) + 64*len(m.marks)) }
 
-// mapOf is the map of a batch that the visitor may see.
+// mapOf returns the map of a batch if the visitor may read the batch.
 func (v *visit) mapOf(id job.ID) (*madeMap, error) {
 	var b job.Batch
 	if err := v.get("/v1/batches/"+string(id), nil, &b); err != nil {
@@ -147,7 +147,7 @@ func (v *visit) mapOf(id job.ID) (*madeMap, error) {
 	})
 }
 
-// mapMaking makes a map of its parts.
+// mapMaking assembles a map from its parts.
 type mapMaking struct {
 	kinds  []mapKind
 	number map[string]byte
@@ -194,7 +194,7 @@ func readMapPart(ctx context.Context, c ask.Caller, id, after job.ID, n int) (pa
 	return part, err
 }
 
-// jobAt is the job that has a place on a map.
+// jobAt returns the job at a position of a map.
 func (v *visit) jobAt(id job.ID, m *madeMap, n int) (found job.ID, err error) {
 	after, left := m.marks[n/markEvery], n%markEvery+1
 	for {

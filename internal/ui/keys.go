@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// keyRow is a key as the page shows it.
+// keyRow is a key on the page.
 type keyRow struct {
 	store.Key
 	Status, Class string
@@ -66,7 +66,7 @@ func keyRowOf(k store.Key, now time.Time) keyRow {
 	return keyRow{k, "good", "good", true}
 }
 
-// makeKey makes a key of a tenant, and shows its token once.
+// makeKey makes a key of a tenant and shows its token once.
 var makeKey = action{Name: "Make key", Question: "Make a key of tenant %s?", Note: "Whoever has its token may do what it may. The token is shown once.", role: identity.Submitter,
 	fields: []field{{Name: "name", Label: "Name", Kind: "text", Hint: "by which people tell keys apart"},
 		{Name: "role", Label: "Role", Value: "submitter", Options: []string{"reader", "submitter", "operator", "admin"}, Hint: "at most your own"},
@@ -101,7 +101,7 @@ func showKey(_ *visit, _ string, raw []byte, p *oncePage) error {
 	return nil
 }
 
-// revokeKey ends a key.
+// revokeKey revokes a key.
 var revokeKey = action{Name: "Revoke key", Question: "Revoke key %s?", Note: "Whoever uses it is refused within a second. Keys that were made with it go on.", Danger: true, role: identity.Submitter,
 	fields: []field{reason}, method: http.MethodDelete, path: "/v1/keys/%s", load: loadRevoke,
 	send: func(_ *visit, _ string, f url.Values, rq *ask.Call) error {
@@ -112,11 +112,11 @@ var revokeKey = action{Name: "Revoke key", Question: "Revoke key %s?", Note: "Wh
 	},
 	said: func(_ string, raw []byte) string {
 		var k store.Key
-		_ = json.Unmarshal(raw, &k) // without, it was done
+		_ = json.Unmarshal(raw, &k) // if this fails, the key is still revoked
 		return fmt.Sprintf("Key %s is revoked.", shown.Line(k.Name, 80))
 	}}
 
-// loadRevoke says which key it is about.
+// loadRevoke names the key in the question.
 func loadRevoke(v *visit, p *confirmPage) error {
 	var k store.Key
 	if err := v.get("/v1/keys/"+p.Subject, nil, &k); err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/assay-run/assay/internal/ui/live"
 )
 
-// logs streams what a running job writes: the events of the API, in which text is what may be shown of it, with its colours
-// as classes. ?from= is the id of the last event that was seen, where the browser's own header does not say it.
+// logs streams the output of a running job: the events of the API with displayable text, whose colours are classes.
+// ?from= replaces a missing Last-Event-ID header.
 func (s *Server) logs(v *visit) error {
 	id, err := v.id()
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Server) logs(v *visit) error {
 	if from := r.URL.Query().Get("from"); from != "" && r.Header.Get("Last-Event-ID") == "" {
 		r.Header.Set("Last-Event-ID", from)
 	}
-	r.Header.Set("Accept-Encoding", "identity") // what is read here is not packed
+	r.Header.Set("Accept-Encoding", "identity") // the stream is parsed here
 	v.api().Pass(&live.Events{ResponseWriter: v.w}, r, "/v1/jobs/"+string(id)+"/logs", nil)
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// maxScreen is how much of an output one screen shows, in bytes: of the whole, no more is read.
+// maxScreen is the most bytes of an output on a screen. Only these are read.
 const maxScreen = 64 << 10
 
 type logPage struct {
@@ -23,10 +23,10 @@ type logPage struct {
 	Spans                               []shown.Span
 	From, To, Size                      int64
 	First, Prev, Next, Last, Raw, Again string
-	None                                bool // nothing was written
+	None                                bool // the output is empty
 }
 
-// log shows a screen of an output: the one at a place, which is read as a range.
+// log shows a screen of an output, which it reads as a range.
 func (s *Server) log(v *visit) error {
 	id, err := v.id()
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Server) log(v *visit) error {
 	return v.show("log", name, false, p)
 }
 
-// screen reads the part of an output that begins at a place. It ends where a line or, where lines are very long, a
-// character does.
+// screen reads the part of an output from offset at. The part ends after a line or, if lines are very long, after a
+// character.
 func (v *visit) screen(path string, q url.Values, at int64, p *logPage) (string, error) {
 	rq := ask.Call{Method: http.MethodGet, Path: path, Query: q, Header: http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", at, at+maxScreen-1)}}}
 	got, err := v.api().Do(v.r.Context(), rq)
@@ -74,7 +74,7 @@ func (v *visit) screen(path string, q url.Values, at int64, p *logPage) (string,
 	if _, size, ok := strings.Cut(got.Header().Get("Content-Range"), "/"); ok {
 		p.Size, _ = strconv.ParseInt(size, 10, 64)
 	} else {
-		text = head(text, maxScreen) // all of it came
+		text = head(text, maxScreen) // the response is the whole output
 		p.Size = int64(got.Body.Len())
 	}
 	p.From = at
@@ -87,7 +87,7 @@ func (v *visit) screen(path string, q url.Values, at int64, p *logPage) (string,
 	return text, nil
 }
 
-// lineEnd is where the last whole line of text ends, or its last whole character.
+// lineEnd returns the end of the last complete line of text, or of its last complete character.
 func lineEnd(text string) int {
 	if i := strings.LastIndexByte(text, '\n'); i > len(text)/2 {
 		return i + 1

@@ -20,11 +20,11 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// asset is a file that is served as it is.
+// asset is a static file.
 type asset struct {
 	data  []byte
 	media string
-	tag   string // of its content: addresses have it, so that browsers keep the file for as long as they like
+	tag   string // hash of the content; in addresses it allows unlimited caching
 }
 
 func readAssets() (map[string]asset, error) {
@@ -40,7 +40,7 @@ func readAssets() (map[string]asset, error) {
 		}
 		sum := sha256.Sum256(data)
 		media := mime.TypeByExtension(path.Ext(e.Name()))
-		switch path.Ext(e.Name()) { // the host's tables may say anything
+		switch path.Ext(e.Name()) { // do not depend on the host's tables
 		case ".js":
 			media = "text/javascript; charset=utf-8"
 		case ".css":
@@ -76,7 +76,7 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.data)
 }
 
-// pages are the templates, each of which has the layout's.
+// pages has the templates by name. Each includes the layout.
 type pages struct {
 	byName map[string]*template.Template
 }
@@ -114,23 +114,23 @@ func readPages(assets map[string]asset) (*pages, error) {
 	return out, nil
 }
 
-// link is one entry of the menu.
+// link is an entry of the menu.
 type link struct {
 	Name, Path string
 	Here       bool
 }
 
-// view is what every template has.
+// view is the data of every template.
 type view struct {
 	Title  string
-	Path   string // with its query: what is asked for again
+	Path   string // with its query; pages poll it
 	Menu   []link
 	Who    identity.Identity
 	Open   bool
-	Form   string // what forms of this visit carry
+	Form   string // token of the visit's forms
 	Said   string
-	Live   bool // it may change by itself
-	Parted bool // only the part that changes is made
+	Live   bool // may change without the visitor
+	Parted bool // only the changing part is rendered
 	Data   any
 }
 
@@ -158,7 +158,7 @@ func (v *visit) menu() []link {
 	return all
 }
 
-// show makes a page; where the script asked for it, the part that changes. live says that it may still change.
+// show renders a page or, if the script requests it, the changing part. live is whether the page may still change.
 func (v *visit) show(name, title string, live bool, data any) error {
 	return v.showAs(http.StatusOK, name, title, live, data)
 }
@@ -187,11 +187,11 @@ func (v *visit) showAs(status int, name, title string, live bool, data any) erro
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.Header().Add("Vary", "HX-Request")
 	v.w.WriteHeader(status)
-	_, _ = v.w.Write(b.Bytes()) // who is gone needs no page
+	_, _ = v.w.Write(b.Bytes()) // the client may be gone
 	return nil
 }
 
-// fail makes a page of an error. Who is not signed in is asked to.
+// fail renders an error, or redirects to the sign-in page.
 func (v *visit) fail(err error) {
 	if errors.Is(err, api.ErrUnauthorized) {
 		where := "/ui/signin"

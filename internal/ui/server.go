@@ -24,31 +24,31 @@ import (
 //go:embed assets templates
 var files embed.FS
 
-// Config is what a Server stands on.
+// Config has the parts that a Server needs.
 type Config struct {
-	API  http.Handler  // answers everything but the page
-	Gate identity.Gate // says whose token it is; the API has the same, Within
-	// Key seals cookies: 32 bytes that all dispatchers of a fleet have. nil: one that this process makes, so that who
-	// signed in here has to do so again elsewhere, and after a restart.
+	API  http.Handler  // serves all other requests
+	Gate identity.Gate // identifies tokens; the API has the same gate in Within
+	// Key seals cookies: at least 32 bytes that all dispatchers of a fleet share. With nil, the process makes its own:
+	// visitors then have to sign in again at another dispatcher and after a restart.
 	Key    []byte
-	Site   site.Guard // decides about requests of browsers
-	Issuer Issuer     // signs people in who have no key; optional
-	// Waits is how long a page waits for what may take long; 0: as long as is good.
+	Site   site.Guard // decides about requests from browsers
+	Issuer Issuer     // signs in people without a key; optional
+	// Waits is how long a page waits for slow data; the default is pageWaits.
 	Waits  time.Duration
-	Secure bool             // cookies are for TLS alone: also where TLS ends before this process
+	Secure bool             // sends cookies only over TLS, also if a proxy terminates it
 	Log    *slog.Logger     // optional
 	Now    func() time.Time // optional, for tests
 }
 
-// Issuer vouches for people: an OIDC provider.
+// Issuer identifies people, for example by OpenID Connect.
 type Issuer interface {
-	// Begin returns where the browser is to go, and what must be known when it comes back.
+	// Begin returns where to redirect the browser, and the state that Finish needs.
 	Begin(ctx context.Context) (location string, attempt json.RawMessage, err error)
-	// Finish returns who came back with a state and a code, and until when the issuer vouches for that.
+	// Finish returns the person for a state and a code, and the expiry of this identity.
 	Finish(ctx context.Context, attempt json.RawMessage, state, code string) (who identity.Identity, until time.Time, err error)
 }
 
-// Server serves the page, and hands everything else to the API.
+// Server serves the web page and passes all other requests to the API.
 type Server struct {
 	Config
 	mux    *http.ServeMux
@@ -57,14 +57,14 @@ type Server struct {
 	assets map[string]asset
 	keeps  *keeps
 	codes  codes
-	open   bool // everybody is let in
+	open   bool // no sign-in is required
 }
 
-// New returns a Server. It fails if it is built wrongly, or has a key that is too short.
+// New returns a Server. It fails if a template is invalid or the key is too short.
 func New(c Config) (*Server, error) {
 	if c.Key == nil {
 		c.Key = make([]byte, 32)
-		_, _ = rand.Read(c.Key) // which never fails
+		_, _ = rand.Read(c.Key) // never fails
 	}
 	if len(c.Key) < 32 {
 		return nil, errors.New("web page: the key has less than 32 bytes")
@@ -104,8 +104,7 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// ServeHTTP serves the pages below /ui/, redirects browsers from / to them, and has the API
-// answer all other requests.
+// ServeHTTP serves the pages under /ui/, redirects browsers from / to them, and passes all other requests to the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	root := r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
 	if !root && r.URL.Path != "/ui" && !strings.HasPrefix(r.URL.Path, "/ui/") {
@@ -128,13 +127,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// route is one address of the page.
+// route is one route of the page.
 type route struct {
 	pattern string
-	role    identity.Role // None: for everybody
+	role    identity.Role // None: for everyone
 	serve   func(v *visit) error
-	streams bool // its answer is not compressed, and takes as long as it takes
-	slow    bool // it takes as long as a program does
+	streams bool // no compression and no time limit
+	slow    bool // waits for a program, without a time limit
 }
 
 func (s *Server) routes() []route {

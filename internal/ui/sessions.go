@@ -34,11 +34,11 @@ func (s *Server) sessions(v *visit) error {
 	return v.show("sessions", "Sessions", true, p)
 }
 
-// openSession opens a session, with the policy that a session has without one.
+// openSession opens a session, by default with the API's default policy.
 func (s *Server) openSession(v *visit) error {
 	spec := job.SessionSpec{Name: strings.TrimSpace(v.r.PostForm.Get("name")), Kind: job.SessionKind(v.r.PostForm.Get("kind"))}
 	if name := strings.TrimSpace(v.r.PostForm.Get("policy")); name != "" {
-		spec.Policy, _ = json.Marshal(name) // text always marshals
+		spec.Policy, _ = json.Marshal(name) // a string always marshals
 	}
 	var made job.Session
 	if err := v.api().JSON(v.r.Context(), ask.Call{Method: http.MethodPost, Path: "/v1/sessions", Body: spec}, &made); err != nil {
@@ -48,7 +48,7 @@ func (s *Server) openSession(v *visit) error {
 	return v.to("/ui/sessions/" + string(made.ID))
 }
 
-// execution is one as the page shows it.
+// execution is an execution on the page.
 type execution struct {
 	ID     job.ID
 	Code   string
@@ -65,17 +65,17 @@ type variable struct {
 type sessionPage struct {
 	Session    job.Session
 	Executions []execution
-	Left       int // older executions that are not shown
+	Left       int // number of older executions that are not shown
 	Variables  []variable
-	NoVars     string // why there are none
+	NoVars     string // reason for missing variables
 	Live       bool
-	Wrong      string // with what was sent last
+	Wrong      string // error of the last request
 	Code       string
 }
 
 const (
 	executionsShown = 20
-	executionPages  = 40 // of executionsShown, that are walked to the end
+	executionPages  = 40 // most pages of executionsShown that are read
 	variablesShown  = 100
 )
 
@@ -92,7 +92,7 @@ func (s *Server) showSession(v *visit, status int, wrong, code string) error {
 	}
 	p.Live = p.Session.State == job.SessionLive
 	if v.part() && p.Live && v.r.Header.Get("Assay-Seen") == strconv.Itoa(p.Session.Executions) {
-		v.w.WriteHeader(http.StatusNoContent) // what is shown is what there is
+		v.w.WriteHeader(http.StatusNoContent) // the page is up to date
 		return nil
 	}
 	if p.Executions, p.Left, err = v.lastExecutions(p.Session); err != nil {
@@ -108,7 +108,7 @@ func (s *Server) showSession(v *visit, status int, wrong, code string) error {
 	return v.showAs(status, "session", title, p.Live, p)
 }
 
-// lastExecutions returns the last of a session, and how many are before them.
+// lastExecutions returns the last executions of a session, and the number of earlier ones.
 func (v *visit) lastExecutions(of job.Session) (out []execution, left int, err error) {
 	var after job.ID
 	var page []json.RawMessage
@@ -152,7 +152,7 @@ func (v *visit) lastExecutions(of job.Session) (out []execution, left int, err e
 	return out, max(of.Executions-len(out), 0), nil
 }
 
-// variables returns those that the session has now. One that is busy does not say.
+// variables returns the session's variables, or the reason why there are none, for example because the session is busy.
 func (v *visit) variables(id job.ID) ([]variable, string) {
 	var list api.VariableList
 	if err := v.get("/v1/sessions/"+string(id)+"/variables", nil, &list); err != nil {
@@ -167,7 +167,7 @@ func (v *visit) variables(id job.ID) ([]variable, string) {
 	return out, ""
 }
 
-// execute runs what was typed.
+// execute runs the entered code.
 func (s *Server) execute(v *visit) error {
 	id, err := v.id()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/api"
 )
 
-// begunName is the cookie of who is on the way to an issuer and back.
+// begunName is the cookie of a sign-in at an issuer in progress.
 const begunName = "assay_begun"
 
 type signinPage struct {
@@ -31,7 +31,7 @@ func (s *Server) signinPage(v *visit, wrong string) signinPage {
 	return signinPage{To: back(v.r.FormValue("to")), Wrong: wrong, Issuer: s.Issuer != nil}
 }
 
-// signIn takes a key, or the code of a link. The visit gets a new name, which nobody knew before.
+// signIn accepts a key or the code of a link. The visit gets a new id, so that an id known to an attacker is useless.
 func (s *Server) signIn(v *visit) error {
 	token := strings.TrimSpace(v.r.PostForm.Get("key"))
 	if code := v.r.PostForm.Get("code"); code != "" {
@@ -63,13 +63,13 @@ func (s *Server) signOut(v *visit) error {
 	return v.to("/ui/signin")
 }
 
-// begun is what is kept while somebody is at the issuer.
+// begun is the state of a sign-in at the issuer.
 type begun struct {
 	Attempt json.RawMessage `json:"a"`
 	To      string          `json:"t"`
 }
 
-// oidcBegin sends the browser to the issuer.
+// oidcBegin redirects to the issuer.
 func (s *Server) oidcBegin(v *visit) error {
 	if s.Issuer == nil {
 		return errNoPage
@@ -87,7 +87,7 @@ func (s *Server) oidcBegin(v *visit) error {
 	return nil
 }
 
-// oidcFinish takes who comes back from the issuer, for as long as that vouches for them.
+// oidcFinish signs in the person that the issuer identifies, until the identity expires.
 func (s *Server) oidcFinish(v *visit) error {
 	if s.Issuer == nil {
 		return errNoPage

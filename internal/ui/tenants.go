@@ -18,7 +18,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// tenantRow is a tenant as the page shows it.
+// tenantRow is a tenant on the page.
 type tenantRow struct {
 	api.TenantStatus
 	Paused bool
@@ -28,7 +28,7 @@ type tenantsPage struct {
 	Tenants []tenantRow
 	More    int
 	Find    string
-	List    bool // more than one: as a table
+	List    bool // more than one, shown as a table
 }
 
 const tenantsShown = 200
@@ -52,7 +52,8 @@ func (s *Server) tenants(v *visit) error {
 	return v.show("tenants", "Tenants", true, p)
 }
 
-// tenantsFound are those that the visitor may see, the busiest first; with a name, that one.
+// tenantsFound returns the tenants that the visitor may see, the busiest first. With a name, it returns only that
+// tenant.
 func (v *visit) tenantsFound(name string) ([]api.TenantStatus, error) {
 	if name != "" {
 		if !identity.ValidName(name) {
@@ -71,7 +72,7 @@ func (v *visit) tenantsFound(name string) ([]api.TenantStatus, error) {
 	return all.Tenants, nil
 }
 
-// pausedTenants are known to operators.
+// pausedTenants returns the names of paused tenants for operators, and nothing for other visitors.
 func (v *visit) pausedTenants() (names []string, err error) {
 	if v.who.Role < identity.Operator {
 		return nil, nil
@@ -88,13 +89,13 @@ func (v *visit) pausedTenants() (names []string, err error) {
 	return names, nil
 }
 
-// grant changes what a tenant is granted, if nobody else has since the form was made.
+// grant changes the grant of a tenant unless it changed since the form was made.
 var grant = action{Name: "Grant", Question: "Change what tenant %s is granted?", Note: "It counts at once, and stays. Its caps by label and the ceiling of its policies stay as they are.", role: identity.Admin,
 	fields: []field{{Name: "weight", Label: "Weight", Kind: "text", Hint: "share of the fleet when it is contended: 1 is usual"},
 		{Name: "max_running", Label: "Most running jobs", Kind: "text", Hint: "0: no limit"}, reason, {Name: "version", Kind: "hidden"}},
 	method: http.MethodPut, path: "/v1/tenants/%s", wrong: wrongGrant, load: loadGrant, send: sendGrant, stale: staleGrant, said: grantSaid}
 
-// granted is what a tenant is granted, without what an operator has laid over it.
+// granted returns t with its granted values in place of an operator's override.
 func granted(t store.Tenant) store.Tenant {
 	if o := t.Override; o != nil {
 		if o.Granted.Weight != nil {
@@ -143,14 +144,14 @@ func sendGrant(v *visit, subject string, f url.Values, rq *ask.Call) error {
 	if err != nil {
 		return err
 	}
-	weight, _ := strconv.ParseFloat(strings.TrimSpace(f.Get("weight")), 64) // wrongGrant has looked
+	weight, _ := strconv.ParseFloat(strings.TrimSpace(f.Get("weight")), 64) // wrongGrant has checked it
 	running, _ := strconv.Atoi(strings.TrimSpace(f.Get("max_running")))
 	rq.Body = api.TenantGrant{Weight: weight, MaxRunning: running, LabelCaps: now.LabelCaps, Ceiling: now.Ceiling, Reason: f.Get("reason")}
 	rq.Header.Set("If-Match", strconv.Quote(f.Get("version")))
 	return nil
 }
 
-// staleGrant says who was quicker.
+// staleGrant describes the concurrent change.
 func staleGrant(v *visit, subject string) string {
 	text := "Somebody has changed this tenant since this form was made: leave it, and look again."
 	var list api.ActionList
@@ -163,7 +164,7 @@ func staleGrant(v *visit, subject string) string {
 
 func grantSaid(subject string, raw []byte) string {
 	var t store.Tenant
-	_ = json.Unmarshal(raw, &t) // without, it was done
+	_ = json.Unmarshal(raw, &t) // if this fails, the grant still changed
 	running := "no limit of running jobs"
 	if t.MaxRunning > 0 {
 		running = fmt.Sprintf("at most %d running jobs", t.MaxRunning)

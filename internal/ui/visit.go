@@ -20,23 +20,23 @@ const (
 	cookieName = "assay_visit"
 	saidName   = "assay_said"
 	purpose    = "visit"
-	// visitTTL is how long somebody stays signed in.
+	// visitTTL is how long a visitor stays signed in.
 	visitTTL = 12 * time.Hour
-	// maxForm is the largest form: code for a session.
+	// maxForm is the largest form, which has code for a session.
 	maxForm = 1<<20 + 64<<10
-	// patience is how long the API may take for what a page needs.
+	// patience limits the API calls for one page.
 	patience = 20 * time.Second
 )
 
-// errNoPage is an address that has no page.
+// errNoPage is the error of an address without a page.
 var errNoPage = fmt.Errorf("%w: there is no such page", job.ErrNotFound)
 
-// errForm is a form that another page may have sent.
+// errForm is the error of a form that another site may have sent.
 var errForm = fmt.Errorf("%w: this form is not of your visit, or is too old: go back, load the page again, and send it once more", job.ErrRefused)
 
-// kept is what a cookie says of a visit. The token is the visitor's key: it is sealed, so that nobody who finds the cookie
-// can use it elsewhere, and it is asked about at every request, so that it ends when the key does. Who is an identity that an
-// issuer vouches for, until a moment.
+// kept is the content of a visit's cookie. Token is the visitor's key. The cookie is sealed, so that a stolen cookie
+// does not reveal the key. Each request checks the key, so that the visit ends with it. The field Who is an identity
+// from an issuer, valid until Until.
 type kept struct {
 	ID    string             `json:"i"`
 	Token string             `json:"t,omitempty"`
@@ -44,17 +44,17 @@ type kept struct {
 	Until time.Time          `json:"u,omitzero"`
 }
 
-// visit is one request of somebody's.
+// visit is one request of a visitor.
 type visit struct {
 	s   *Server
 	w   http.ResponseWriter
 	r   *http.Request
 	who identity.Identity
 	kept
-	fresh bool // there was no cookie yet
+	fresh bool // the request had no valid cookie
 }
 
-// visited serves a route to those who may see it.
+// visited serves a route to visitors with its role.
 func (s *Server) visited(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		harden(w.Header())
@@ -86,7 +86,7 @@ func (v *visit) serve(rt route) error {
 	return rt.serve(v)
 }
 
-// harden says what a browser may do with what we serve: nothing that is not ours.
+// harden sets headers that restrict pages to their own origin.
 func harden(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -98,7 +98,7 @@ func harden(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// read finds out which visit it is; without a good cookie, a new one.
+// read reads the visit's cookie. Without a valid one, it starts a new visit.
 func (v *visit) read() {
 	if c, err := v.r.Cookie(cookieName); err == nil && v.s.seals.Open(purpose, c.Value, &v.kept) == nil && v.ID != "" {
 		return
@@ -106,7 +106,7 @@ func (v *visit) read() {
 	v.kept, v.fresh = kept{ID: rand.Text()}, true
 }
 
-// keep has the browser send what is known of the visit with each request.
+// keep sets the visit's cookie.
 func (v *visit) keep() error {
 	text, err := v.s.seals.Seal(purpose, v.kept, visitTTL)
 	if err != nil {
@@ -120,12 +120,12 @@ func (v *visit) keep() error {
 	return nil
 }
 
-// cookie makes one that scripts cannot read, and that other sites' pages cannot have sent with their forms.
+// cookie returns a cookie that scripts cannot read and that browsers do not send with other sites' forms.
 func (v *visit) cookie(name, value string, age int) *http.Cookie {
 	return &http.Cookie{Name: name, Value: value, Path: "/ui/", MaxAge: age, HttpOnly: true, Secure: v.s.Secure || v.r.TLS != nil, SameSite: http.SameSiteLaxMode}
 }
 
-// identify asks the gate who it is, each time, and refuses those who have not the role.
+// identify authenticates the visitor at each request and checks the role.
 func (v *visit) identify(role identity.Role) error {
 	who, err := v.whose()
 	if err != nil {
@@ -140,7 +140,7 @@ func (v *visit) identify(role identity.Role) error {
 	return nil
 }
 
-// whose is who is signed in.
+// whose returns the signed-in identity.
 func (v *visit) whose() (who identity.Identity, err error) {
 	switch {
 	case v.Who != nil && v.s.Now().Before(v.Until):
@@ -152,7 +152,7 @@ func (v *visit) whose() (who identity.Identity, err error) {
 	return v.s.whose(v.r, v.Token)
 }
 
-// whose asks the gate whose a token is.
+// whose returns the identity of a token.
 func (s *Server) whose(r *http.Request, token string) (identity.Identity, error) {
 	asked := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/ui/"}, Header: http.Header{}, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS}
 	if token != "" {
@@ -161,7 +161,7 @@ func (s *Server) whose(r *http.Request, token string) (identity.Identity, error)
 	return s.Gate.Identify(asked.WithContext(r.Context()))
 }
 
-// ownForm reads the form, and refuses one that a page of ours did not send in this visit.
+// ownForm parses the form and rejects it unless a page of this visit sent it.
 func (v *visit) ownForm() error {
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
 	if err := v.r.ParseForm(); err != nil {
@@ -177,12 +177,12 @@ func (v *visit) ownForm() error {
 	return nil
 }
 
-// api makes calls as the visitor.
+// api returns a Caller with the visitor's token.
 func (v *visit) api() ask.Caller {
 	return ask.Caller{API: v.s.API, Token: v.Token, From: v.r.RemoteAddr}
 }
 
-// to sends the browser elsewhere.
+// to redirects the browser.
 func (v *visit) to(path string) error {
 	if v.part() {
 		v.w.Header().Set("HX-Redirect", path)
@@ -193,17 +193,17 @@ func (v *visit) to(path string) error {
 	return nil
 }
 
-// part reports whether the script asks for the part of a page that changes.
+// part reports whether the script requests only the changing part of a page.
 func (v *visit) part() bool { return v.r.Header.Get("HX-Request") == "true" }
 
-// say keeps what was done for the page that is shown next.
+// say stores a message for the next page.
 func (v *visit) say(text string) {
 	if sealed, err := v.s.seals.Seal("said", text, time.Minute); err == nil && len(sealed) < 3000 {
 		http.SetCookie(v.w, v.cookie(saidName, sealed, 60))
 	}
 }
 
-// said returns what was done before, once.
+// said returns the stored message and removes it.
 func (v *visit) said() (text string) {
 	c, err := v.r.Cookie(saidName)
 	if err != nil || v.part() {
@@ -225,7 +225,7 @@ func (v *visit) id() (job.ID, error) {
 	return id, nil
 }
 
-// recovered makes a page of a panic, which is ours, and lets those through that break an answer off.
+// recovered renders an error page after a panic. It passes on http.ErrAbortHandler, which closes the connection.
 func (v *visit) recovered() {
 	p := recover()
 	if p == nil {
@@ -237,7 +237,7 @@ func (v *visit) recovered() {
 	v.fail(fmt.Errorf("panic: %v", p))
 }
 
-// back is a path of ours to go to, or the first page.
+// back returns path if it is a path of this page, else the first page.
 func back(path string) string {
 	if !strings.HasPrefix(path, "/ui/") || strings.ContainsAny(path, "\\\r\n") {
 		return "/ui/"

@@ -9,19 +9,19 @@ import (
 
 type vouchedKey struct{}
 
-// vouched returns ctx, in which calls of the API are made by who signed in at an issuer: such a visitor has no token that
-// the API could be called with.
+// vouched returns ctx with the identity of a visitor who signed in at an issuer. Such visitors have no token for calls
+// of the API.
 func vouched(ctx context.Context, who identity.Identity) context.Context {
 	return context.WithValue(ctx, vouchedKey{}, who)
 }
 
-// Within returns the gate for an API whose page has people sign in at an issuer. What comes from outside has nothing of
-// that in its context, and goes through g.
+// Within returns a gate that also accepts identities from the web page. Only calls by the page have one in their
+// context; other requests go through g.
 func Within(g identity.Gate) identity.Gate { return within{g} }
 
 type within struct{ identity.Gate }
 
-// Identify returns who the page says that it is, or whom the gate knows.
+// Identify returns the identity in the context of r or, without one, the gate's.
 func (w within) Identify(r *http.Request) (identity.Identity, error) {
 	if who, ok := r.Context().Value(vouchedKey{}).(identity.Identity); ok {
 		return who, nil

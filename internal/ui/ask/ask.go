@@ -1,4 +1,4 @@
-// Package ask makes requests of an API that is in the same process.
+// Package ask calls an API in the same process.
 package ask
 
 import (
@@ -15,25 +15,25 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// maxAnswer is the most that is read of one answer of the API: a job whose result is as large as results may be.
+// maxAnswer is the most bytes of a response: a job with the largest result.
 const maxAnswer = 48 << 20
 
 // Call is one request of the API.
 type Call struct {
 	Method, Path string
 	Query        url.Values
-	Body         any // sent as JSON; nil: none
+	Body         any // sent as JSON; nil for none
 	Header       http.Header
 }
 
-// Caller makes calls of an API as whoever has the token.
+// Caller calls an API with a token.
 type Caller struct {
 	API   http.Handler
-	Token string // empty: none
-	From  string // where the visitor is, as the API is to know it
+	Token string // empty for none
+	From  string // the visitor's address, for the API
 }
 
-// JSON makes a call, and decodes the answer into out, which may be nil.
+// JSON makes a call and decodes the response into out, which may be nil.
 func (c Caller) JSON(ctx context.Context, rq Call, out any) error {
 	got, err := c.Do(ctx, rq)
 	if err != nil || out == nil {
@@ -45,7 +45,7 @@ func (c Caller) JSON(ctx context.Context, rq Call, out any) error {
 	return nil
 }
 
-// Do makes a call. An answer that is not 2xx is the error that it says.
+// Do makes a call. It turns a status of 300 or more into an error.
 func (c Caller) Do(ctx context.Context, rq Call) (*Answer, error) {
 	var body io.Reader = http.NoBody
 	if rq.Body != nil {
@@ -79,7 +79,7 @@ func (c Caller) Do(ctx context.Context, rq Call) (*Answer, error) {
 	return w, nil
 }
 
-// Pass has the API answer r itself at another path, as whoever has the token.
+// Pass lets the API serve r at another path, with the token.
 func (c Caller) Pass(w http.ResponseWriter, r *http.Request, path string, query url.Values) {
 	r2 := r.Clone(r.Context())
 	r2.URL = &url.URL{Path: path, RawQuery: query.Encode()}
@@ -96,7 +96,7 @@ func (c Caller) authorize(r *http.Request) {
 	}
 }
 
-// Answer is what the API answered, up to maxAnswer.
+// Answer is a response of the API, up to maxAnswer bytes.
 type Answer struct {
 	Body   bytes.Buffer
 	header http.Header
@@ -105,7 +105,7 @@ type Answer struct {
 	long   bool
 }
 
-// Header are the headers of the answer.
+// Header implements http.ResponseWriter.
 func (a *Answer) Header() http.Header { return a.header }
 
 // WriteHeader implements http.ResponseWriter.
@@ -125,7 +125,7 @@ func (a *Answer) Write(b []byte) (int, error) {
 	return a.Body.Write(b)
 }
 
-// serve has h answer. A handler that breaks its answer off panics.
+// serve calls h. A handler panics to abort a response.
 func (a *Answer) serve(h http.Handler, r *http.Request) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -141,15 +141,15 @@ func (a *Answer) serve(h http.Handler, r *http.Request) (err error) {
 	return nil
 }
 
-// problem is the error that an answer says.
+// problem returns the error of a response.
 func (a *Answer) problem() error {
 	if a.status == http.StatusRequestedRangeNotSatisfiable {
 		return ErrRange
 	}
 	p := api.ProblemDetails{Status: a.status, Title: http.StatusText(a.status)}
-	_ = json.Unmarshal(a.Body.Bytes(), &p) // what is no document has its status
+	_ = json.Unmarshal(a.Body.Bytes(), &p) // other responses have only their status
 	return p.Err()
 }
 
-// ErrRange is a part of a file that is not there.
+// ErrRange reports a range outside the file.
 var ErrRange = errors.New("there is no such part")

@@ -1,4 +1,4 @@
-// Package live makes what may be shown of what programs write, while they do.
+// Package live makes the output of running programs displayable.
 package live
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/assay-run/assay/internal/ui/shown"
 )
 
-// Events passes a stream of events on, and makes what may be shown of what programs wrote.
+// Events passes on an event stream and replaces output of programs by displayable text.
 type Events struct {
 	http.ResponseWriter
-	rest     []byte // of an event that has not come whole
+	rest     []byte // incomplete event
 	out, err shown.Terminal
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface of http.ResponseController.
 func (e *Events) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
-// Write passes on the events that are whole. Whatever is no stream of events passes as it is.
+// Write passes on complete events. It passes on other responses unchanged.
 func (e *Events) Write(b []byte) (int, error) {
 	if e.Header().Get("Content-Type") != "text/event-stream" {
 		return e.ResponseWriter.Write(b)
@@ -41,14 +41,14 @@ func (e *Events) Write(b []byte) (int, error) {
 	}
 }
 
-// part is a part of an output, as the script shows it.
+// part is a part of an output for the script.
 type part struct {
 	Missed int64       `json:"missed,omitempty"`
 	Step   int         `json:"step,omitempty"`
 	Spans  [][2]string `json:"spans"` // class and text
 }
 
-// shown is an event, as the page is told of it.
+// shown returns an event for the page.
 func (e *Events) shown(event string) []byte {
 	var id, name, data string
 	for line := range strings.SplitSeq(event, "\n") {
@@ -77,11 +77,11 @@ func (e *Events) shown(event string) []byte {
 	return fmt.Appendf(nil, "event: %s\nid: %s\ndata: %s", name, id, raw)
 }
 
-// textOf is what a program wrote, byte by byte.
+// textOf returns the exact output of a program.
 func textOf(p api.LogPart) string {
 	if p.Base64 == "" {
 		return p.Text
 	}
-	raw, _ := base64.StdEncoding.DecodeString(p.Base64) // what is not it, is not shown
+	raw, _ := base64.StdEncoding.DecodeString(p.Base64) // invalid base64 is not shown
 	return string(raw)
 }

@@ -1,4 +1,5 @@
-// Package seal makes texts that only the dispatchers of a fleet can read or make: what cookies and forms of its page carry.
+// Package seal encrypts and authenticates data in the page's cookies and forms. Only the dispatchers of a fleet can
+// read or make it.
 package seal
 
 import (
@@ -14,17 +15,17 @@ import (
 	"time"
 )
 
-// ErrSealed is a text that this key did not seal, or whose time is over.
+// ErrSealed reports a text that this key did not seal or that has expired.
 var ErrSealed = errors.New("not a sealed text of this fleet")
 
-// Sealer makes texts that nobody else can read or make.
+// Sealer seals and opens texts with a secret key.
 type Sealer struct {
 	aead cipher.AEAD
 	mac  []byte
 	now  func() time.Time
 }
 
-// New makes one of a key that all dispatchers of a fleet have.
+// New returns a Sealer for the key that all dispatchers of a fleet share.
 func New(key []byte, now func() time.Time) (*Sealer, error) {
 	block, err := aes.NewCipher(derive(key, "seal"))
 	if err != nil {
@@ -48,7 +49,7 @@ type sealed struct {
 	Value json.RawMessage `json:"v"`
 }
 
-// Seal returns a text that says v, for one purpose, until ttl has gone by.
+// Seal returns a text with v for one purpose. It expires after ttl.
 func (s *Sealer) Seal(purpose string, v any, ttl time.Duration) (string, error) {
 	value, err := json.Marshal(v)
 	if err != nil {
@@ -59,11 +60,11 @@ func (s *Sealer) Seal(purpose string, v any, ttl time.Duration) (string, error) 
 		return "", fmt.Errorf("seal: %w", err)
 	}
 	nonce := make([]byte, s.aead.NonceSize())
-	_, _ = rand.Read(nonce) // which never fails
+	_, _ = rand.Read(nonce) // never fails
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, plain, []byte(purpose))), nil
 }
 
-// Open reads what a text says into v, a pointer. The error is ErrSealed.
+// Open decodes the value of a text into v, a pointer. The only error is ErrSealed.
 func (s *Sealer) Open(purpose, text string, v any) error {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(raw) < s.aead.NonceSize() {
@@ -81,14 +82,14 @@ func (s *Sealer) Open(purpose, text string, v any) error {
 	return nil
 }
 
-// Form is the text that forms of a visit carry.
+// Form returns the token of a visit's forms.
 func (s *Sealer) Form(visit string) string {
 	h := hmac.New(sha256.New, s.mac)
 	h.Write([]byte(visit))
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// FormOf reports whether a form is of this visit.
+// FormOf reports whether text is the token of this visit's forms.
 func (s *Sealer) FormOf(visit, text string) bool {
 	return visit != "" && hmac.Equal([]byte(text), []byte(s.Form(visit)))
 }

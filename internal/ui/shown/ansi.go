@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Span is a piece of text, and the classes that it is shown in.
+// Span is a piece of text with its classes.
 type Span struct{ Class, Text string }
 
-// style is how a terminal would show what comes.
+// style is the style of a terminal.
 type style struct {
-	fore, back                 int // 0: as is; 1…16
+	fore, back                 int // 0: default; 1…16
 	bold, faint, italic, lined bool
 	inverse, struckOut         bool
 }
 
-// class names the style. Text that is to be concealed is seen.
+// class returns the classes of the style. It ignores concealment, so that all text is visible.
 func (s style) class() string {
 	var c []string
 	if s.inverse {
@@ -38,20 +38,20 @@ func (s style) class() string {
 	return strings.Join(c, " ")
 }
 
-// ANSI reads colours and styles out of the output of a program, as SGR sequences set them. Other escape sequences are left
-// out: there is no terminal whose title, cursor or clipboard they could change. A lone carriage return begins a line.
+// ANSI converts the colours and styles of SGR sequences in a program's output. It drops other escape sequences, which
+// could only affect a terminal's title, cursor or clipboard. A lone carriage return begins a new line.
 func ANSI(text string) []Span {
 	var t Terminal
 	return t.spans(text)
 }
 
-// Terminal reads the same out of an output that comes in parts.
+// Terminal converts an output that arrives in parts.
 type Terminal struct {
 	now  style
-	rest string // a sequence, or an end of a line, of which the end has not come
+	rest string // incomplete sequence or end of line
 }
 
-// Write reads the next part.
+// Write converts the next part.
 func (t *Terminal) Write(part string) []Span {
 	text := t.rest + part
 	n := len(text)
@@ -64,10 +64,10 @@ func (t *Terminal) Write(part string) []Span {
 	return t.spans(text[:n])
 }
 
-// longestHeld is the most that waits for its end.
+// longestHeld is the longest incomplete sequence that Write holds back.
 const longestHeld = 256
 
-// open reports whether the sequence that s begins with goes on behind it.
+// open reports whether the sequence at the start of s is incomplete.
 func open(s string) bool {
 	n, _, _ := escape(s)
 	if n < len(s) {
@@ -121,10 +121,10 @@ func clean(s string) string {
 	return s
 }
 
-// longest is the most of a sequence that is looked at: one that does not end is no sequence.
+// longest is the longest sequence. Longer ones are not treated as sequences.
 const longest = 4 << 10
 
-// escape returns how long the sequence is that s begins with, and the arguments of one that sets colours.
+// escape returns the length of the sequence at the start of s, and the arguments of an SGR sequence.
 func escape(s string) (n int, args string, sgr bool) {
 	if len(s) < 2 {
 		return len(s), "", false
@@ -153,13 +153,13 @@ func escape(s string) (n int, args string, sgr bool) {
 	case '(', ')', '*', '+', '#', '%':
 		return min(3, len(s)), "", false
 	}
-	if s[1] < 0x20 || s[1] > 0x7e { // no sequence: what comes is text
+	if s[1] < 0x20 || s[1] > 0x7e { // no sequence: text follows
 		return 1, "", false
 	}
 	return 2, "", false
 }
 
-// set changes the style as the arguments of an SGR sequence say.
+// set applies the arguments of an SGR sequence to the style.
 func (s *style) set(args string) {
 	codes := strings.FieldsFunc(args, func(r rune) bool { return r == ';' || r == ':' })
 	if len(codes) == 0 {
@@ -231,14 +231,13 @@ func (s *style) colour(code int) {
 	}
 }
 
-// extended reads a colour of 256 or of 24 bits, and returns the one of the 16 that is like it, and how many arguments it
-// took.
+// extended converts a colour of 256 or of 24 bits to the nearest of 16. It returns the number of arguments used.
 func extended(codes []string) (colour, used int) {
 	number := func(i int) int {
 		if i >= len(codes) {
 			return 0
 		}
-		n, _ := strconv.Atoi(codes[i]) // no number is 0
+		n, _ := strconv.Atoi(codes[i]) // an invalid number counts as 0
 		return min(max(n, 0), 255)
 	}
 	if len(codes) == 0 {
@@ -261,7 +260,7 @@ func extended(codes []string) (colour, used int) {
 	return 0, 1
 }
 
-// near is the one of the 16 colours that is like r, g, b.
+// near returns the one of 16 colours that is nearest to r, g, b.
 func near(r, g, b int) int {
 	top := max(r, g, b)
 	if top < 50 {

@@ -7,17 +7,17 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Part is one part of a bar: from X on, W wide, of 1000.
+// Part is a part of a bar of width 1000. It begins at X and is W wide.
 type Part struct {
 	Class, Label string
 	N            int64
 	X, W         int
 }
 
-// Verdicts is a bar of what has become of a batch's jobs: outcomes in their order, then what runs, then what waits.
+// Verdicts returns a bar of a batch's jobs: outcomes in their order, then running and waiting jobs.
 func Verdicts(b *job.Batch) []Part {
 	outcomes := slices.Clone(job.Outcomes)
-	for o := range b.Outcomes { // of a release to come
+	for o := range b.Outcomes { // outcomes of a later release
 		if !slices.Contains(outcomes, o) {
 			outcomes = append(outcomes, o)
 		}
@@ -36,7 +36,7 @@ func rank(o job.Outcome) int {
 	return slices.Index([]string{"good", "bad", "stop", "infra", "off"}, Kind(o))
 }
 
-// Bar lays parts out beside each other, and leaves out those that are empty. What is there is seen, however little it is.
+// Bar lays out the parts side by side and omits empty ones. Each has a visible minimum width.
 func Bar(parts []Part) []Part {
 	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.N <= 0 })
 	var total, seen float64
@@ -56,7 +56,8 @@ func Bar(parts []Part) []Part {
 	return parts
 }
 
-// Infra counts the jobs that ended without saying anything of their programs, and those that ended and were not canceled.
+// Infra returns the number of jobs that ended without a verdict on their program, and of jobs that ended. It does not
+// count canceled jobs.
 func Infra(b *job.Batch) (infra, ended int64) {
 	for o, n := range b.Outcomes {
 		if o == job.OutcomeCanceled {

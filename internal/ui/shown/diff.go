@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// Change is a field that was changed: as it was, if it was there, and as it is.
+// Change is a changed field with its values before and after, if it existed.
 type Change struct {
 	Had, Has      bool
 	Before, After string
 }
 
-// Changes lists what differs between two objects, by name.
+// Changes lists the differences between two objects by field name.
 func Changes(before, after json.RawMessage) (out []Change) {
 	var was, is map[string]json.RawMessage
-	_, _ = json.Unmarshal(before, &was), json.Unmarshal(after, &is) // what is no object has no fields
+	_, _ = json.Unmarshal(before, &was), json.Unmarshal(after, &is) // other values have no fields
 	names := maps.Clone(was)
 	if names == nil {
 		names = map[string]json.RawMessage{}
@@ -32,7 +32,7 @@ func Changes(before, after json.RawMessage) (out []Change) {
 	return out
 }
 
-// fieldLine is a field as a line of text.
+// fieldLine returns a field as a line of text.
 func fieldLine(name string, value json.RawMessage) string {
 	text := string(value)
 	var said string

@@ -1,3 +1,3 @@
-// Package shown makes what strangers wrote fit to be looked at: text without what hides or reorders text, colours of
-// terminals as classes, and figures as people read them. Nothing here is markup; templates escape all of it.
+// Package shown makes untrusted text and data displayable: text without characters that hide or reorder it, terminal
+// colours as classes, and readable figures. It produces no markup; templates escape all of its results.
 package shown

@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Count writes a number with a space between thousands, which no line breaks at.
+// Count formats a number with narrow no-break spaces between thousands.
 func Count(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -17,7 +17,7 @@ func Count(n int64) string {
 	return s
 }
 
-// Bytes writes a size in the largest unit of which it has one.
+// Bytes formats a size in the largest fitting unit.
 func Bytes(n int64) string {
 	const units = "KMGTPE"
 	if n < 1<<10 {
@@ -30,7 +30,7 @@ func Bytes(n int64) string {
 	return short(v) + " " + units[unit:unit+1] + "iB"
 }
 
-// short writes three digits.
+// short formats three digits.
 func short(v float64) string {
 	switch {
 	case v < 10:
@@ -41,7 +41,7 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-// Millis writes a time that is given in milliseconds.
+// Millis formats a duration in milliseconds.
 func Millis(ms float64) string {
 	switch {
 	case ms < 0:
@@ -52,7 +52,7 @@ func Millis(ms float64) string {
 	return Duration(time.Duration(ms * float64(time.Millisecond)))
 }
 
-// Duration writes a time of a second or more in the two largest units that it has.
+// Duration formats a duration in at most two units.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -69,7 +69,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// Time writes a moment, in UTC: the server does not know the reader's zone.
+// Time formats a time in UTC, because the server does not have the reader's time zone.
 func Time(t time.Time) string {
 	if t.IsZero() {
 		return "–"
@@ -77,7 +77,7 @@ func Time(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
-// Percent writes a share of a whole.
+// Percent formats a share of a whole.
 func Percent(part, whole int64) string {
 	switch {
 	case whole <= 0:
@@ -97,7 +97,7 @@ func Percent(part, whole int64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64) + " %"
 }
 
-// Words writes an outcome or a state as people do.
+// Words formats the name of an outcome or a state.
 func Words[T ~string](name T) string {
 	out := []byte(name)
 	for i, c := range out {
@@ -108,8 +108,8 @@ func Words[T ~string](name T) string {
 	return string(out)
 }
 
-// Kind is the class by which an outcome is coloured: what was right, what was wrong, what was stopped, what says nothing
-// of the program.
+// Kind returns the colour class of an outcome: success, failure, stopped at a limit, canceled, or no verdict on the
+// program.
 func Kind(o job.Outcome) string {
 	switch {
 	case o == "":

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	sourceLines = 400     // that a page shows of one source
-	sourceLine  = 2 << 10 // bytes of one line
+	sourceLines = 400     // most lines of a source on a page
+	sourceLine  = 2 << 10 // most bytes of a line
 	sourceFiles = 20
 	maxName     = 160 // bytes of a name
 )
@@ -25,14 +25,14 @@ type Source struct {
 	More  int // lines that are not shown
 }
 
-// SourceLine is a line of one.
+// SourceLine is a line of a Source.
 type SourceLine struct {
 	N      int
 	Text   string
 	Failed bool
 }
 
-// SourcesOf lists what a job runs, with the line marked at which it failed.
+// SourcesOf lists the sources of a job and marks the line that failed.
 func SourcesOf(j *job.Job) (out []Source) {
 	failed := 0
 	if j.Result != nil && j.Result.Exception != nil {
@@ -76,7 +76,7 @@ func commandOf(c *job.Command) string {
 	return strings.Join(lines, "\n")
 }
 
-// Quoted is a command as a shell reads it.
+// Quoted quotes a command for a shell.
 func Quoted(argv []string) string {
 	var words []string
 	for _, a := range argv {
@@ -89,7 +89,7 @@ func Quoted(argv []string) string {
 	return strings.Join(words, " ")
 }
 
-// sourceOf shows the lines around the one that failed; without one, the first.
+// sourceOf returns the lines around the failed one or, without one, the first lines.
 func sourceOf(name, code string, failed int) Source {
 	lines := strings.Split(strings.TrimSuffix(code, "\n"), "\n")
 	first := 0
@@ -108,11 +108,11 @@ func sourceOf(name, code string, failed int) Source {
 	return s
 }
 
-// Display is something to look at that a program made.
+// Display is a figure or a table that a program made.
 type Display struct {
-	Image template.URL // of pixels; "": none
+	Image template.URL // bitmap image; "" for none
 	Table *job.Table
-	Words string // what else it is
+	Words string // description of other content
 }
 
 const (
@@ -122,8 +122,8 @@ const (
 	tableColumns  = 30
 )
 
-// Displays are what a page shows of figures and tables. An image is one of pixels, by its own first bytes: others could have
-// scripts in them.
+// Displays returns the figures and tables for a page. It accepts an image only if it begins like a bitmap format: other
+// formats may contain scripts.
 func Displays(all []job.Display) (out []Display) {
 	for _, d := range all[:min(len(all), displaysShown)] {
 		out = append(out, displayOf(d))

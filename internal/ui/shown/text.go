@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns at most limit bytes of s, and whether that is not all of it. Bytes that are no UTF-8 become U+FFFD, and
-// what would hide or reorder the rest is shown by its name. Lines stay lines.
+// Text returns at most limit bytes of s, and whether it cut s. Invalid UTF-8 becomes U+FFFD. Characters that would hide
+// or reorder others become their code points. Line breaks remain.
 func Text(s string, limit int) (text string, cut bool) {
 	if len(s) > limit {
 		s, cut = s[:whole(s, limit)], true
@@ -21,7 +21,7 @@ func Text(s string, limit int) (text string, cut bool) {
 	return b.String(), cut
 }
 
-// Line returns the same as one line, with an ellipsis where it is cut.
+// Line is Text for one line, with an ellipsis if it is cut.
 func Line(s string, limit int) string {
 	text, cut := Text(s, limit)
 	text = strings.Map(func(r rune) rune {
@@ -39,7 +39,7 @@ func Line(s string, limit int) string {
 	return text
 }
 
-// whole is the largest length up to n at which s does not end within a character.
+// whole returns the largest length up to n at which s does not end within a character.
 func whole(s string, n int) int {
 	for cut := n; cut > n-utf8.UTFMax && cut > 0; cut-- {
 		if utf8.RuneStart(s[cut]) {
@@ -49,7 +49,7 @@ func whole(s string, n int) int {
 	return n
 }
 
-// write appends r, or what stands for it. The pictures of control characters are those of Unicode.
+// write appends r, or its replacement. Control characters become their Unicode pictures.
 func write(b *strings.Builder, r rune) {
 	switch {
 	case r == '\n' || r == '\t':
@@ -65,8 +65,8 @@ func write(b *strings.Builder, r rune) {
 	}
 }
 
-// hides reports whether a character changes how others look while it is not seen itself: marks of direction, and
-// formats such as soft hyphens and tags. Joiners are left, since letters and emoji are made of them.
+// hides reports whether a character is invisible and changes the display of others: directional marks, and format
+// characters such as soft hyphens and tags. Joiners do not count, because letters and emoji need them.
 func hides(r rune) bool {
 	return r > 0x7e && (unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) && r != 0x200c && r != 0x200d || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r))
 }

@@ -1,11 +1,11 @@
-"""Runs programs that nobody has read, one or a million, on a fleet of Assay.
+"""Runs untrusted programs, one or a million, on a fleet of Assay.
 
     import assay
 
     result = assay.run("print(6 * 7)")
     print(result.stdout, result.outcome)
 
-A program that fails is data, a Result; what raises is about the request, the fleet, or the caller's own deadline.
+A program that fails is data, a Result. Exceptions are about the request, the fleet, or the caller's own deadline.
 """
 
 from . import models

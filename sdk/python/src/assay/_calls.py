@@ -1,4 +1,5 @@
-"""One request of the API, as data, and what its answers mean: what both clients share and neither does."""
+"""One request of the API as data, and the interpretation of its answers. Both clients share this module, which does
+no I/O."""
 
 from __future__ import annotations
 
@@ -21,26 +22,26 @@ NDJSON = "application/x-ndjson"
 PROBLEM = "application/problem+json"
 
 TURN = 50.0
-"""Seconds of one long poll of a longer wait: proxies cut silent connections."""
+"""Seconds of one long poll within a longer wait: proxies cut silent connections."""
 
 GRACE = 60.0
-"""Seconds that an answer may take beyond what it was asked to wait."""
+"""Seconds that an answer may take beyond the requested wait."""
 
 MOST = 64 << 20
-"""Bytes of an answer that are held in memory. A page of results has 8 MiB, or one result of at most 32."""
+"""Largest answer in memory, in bytes. A page of results has 8 MiB, or one result of at most 32."""
 
 
 @dataclass(slots=True)
 class Call:
-    """A request that can be made several times."""
+    """A request that can be repeated."""
 
     method: str
     path: str  # quoted
     query: dict[str, Any] = field(default_factory=dict[str, Any])
     headers: dict[str, str] = field(default_factory=dict[str, str])
-    body: bytes | BinaryIO | None = None  # a file is read from its beginning, each time
-    once: bool = False  # it must not be made twice
-    wait: float = 0.0  # seconds for which the server was asked to hold its answer
+    body: bytes | BinaryIO | None = None  # a file is read from its beginning each time
+    once: bool = False  # it must not be repeated
+    wait: float = 0.0  # seconds for which the server may hold its answer
     most: int = MOST
 
     @property
@@ -58,7 +59,7 @@ def call(
     wait: float = 0.0,
     once: bool = False,
 ) -> Call:
-    """A call with a JSON body. A POST gets an idempotency key of its own, unless it must be made once."""
+    """A call with a JSON body. A POST gets an idempotency key of its own, unless it must not be repeated."""
     c = Call(method, path, {k: v for k, v in (query or {}).items() if v is not None}, once=once, wait=wait)
     if wait > 0:
         c.query["wait"] = f"{wait:.3f}s"
@@ -71,14 +72,14 @@ def call(
 
 
 def encode(value: Any) -> bytes:
-    """A value as JSON. TypeError and ValueError say what JSON cannot have: NaN is one of these."""
+    """A value as JSON. TypeError and ValueError name values that JSON cannot represent, such as NaN."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
         "utf-8", "surrogatepass"
     )
 
 
 def segment(text: str) -> str:
-    """Text as one part of a path."""
+    """Text as one segment of a path."""
     return quote(text, safe="")
 
 
@@ -88,19 +89,19 @@ def pathname(text: str) -> str:
 
 
 def wrong(status: int, headers: httpx.Headers, body: bytes) -> APIError:
-    """The error that an answer means."""
+    """The error for an answer."""
     problem: Mapping[str, Any] | None = None
     if headers.get("Content-Type", "").split(";")[0].strip() == PROBLEM:
         try:
             read = json.loads(body)
             problem = cast("Mapping[str, Any]", read) if isinstance(read, dict) else None
         except ValueError:
-            pass  # cut short on its way; the status is left
+            pass  # truncated on its way; the status remains
     return api_error(status, problem, retry_after(headers))
 
 
 def retry_after(headers: httpx.Headers) -> float | None:
-    """What Retry-After says, in seconds, at most a day; None if it says nothing."""
+    """The value of Retry-After in seconds, at most a day; None if there is none."""
     text = headers.get("Retry-After", "").strip()
     if text.isdigit():
         return float(min(int(text), 24 * 3600))
@@ -111,10 +112,11 @@ def retry_after(headers: httpx.Headers) -> float | None:
 
 
 class Patience:
-    """When to make a call again: for so many seconds after its first failure, later and later.
+    """The pauses between repeats of a call, for that many seconds after its first failure. Each is longer than the
+    last.
 
-    A server that says when to come again is taken at its word. Many may have been told the same, so it takes up to a
-    quarter more.
+    If the server requests a pause, it is followed. Many clients may get the same request, so a random part of up to
+    a quarter is added.
     """
 
     __slots__ = ("_failed", "_pause", "_seconds")
@@ -125,7 +127,7 @@ class Patience:
         self._pause = 0.1
 
     def pause(self, asked: float | None) -> float | None:
-        """Seconds to wait before the next try, None if there is to be none."""
+        """Seconds to wait before the next try, None if there is none."""
         now = time.monotonic()
         if self._failed is None:
             self._failed = now

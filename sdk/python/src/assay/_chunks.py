@@ -1,4 +1,4 @@
-"""What client.map submits together."""
+"""Chunks of items that client.map submits together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHUNK_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class MapOptions:
-    """How client.map works; it documents them."""
+    """The options of client.map, which documents them."""
 
     order: Literal["input", "completed"]
     on_error: Literal["raise", "return"]
@@ -63,7 +63,7 @@ class Chunk:
         self.bytes += len(line) + 1
 
     def drop(self, line: int) -> int:
-        """Leaves out a line, numbered from 1, and returns its position."""
+        """Removes a line, numbered from 1, and returns its position."""
         del self.lines[line - 1]
         return self.positions.pop(line - 1)
 
@@ -72,6 +72,6 @@ class Chunk:
 
 
 def refused(error: APIError, position: int, item: Any) -> Result:
-    """What an item comes to that the fleet refused."""
+    """The result of an item that the fleet refused."""
     error.args = (f"item {position}: {error}",)
     return Result({"outcome": "refused", "message": str(error)}, position, item, error)

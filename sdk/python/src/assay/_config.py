@@ -1,4 +1,4 @@
-"""Which fleet a client talks to, and how patiently."""
+"""The configuration of a client: its fleet and its patience."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a client was told, checked. Its text never has the token."""
+    """Checked configuration of a client. Its repr omits the token."""
 
     url: str
     token: str = field(repr=False)
@@ -24,7 +24,7 @@ class Config:
 
     @property
     def local(self) -> bool:
-        """Whether the fleet is on this machine: nothing is compressed then, and no proxy asked."""
+        """Whether the fleet is on this machine: then there is no compression and no proxy."""
         return urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
 
     def headers(self) -> dict[str, str]:
@@ -35,7 +35,7 @@ class Config:
 
 
 def _local_token(parts: SplitResult) -> str:
-    """The token that `assay dev` keeps for a fleet at an address of this machine, else nothing."""
+    """The token that `assay dev` stores for a fleet at a local address, or ""."""
     try:
         if parts.hostname != "localhost" and not ipaddress.ip_address(parts.hostname or "").is_loopback:
             return ""
@@ -47,15 +47,15 @@ def _local_token(parts: SplitResult) -> str:
             if not stat.S_ISREG(mode) or mode & 0o077:
                 return ""
             return file.read(1024).strip()
-    except (OSError, ValueError, RuntimeError):  # none is kept, no address, no home
+    except (OSError, ValueError, RuntimeError):  # no stored token, no address, or no home
         return ""
 
 
 def configured(url: str | None, token: str | None, patience: float | None) -> Config:
-    """What the arguments say, else the environment: ASSAY_URL, ASSAY_TOKEN, ASSAY_PATIENCE.
+    """The configuration from the arguments, else from the environment: ASSAY_URL, ASSAY_TOKEN, ASSAY_PATIENCE.
 
-    Without a token it is that of a fleet of `assay dev` at this address, if there is one.
-    ValueError names what is no address, no token or no duration.
+    Without a token, it uses that of a local `assay dev` fleet at this address, if there is one. ValueError names an
+    invalid address, token or duration.
     """
     where = (url if url is not None else os.environ.get("ASSAY_URL") or DEFAULT_URL).rstrip("/")
     parts = urlsplit(where)

@@ -1,6 +1,6 @@
-"""Reads values in the tagged encoding of the API: see _values.
+"""Decodes values in the tagged encoding of the API: see _values.
 
-They come from sandboxes, so nothing here takes more time than its input is long, and nothing runs code of theirs.
+They come from sandboxes, so decoding takes time linear in the input and runs none of their code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ._values import ELEMENTS, FACTORIES
 
 
 def decode(value: Any) -> Any:
-    """The Python value of JSON in the tagged encoding. ValueError, TypeError or RecursionError if it is not."""
+    """The Python value of JSON in the tagged encoding. ValueError, TypeError or RecursionError if it is invalid."""
     kind = cast("Any", type(value))
     if kind is list:
         return [decode(v) for v in value]
@@ -76,7 +76,7 @@ def _made(name: Any, parts: list[Any]) -> Any:
 
 
 FOLDED: dict[Any, int] = {datetime.datetime: 9, datetime.time: 6}
-"""How many parts a time has whose last one is its fold."""
+"""Number of parts of a time whose last part is its fold."""
 
 TYPES: dict[type, tuple[type, ...]] = {
     fractions.Fraction: (int,),
@@ -89,7 +89,7 @@ TYPES: dict[type, tuple[type, ...]] = {
     range: (int,),
     collections.deque: (list, int),
 }
-"""What the values of standard types may be made of."""
+"""Allowed types of the parts of standard types."""
 
 STANDARD: dict[str, type] = {
     f"{k.__module__}.{k.__name__}": k

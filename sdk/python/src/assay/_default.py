@@ -1,4 +1,4 @@
-"""The functions of the package itself: those of a client that is made of the environment when the first is called."""
+"""The functions of the package itself: methods of a client that the first call creates from the environment."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _default = _Default()
 
 
 def default_client() -> Client:
-    """The client of the package's own functions, made of ASSAY_URL and ASSAY_TOKEN when it is first needed."""
+    """The client of the package's own functions. The first call creates it from ASSAY_URL and ASSAY_TOKEN."""
     return _default.get()
 
 
 if TYPE_CHECKING:
-    # The same arguments, and the same text.
+    # The same arguments and docstrings.
     _of = Client()
     run = _of.run
     submit = _of.submit

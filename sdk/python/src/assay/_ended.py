@@ -1,4 +1,4 @@
-"""What the end of a job and that of an execution have in common."""
+"""The common base of results of jobs and executions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ._decoding import decode
 
 
 class Ended:
-    """How something that ran has ended, over the JSON of the API, of which a field is read when it is asked for.
+    """The end of a job or an execution, over the JSON of the API. Fields are decoded on access.
 
     Attributes:
-        raw: all of it as JSON has it. Do not change it.
+        raw: all of it as JSON. Do not change it.
     """
 
     __slots__ = ("raw",)
@@ -22,12 +22,12 @@ class Ended:
         self.raw = raw
 
     def part(self, name: str) -> dict[str, Any]:
-        """A field of raw that is an object; empty if it is not there."""
+        """A field of raw that is an object; empty if it is missing."""
         return self.raw.get(name) or {}
 
     @property
     def id(self) -> str:
-        """By which the fleet knows it."""
+        """Its id in the fleet."""
         return self.raw.get("id", "")
 
     @property
@@ -37,7 +37,7 @@ class Ended:
 
     @property
     def message(self) -> str:
-        """One sentence for a person; "" if there is none."""
+        """One sentence for a person, or ""."""
         return self.raw.get("message", "")
 
     @property
@@ -52,27 +52,27 @@ class Ended:
 
     @property
     def stdout(self) -> str:
-        """What was written there; where it is long, its head and its tail (see record.stdout)."""
+        """Text on stdout; of a long output, its head and its tail (see record.stdout)."""
         return self.part("stdout").get("text", "")
 
     @property
     def stderr(self) -> str:
-        """What was written there, with the traceback of an exception; as stdout."""
+        """Text on stderr, with the traceback of an exception; a long one as in stdout."""
         return self.part("stderr").get("text", "")
 
     @property
     def stdout_bytes(self) -> bytes:
-        """The bytes of stdout, also where they are not UTF-8; of a long output, its head and its tail as text."""
+        """The bytes of stdout, even if they are not UTF-8. Of a long output, its head and its tail as text."""
         return exact(self.part("stdout"))
 
     @property
     def stderr_bytes(self) -> bytes:
-        """The bytes of stderr; as stdout_bytes."""
+        """The bytes of stderr, as in stdout_bytes."""
         return exact(self.part("stderr"))
 
     @property
     def value(self) -> Any:
-        """Value of the code's last expression; its repr, if the value is of a type that cannot cross (see
+        """Value of the code's last expression, or its repr, if the value is of a type that cannot cross (see
         docs/grading.md). None if there is none."""
         return shown(self.raw.get("value"))
 
@@ -90,7 +90,7 @@ def shown(value: Mapping[str, Any] | None) -> Any:
     if "tagged" in value:
         try:
             return decode(value["tagged"])
-        except Exception:  # the sandbox may have sent anything, or an array without numpy here
+        except Exception:  # the sandbox may send anything, or numpy may be missing here
             pass
     return value.get("repr")
 

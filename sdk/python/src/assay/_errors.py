@@ -1,4 +1,4 @@
-"""What can go wrong. These are about the request, the fleet and the caller's own time.
+"""Exceptions. They are about the request, the fleet and the caller's own deadlines.
 
 A program that failed is data, a result.
 """
@@ -16,7 +16,7 @@ PROBLEMS = "https://assay.run/problems/"
 
 
 class AssayError(Exception):
-    """Whatever this package raises by itself, but for ValueError and TypeError about an argument."""
+    """Base of all exceptions of this package, except ValueError and TypeError about arguments."""
 
 
 class APIError(AssayError):
@@ -24,14 +24,14 @@ class APIError(AssayError):
 
     Attributes:
         status: HTTP status.
-        code: kind of the problem, as the API's table has it, such as "invalid"; "" if the answer was not the fleet's.
-        title: what the kind means.
-        detail: what is wrong and what to do, for a person.
+        code: kind of the problem in the API's table, such as "invalid"; "" if the answer was not the fleet's.
+        title: meaning of the kind.
+        detail: the fault and its remedy, for a person.
         field: path of the first field at fault, such as "policy.memory"; "" if none is named.
-        line: line of a batch, from 1, on which that is; 0 if none is named.
+        line: line of a batch, from 1, with that field; 0 if none is named.
         errors: every field at fault.
-        request_id: trace id of the request, by which the fleet's logs name it; "" if there is none.
-        retry_after: seconds after which the same request may do, or None.
+        request_id: trace id of the request in the fleet's logs; "" if there is none.
+        retry_after: seconds after which the same request may succeed, or None.
     """
 
     def __init__(self, status: int, body: Mapping[str, Any] | None = None, retry_after: float | None = None) -> None:
@@ -51,7 +51,7 @@ class APIError(AssayError):
 
     @property
     def passing(self) -> bool:
-        """Whether the same request may do later: the fleet is busy, or not ready."""
+        """Whether the same request may succeed later: the fleet is busy, or not ready."""
         return isinstance(self, (UnavailableError, QuotaError)) and not self.errors
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -60,15 +60,15 @@ class APIError(AssayError):
 
 
 class InvalidError(APIError):
-    """The request is not one that the fleet takes; field, line and detail say where and why."""
+    """The request is invalid; field, line and detail name the fault."""
 
 
 class TooLargeError(InvalidError):
-    """Something is larger than it may be."""
+    """Something is too large."""
 
 
 class DigestError(InvalidError):
-    """A body is not what its digest says: it was changed on its way."""
+    """A body does not match its digest: it was changed on its way."""
 
 
 class KeyUsedError(InvalidError):
@@ -76,23 +76,23 @@ class KeyUsedError(InvalidError):
 
 
 class MethodError(InvalidError):
-    """The address does not take such requests: most likely it is another server."""
+    """The address does not accept such requests: it probably belongs to another server."""
 
 
 class AuthError(APIError):
-    """No token, or one that the fleet does not know."""
+    """The token is missing or invalid."""
 
 
 class RefusedError(APIError):
-    """The tenant may not do this: its ceiling or its role says so."""
+    """The tenant's ceiling or role does not allow this."""
 
 
 class NotFoundError(APIError):
-    """There is no such thing, or not for this tenant."""
+    """It does not exist, or not for this tenant."""
 
 
 class GoneError(NotFoundError):
-    """It was there and is not kept any more."""
+    """It existed and was deleted."""
 
 
 class ErasedError(GoneError):
@@ -100,27 +100,27 @@ class ErasedError(GoneError):
 
 
 class ConflictError(APIError):
-    """Not in this state: a batch that is not done cannot be retried."""
+    """Not possible in the current state: for example, an unfinished batch cannot be retried."""
 
 
 class StaleError(ConflictError):
-    """Somebody else has changed it since it was read: read it again."""
+    """It has changed since it was read: read it again."""
 
 
 class LostError(ConflictError):
-    """It was abandoned before: a lease is over."""
+    """It was abandoned before: its lease is over."""
 
 
 class QuotaError(APIError):
-    """The tenant has or sends too much; retry_after says in how many seconds it may do."""
+    """The tenant has or sends too much; retry_after is the number of seconds to wait."""
 
 
 class UnavailableError(APIError):
-    """The fleet is not ready, or too busy for anybody."""
+    """The fleet is not ready, or too busy."""
 
 
 class SlowError(UnavailableError):
-    """The body of the request came too slowly."""
+    """The body of the request arrived too slowly."""
 
 
 class InternalError(APIError):
@@ -128,19 +128,19 @@ class InternalError(APIError):
 
 
 class Unreachable(AssayError, ConnectionError):
-    """No answer: the fleet is down, its address is wrong, or the connection broke again and again."""
+    """No answer: the fleet is down, its address is wrong, or the connection broke repeatedly."""
 
 
 class Timeout(AssayError, TimeoutError):
-    """The caller's own deadline is over. What was waited for was canceled, unless the text says otherwise."""
+    """The caller's own deadline is over. The awaited work was canceled, unless the text says otherwise."""
 
 
 class AnswerTooLarge(AssayError):
-    """An answer is larger than this client holds in memory. Download what it has in pieces, or ask for fewer fields."""
+    """An answer is larger than this client holds in memory. Download it in pieces, or request fewer fields."""
 
 
 class ProgramError(AssayError):
-    """A program did not succeed: raised by Result.check() and Execution.check(), and by nothing else.
+    """A program did not succeed. Only Result.check() and Execution.check() raise it.
 
     Attributes:
         result: the whole result, or execution.
@@ -155,13 +155,13 @@ class ProgramError(AssayError):
 
 
 class InfraError(ProgramError):
-    """A job or an execution did not come to an end of its own, or could not run: lost, expired, canceled, setup_error.
+    """A job or an execution did not end by itself, or could not run: lost, expired, canceled, setup_error.
 
-    Its outcome says nothing about the program.
+    Its outcome does not depend on the program.
     """
 
 
-#: Which class the fleet's kinds of problems are, as api/problem.go has them.
+#: Classes of the fleet's kinds of problems, which api/problem.go defines.
 KINDS: dict[str, type[APIError]] = {
     "slow-body": SlowError,
     "too-large": TooLargeError,
@@ -183,7 +183,7 @@ KINDS: dict[str, type[APIError]] = {
     "internal": InternalError,
 }
 
-#: The same for answers that are not the fleet's own: a proxy's, or another program's. 429 of a proxy passes.
+#: The same for answers that are not the fleet's own, such as a proxy's. The 429 of a proxy passes.
 STATUSES: dict[int, type[APIError]] = {
     400: InvalidError,
     401: AuthError,
@@ -204,7 +204,7 @@ STATUSES: dict[int, type[APIError]] = {
 
 
 def api_error(status: int, body: Mapping[str, Any] | None, retry_after: float | None = None) -> APIError:
-    """The error that an answer means; body is its problem document, None if it has none."""
+    """The error for an answer; body is its problem document, None if it has none."""
     cls = STATUSES.get(status, InternalError)
     if body is not None:
         kind = str(body.get("type", "")).removeprefix(PROBLEMS)
@@ -217,7 +217,7 @@ class UnsendableError(AssayError, TypeError, ValueError):
 
     Attributes:
         path: of the part that cannot be sent, such as 'cases[3].expected["x"][0]'.
-        problem: what is wrong with it, and what to send instead.
+        problem: its fault, and what to send instead.
     """
 
     def __init__(self, path: str, problem: str) -> None:

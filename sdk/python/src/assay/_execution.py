@@ -1,4 +1,4 @@
-"""What came of one execution in a session."""
+"""The result of one execution in a session."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ._result import OF_PROGRAM
 
 
 class Variable(NamedTuple):
-    """A variable of a session, as it is listed."""
+    """A variable of a session, as listed."""
 
     type: str
-    repr: str  # cut, if it is long
+    repr: str  # truncated if it is long
 
 
 class Execution(Ended):
-    """What came of one execution: what it wrote, its value or exception, the variables that it left.
+    """The result of one execution: its output, its value or exception, and its variables.
 
     Attributes:
-        raw: the execution as JSON has it. Do not change it.
+        raw: the execution as JSON. Do not change it.
     """
 
     __slots__ = ("_record",)
@@ -41,48 +41,48 @@ class Execution(Ended):
 
     @property
     def session_id(self) -> str:
-        """Of the session."""
+        """Id of the session."""
         return self.raw.get("session_id", "")
 
     @property
     def infra(self) -> bool:
-        """Whether its outcome says nothing about the code: it was interrupted, or the session was lost under it."""
+        """Whether its outcome does not depend on the code: it was interrupted, or its session was lost."""
         return self.outcome not in OF_PROGRAM
 
     @property
     def alive(self) -> bool:
-        """Whether the session lives on after it."""
+        """Whether the session continues after it."""
         return bool(self.raw.get("alive"))
 
     @property
     def repr(self) -> str:
-        """The last expression's repr, cut if it is long; "" if there is none."""
+        """Repr of the last expression, truncated if it is long; "" if there is none."""
         return self.part("value").get("repr", "")
 
     @property
     def error(self) -> models.ResultException | None:
-        """What the code ended with: type, message, line and traceback."""
+        """The exception that ended the code: type, message, line and traceback."""
         raw = self.raw.get("exception")
         return models.ResultException.from_dict(raw) if raw else None
 
     @property
     def variables(self) -> dict[str, Variable]:
-        """New and changed ones, at most 200."""
+        """New and changed variables, at most 200."""
         return listed(self.raw.get("variables"))
 
     @property
     def calls(self) -> int:
-        """How many calls of host functions were made, those that were refused among them."""
+        """Number of calls of host functions, including refused ones."""
         return self.raw.get("calls", 0)
 
     @property
     def tables(self) -> list[models.ResultDisplayItemTable]:
-        """Heads of data frames that were shown."""
+        """Heads of displayed data frames."""
         return [models.ResultDisplayItemTable.from_dict(d["table"]) for d in self._display if d.get("table")]
 
     @property
     def images(self) -> list[bytes]:
-        """Figures that were open, as PNG."""
+        """Open figures, as PNG."""
         return [base64.b64decode(d["base64"]) for d in self._display if d.get("base64")]
 
     @property
@@ -91,7 +91,7 @@ class Execution(Ended):
 
     @property
     def duration(self) -> float:
-        """Seconds that it took, as the session itself measured them."""
+        """Its seconds, as measured by the session itself."""
         return self.raw.get("wall_ms", 0.0) / 1000
 
     @property
@@ -105,7 +105,7 @@ class Execution(Ended):
         """Returns the execution itself if it succeeded.
 
         Raises:
-            InfraError: it was interrupted, or the session ended under it for a reason that is not the code's.
+            InfraError: it was interrupted, or the session ended for a reason outside the code.
             ProgramError: the code failed.
         """
         if self.infra:
@@ -122,6 +122,6 @@ class Execution(Ended):
 
 
 def listed(variables: Any) -> dict[str, Variable]:
-    """Variables as the API lists them."""
+    """Variables from the API's list."""
     found = cast("dict[str, dict[str, str]]", variables or {})
     return {name: Variable(v.get("type", ""), v.get("repr", "")) for name, v in found.items()}

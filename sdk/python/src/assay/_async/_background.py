@@ -1,4 +1,4 @@
-"""Where what goes on beside sessions runs: in the loop of whoever uses them."""
+"""Background work of sessions, as tasks of the loop that uses them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class AsyncBackground:
         self._transport = transport
 
     def ensure(self, host: Host) -> None:
-        """Has a host run, if there is something to do."""
+        """Starts a host, unless it has nothing to do or runs already."""
         if not host.needed or host.running:
             return
         host.loop = asyncio.get_running_loop()
         host.task = host.loop.create_task(host.run(self._transport))
 
     async def stop(self, host: Host) -> None:
-        """Ends a host; functions that run in threads are not waited for."""
+        """Ends a host, without waiting for functions that run in threads."""
         task = host.task
         if task is None or host.loop is None or not host.running:
             return
@@ -33,4 +33,4 @@ class AsyncBackground:
         await asyncio.gather(task, return_exceptions=True)
 
     async def aclose(self) -> None:
-        """Nothing is left here when the hosts are stopped."""
+        """Does nothing: all work ends when the hosts are stopped."""

@@ -87,7 +87,7 @@ class AsyncClient:
         await self._submitter.stop()
         deadline = Deadline(FAREWELL)
         for session in list(self._sessions):
-            with contextlib.suppress(AssayError):  # the fleet is away: sessions end by their leases
+            with contextlib.suppress(AssayError):  # the fleet is unavailable: sessions end by their leases
                 await session.leave(deadline)
         await self._background.aclose()
         await self._transport.aclose()
@@ -145,10 +145,10 @@ class AsyncClient:
         labels: Mapping[str, str] | None = None,
         spec: Mapping[str, Any] | None = None,
     ) -> Future:
-        """Submits one program, and returns a future of its result, which raises as run does.
+        """Submits one program, and returns a future of its result. The future raises as run does.
 
-        To cancel the future cancels the job. Programs that are submitted within a moment go to the fleet together, so
-        there may be many thousands; the fleet ends them a minute after this process died.
+        Canceling the future cancels the job. Programs that are submitted within a moment are sent together, so
+        there may be many thousands. The fleet ends them a minute after the death of this process.
         """
         one = job(
             program, language=language, variables=variables, stdin=stdin, files=files, policy=policy, image=image,
@@ -194,11 +194,11 @@ class AsyncClient:
         return AsyncBatch(self._transport, b.id, b)
 
     def batch(self, id: str) -> AsyncBatch:
-        """A batch that was submitted before. Whether there is one shows when it is asked."""
+        """An existing batch. Does not check that the batch exists."""
         return AsyncBatch(self._transport, id)
 
     async def batches(self) -> AsyncIterator[models.Batch]:
-        """Batches, those accepted last first."""
+        """Batches, latest first."""
         before: str | None = None
         while True:
             page = await self.api.list_batches(before=before, limit=100)
@@ -329,11 +329,11 @@ class AsyncClient:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> AsyncSandbox:
-        """A sandbox for processes and files, which `with` or start() makes.
+        """A sandbox for processes and files. `with` or start() starts it.
 
         Args:
-            policy: the limits of its programs, merged over assay.SANDBOX_POLICY. Rules for imports, or no subprocesses,
-                leave nothing to run.
+            policy: the limits of its programs, merged over assay.SANDBOX_POLICY. With import rules or
+                without subprocesses, nothing can run.
             image: the file system of its programs, with a python3; by default "python".
             name, labels, pool: of its session.
             lease: seconds for which it continues after the death of this process; None: until idle_timeout.
@@ -363,7 +363,7 @@ class AsyncClient:
         idle_timeout: float | str | timedelta | None = None,
         lease: float | str | timedelta | None = 60.0,
     ) -> AsyncSession:
-        """A session, a live interpreter or a shell, which a with statement or its start() starts.
+        """A session: a live interpreter or a shell. A with statement or its start() starts it.
 
         Args:
             kind: the kind of code: snippets of Python, or scripts.
@@ -374,7 +374,7 @@ class AsyncClient:
             image: its file system; default "python".
             name, labels, pool: as of a job.
             idle_timeout: seconds (or a duration, or a timedelta) without use after which it ends; default ten minutes.
-            lease: the same, after the death of this process. None: it lives on, also after this client is closed.
+            lease: the same, after the death of this process. None: it continues, also after this client is closed.
 
         Raises:
             TypeError, ValueError: a function is not callable, or has no usable name.

@@ -1,4 +1,4 @@
-"""What asynchronous code needs of asyncio: the other package of this name has the same for threads."""
+"""Concurrency with asyncio. The module of the same name in _sync does the same with threads."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 CANCELED: tuple[type[BaseException], ...] = (asyncio.CancelledError,)
-"""What ends a wait from outside."""
+"""Exceptions that end a wait from outside."""
 
 
 def context() -> object:
-    """Whose connections may be used: those of the loop that runs."""
+    """The owner of connections: the running loop."""
     return asyncio.get_running_loop()
 
 
 def ended(context: Any) -> bool:
-    """Whether nobody can use its connections any more."""
+    """Whether the loop is closed, so that its connections are unusable."""
     return context.is_closed()
 
 
@@ -32,7 +32,7 @@ _finishing: set[asyncio.Task[Any]] = set()
 
 
 async def finish(function: Callable[..., Awaitable[Any]], *args: Any) -> None:
-    """Does something to its end, in the background if whoever waits for it is canceled again and again."""
+    """Runs a function to its end. If the waiting task is canceled meanwhile, it continues in the background."""
 
     async def run() -> None:
         await function(*args)
@@ -44,7 +44,7 @@ async def finish(function: Callable[..., Awaitable[Any]], *args: Any) -> None:
 
 
 class Changed:
-    """Waits for something that others change. With it held, nobody else does; to hold it is not to wait."""
+    """A condition that tasks wait for. Holding it excludes other holders; it does not wait."""
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
@@ -56,12 +56,12 @@ class Changed:
         pass
 
     def notify(self) -> None:
-        """Has all who wait look again."""
+        """Makes all waiting tasks check again."""
         for waiter in self._waiters:
             release(waiter)
 
     async def until(self, true: Callable[[], bool], timeout: float) -> bool:
-        """Waits until something is true; False if it is not within so many seconds."""
+        """Waits until a function returns true; False if it does not within that many seconds."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
         while not true():
@@ -69,7 +69,8 @@ class Changed:
                 return False
             waiter = loop.create_future()
             self._waiters.add(waiter)
-            # Not asyncio.wait_for: before Python 3.12 it forgets that it was canceled if it is told at the same moment.
+            # Not asyncio.wait_for: before Python 3.12 it loses a cancellation that comes at the same moment as the
+            # result.
             timer = loop.call_at(end, release, waiter)
             try:
                 await waiter
@@ -96,7 +97,7 @@ class Queue(Generic[T]):
             await self._queue.put(item)
 
     async def get(self, timeout: float) -> T:
-        """The next item; TimeoutError if there is none for so many seconds."""
+        """The next item; TimeoutError if none comes within that many seconds."""
         if not self._queue.empty():
             return self._queue.get_nowait()
         # Not asyncio.wait_for, as in until.
@@ -118,7 +119,7 @@ class Queue(Generic[T]):
 
 
 class Turn:
-    """One at a time, of the tasks of a loop."""
+    """A lock with a timeout, for the tasks of a loop."""
 
     def __init__(self) -> None:
         self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
@@ -127,11 +128,12 @@ class Turn:
         return self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
     async def take(self, timeout: float | None) -> bool:
-        """Waits for the turn; False if it did not come within so many seconds."""
+        """Waits for the turn; False if it does not come within that many seconds."""
         lock = self._lock()
         if timeout is None:
             return await lock.acquire()
-        # Not asyncio.wait_for: before Python 3.12 it forgets that it was canceled if the turn comes at the same moment.
+        # Not asyncio.wait_for: before Python 3.12 it loses a cancellation that comes at the same moment as the
+        # turn.
         taking = asyncio.ensure_future(lock.acquire())
         try:
             await asyncio.wait({taking}, timeout=timeout)
@@ -146,7 +148,7 @@ class Turn:
 
 
 class Tasks:
-    """Tasks that end with whoever started them. Outside of the process that made them they are nobody's."""
+    """Tasks that end with the code that started them. In a forked process they do not exist."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -175,7 +177,7 @@ class Tasks:
 
 
 async def each(items: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:
-    """Items, of whatever kind of iterable."""
+    """The items of a synchronous or asynchronous iterable."""
     if isinstance(items, AsyncIterable):
         async for item in items:
             yield item

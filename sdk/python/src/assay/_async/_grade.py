@@ -1,4 +1,4 @@
-"""Solutions, graded: rounds of map until something is known about each."""
+"""Grading of solutions: rounds of map until each has a verdict."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class AsyncGrading:
     async def _round(
         self, left: list[int], attempt: int, options: Mapping[str, Any], update: Callable[[Result], None]
     ) -> None:
-        """Runs what is left once."""
+        """Runs the given solutions once."""
         if not left:
             return
         last = attempt == self._attempts - 1
@@ -91,7 +91,7 @@ class AsyncGrading:
             async for result in stream:
                 if isinstance(error := result.error, APIError):
                     if error.field != CODE:
-                        raise error  # the same would be refused again
+                        raise error  # it would be refused again
                     result = failed(result, error)
                 result.index = left[result.index]
                 self._results[result.index] = result
@@ -99,7 +99,7 @@ class AsyncGrading:
                     update(result)
 
     def _raise(self) -> None:
-        """Raises for the first solution about which nothing is known."""
+        """Raises for the first solution without a verdict."""
         for result in self._results:
             if result is None:
                 raise Timeout(f"grade: not all rewards are known within {self._deadline.given} s")

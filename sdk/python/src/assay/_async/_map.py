@@ -1,4 +1,4 @@
-"""Many programs, lazily: items are taken as there is room, and results given as they come."""
+"""Runs many programs lazily: takes items as there is room, and yields results as they come."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ._upload import whole
 
 
 class AsyncMapper:
-    """One call of map. Chunks of items are submitted as batches, a few at a time; a task for each reads its results."""
+    """One call of map. It submits chunks of items as batches, a few at a time. A task for each reads its results."""
 
     def __init__(self, transport: AsyncTransport, items: Any, options: MapOptions, progress: Progress) -> None:
         self._transport = transport
@@ -32,12 +32,12 @@ class AsyncMapper:
         self._progress = reporter(progress, len(items) if hasattr(items, "__len__") else None)
         self._queue: Queue[tuple[Chunk, list[Result] | Exception | None]] = Queue(4)
         self._tasks = Tasks()
-        self._live: dict[int, Chunk] = {}  # by where they start
-        self._ready = Held()  # those whose turn has not come
-        self._taken = 0  # items
-        self._given = 0  # results
+        self._live: dict[int, Chunk] = {}  # by their start
+        self._ready = Held()  # results whose turn has not come
+        self._taken = 0  # number of items
+        self._given = 0  # number of results
         self._exhausted = False
-        self._failed: Exception | None = None  # what the items raised, which comes after the results before it
+        self._failed: Exception | None = None  # the exception of the items, raised after the results of earlier items
         self._about = batch_options(
             name=options.name, labels=options.labels, label_caps=options.label_caps, defaults=options.defaults,
             lease=options.lease,
@@ -68,7 +68,7 @@ class AsyncMapper:
                     await cancel_batch(self._transport, chunk.batch)
 
     async def _fill(self) -> bool:
-        """Takes items while there is room, as long as no results wait. False if there is nothing left to wait for."""
+        """Takes items while there is room and no results wait. False if there is nothing left to wait for."""
         while not self._exhausted and self._taken - self._given + self._options.chunk <= self._options.window:
             await self._submit(await self._take())
             if not self._queue.empty():
@@ -76,7 +76,7 @@ class AsyncMapper:
         return bool(self._live or self._ready)
 
     async def _take(self) -> Chunk:
-        """The next items, as a chunk. Where it ends depends on the items alone: the same items make the same chunks."""
+        """The next items, as a chunk. Its end depends only on the items: the same items make the same chunks."""
         chunk = Chunk(self._taken)
         while len(chunk.lines) < self._options.chunk and chunk.bytes < self._options.chunk_bytes:
             try:
@@ -96,7 +96,8 @@ class AsyncMapper:
         return chunk
 
     def _broken(self, chunk: Chunk, error: Exception) -> Chunk:
-        """The last chunk, when the items raised. With a key it is left out: it is another one without the error."""
+        """The last chunk, after the items raised. With a key it is empty: without the error it would have other
+        items."""
         self._exhausted, self._failed = True, error
         if self._options.key is None:
             return chunk
@@ -104,7 +105,7 @@ class AsyncMapper:
         return Chunk(chunk.start)
 
     async def _submit(self, chunk: Chunk) -> None:
-        """Has the fleet accept a chunk. An item that is refused has that for a result; the others go without it."""
+        """Submits a chunk. A refused item gets the refusal as its result, and the others are submitted without it."""
         while chunk.lines:
             try:
                 batch = await self._post(chunk)
@@ -125,7 +126,7 @@ class AsyncMapper:
         return await whole(self._transport, chunk.body(), self._about, key, self._deadline)
 
     async def _read(self, chunk: Chunk) -> None:
-        """Reads the results of a chunk. It waits while they are not taken."""
+        """Reads the results of a chunk, no faster than they are taken."""
         try:
             async for found in pages(
                 self._transport, chunk.batch, follow=True, fields=self._options.fields, deadline=self._deadline,
@@ -157,7 +158,7 @@ class AsyncMapper:
         return found
 
     def _turn(self, found: list[Result]) -> list[Result]:
-        """Those of found, and of what is ready, whose turn it is."""
+        """The results whose turn it is: of the found ones and of the earlier ones."""
         if self._options.order == "completed":
             return [*self._ready.drain(), *found]
         for result in found:
@@ -168,15 +169,15 @@ class AsyncMapper:
         return out
 
     async def _keep(self, pause: float) -> None:
-        """Prolongs the leases of the batches under way."""
+        """Renews the leases of the live batches."""
         while await self._tasks.sleep(pause):
             for chunk in list(self._live.values()):
                 try:
                     await self._transport.send(call("POST", f"/v1/batches/{segment(chunk.batch)}/keepalive"))
                 except AssayError:
-                    pass  # who reads its results will see what is wrong
+                    pass  # the task that reads its results gets the error
 
 
 def threshold(deadline: Deadline) -> float:
-    """Seconds that a wait may take. Without a deadline it is as good as forever: a batch ends by its own limits."""
+    """The longest wait in seconds. Without a deadline it is practically unlimited: a batch ends by its own limits."""
     return 1e6 if deadline.at is None else deadline.given or 0.0

@@ -1,7 +1,7 @@
-"""What only one of the two kinds of session has: the synchronous one has its variables as a mapping."""
+"""The part of a session that only one kind has: a synchronous session has its variables as a mapping."""
 
 from __future__ import annotations
 
 
 class AsyncMapped:
-    """Nothing: to read an item of a mapping cannot be awaited. There are get, set and names."""
+    """Empty: reading an item of a mapping cannot be awaited. Use get, set and names."""

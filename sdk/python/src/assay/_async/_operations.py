@@ -1,4 +1,4 @@
-"""Operations of the code that keeps processes in a session: _inside.py."""
+"""Operations of the code that runs processes in a session: see _inside."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from ._turns import AsyncTurns
 
 
 class AsyncOperations:
-    """What can be done in one session, by any number of callers."""
+    """The operations in one session, for any number of callers."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self.longest = LONGEST
         self._transport = transport
         self._turns = AsyncTurns(transport)
-        self._stage = ""  # the file in the session that passes on what is large
+        self._stage = ""  # the file in the session that transfers large data
         self._pause = 0.0
-        self._forget: list[str] = []  # processes that nobody asks for any more
+        self._forget: list[str] = []  # ids of processes that are no longer needed
         self._awaited: dict[str, Running] = {}
 
     @property
@@ -51,19 +51,20 @@ class AsyncOperations:
         self._turns.session = id
 
     async def install(self) -> str:
-        """Has the session keep processes; returns its directory."""
+        """Installs the process keeper in the session; returns the session's directory."""
         async with self._turns.turn():
             answer = await self._execute({"do": "stage"}, install=True)
         self._stage = f"proc/self/fd/{answer['fd']}"
         return answer["cwd"]
 
     async def do(self, op: Mapping[str, Any], deadline: Deadline = FOREVER) -> Mapping[str, Any]:
-        """Does one operation. OSError and ValueError are its own; AssayErrors are about the session and the fleet."""
+        """Does one operation. OSError and ValueError are its own errors; AssayErrors are about the session and the
+        fleet."""
         async with self._turns.turn():
             return checked(await self._execute(op, deadline))
 
     async def give(self, op: Mapping[str, Any], data: bytes) -> Mapping[str, Any]:
-        """Does one that has data, at most STAGED bytes."""
+        """Does an operation with data, at most STAGED bytes."""
         async with self._turns.turn():
             if len(data) <= SMALL:
                 return checked(await self._execute({**op, **inline(data)}))
@@ -71,12 +72,12 @@ class AsyncOperations:
             return checked(await self._execute(op))
 
     async def give_all(self, op: Mapping[str, Any], data: bytes) -> None:
-        """Does one as often as it takes for all data, each with where its piece starts."""
+        """Does an operation once for each piece of the data, with the start of the piece."""
         for start in range(0, max(len(data), 1), STAGED):
             await self.give({**op, "start": start}, data[start : start + STAGED])
 
     async def get(self, op: Mapping[str, Any]) -> tuple[Mapping[str, Any], bytes]:
-        """Does one whose answer has data."""
+        """Does an operation whose answer has data."""
         async with self._turns.turn():
             answer = checked(await self._execute(op))
             if "data" in answer:
@@ -84,12 +85,12 @@ class AsyncOperations:
             return answer, (await self._transport.send(self._call("GET", f"files/{self._stage}"))).body
 
     async def start(self, process: Running, op: Mapping[str, Any]) -> None:
-        """Starts a process, and waits for its end for as long as op says."""
+        """Starts a process, and waits for its end for as long as op specifies."""
         async with self._turns.turn(gives_way=True):
             process.tell(checked(await self._execute(op))["processes"].get(process.id))
 
     async def wait(self, process: Running, deadline: Deadline, output: bool = False) -> None:
-        """Waits until a process has ended, or until it has written something, or the deadline is over."""
+        """Waits until a process has ended, or has written output, or the deadline is over."""
         while not deadline.over and not process.news(output):
             self._awaited[process.id] = process
             process.wanted = output
@@ -101,7 +102,7 @@ class AsyncOperations:
                 self._awaited.pop(process.id, None)
 
     async def _wait(self, deadline: Deadline) -> None:
-        """Waits for all processes for which somebody waits."""
+        """Waits for all processes that callers await."""
         self._pause = min(max(2 * self._pause, 0.5), self.longest)
         op = {
             "do": "wait", "seconds": deadline.left(self._pause), "inline": False,
@@ -116,12 +117,12 @@ class AsyncOperations:
             self._pause = 0.0
 
     async def refresh(self, process: Running) -> None:
-        """Asks how a process is."""
+        """Updates the report of a process."""
         op = {"do": "report", "process": process.id, "starts": [process.taken["stdout"], process.taken["stderr"]]}
         process.tell((await self.do(op))["processes"][process.id])
 
     async def output(self, process: Running) -> tuple[bytes, bytes]:
-        """What a process has written and nobody has read, of both streams."""
+        """The unread output of a process, of both streams."""
         if not process.inline:
             await self.refresh(process)
         out = [await self._stream(process, stream) for stream in ("stdout", "stderr")]
@@ -142,7 +143,7 @@ class AsyncOperations:
         return bytes(out)
 
     async def kill(self, process: Running) -> None:
-        """Ends a process that nobody waits for any more, if that can be done quickly."""
+        """Ends a process that no caller waits for, if that can be done quickly."""
         try:
             await self.do({"do": "kill", "process": process.id}, Deadline(TIDY))
         except (AssayError, OSError, ValueError):
@@ -150,7 +151,7 @@ class AsyncOperations:
         self.forget(process)
 
     def forget(self, process: Running) -> None:
-        """Says, with the next operation, that nobody asks for a process any more."""
+        """Marks a process as no longer needed, to be sent with the next operation."""
         self._forget.append(process.id)
 
     async def _put(self, data: bytes) -> None:
@@ -166,8 +167,8 @@ class AsyncOperations:
     async def _execute(
         self, op: Mapping[str, Any], deadline: Deadline = FOREVER, install: bool = False
     ) -> Mapping[str, Any]:
-        """Does an operation in the turn that the caller has. It is made again until its outcome is known, and has
-        effect once: the code inside knows it by its id."""
+        """Does an operation in the caller's turn. It is repeated until its outcome is known, and has effect once:
+        the code inside identifies it by its id."""
         forget = self._forget[:]
         variables: dict[str, Any] = {OPERATION: {**op, "op": uuid.uuid4().hex, "forget": forget}}
         if install:

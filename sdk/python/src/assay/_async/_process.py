@@ -13,7 +13,7 @@ from ._operations import AsyncOperations
 
 
 class AsyncProcess:
-    """A command that runs in a sandbox, or has ended there: Sandbox.spawn().
+    """A command that runs in a sandbox, or has ended there: see Sandbox.spawn().
 
     Its output is kept until it is read, up to 64 MiB of each stream; then the command has to wait.
     """
@@ -30,12 +30,12 @@ class AsyncProcess:
 
     @property
     def argv(self) -> Sequence[str]:
-        """What runs."""
+        """The words of the command."""
         return self._running.argv
 
     @property
     def exit_code(self) -> int | None:
-        """As subprocess has it, negative if a signal ended it; None if it is not known to have ended."""
+        """The exit code as in subprocess: negative after a signal. None if its end is not known."""
         return self._running.code
 
     @property
@@ -44,13 +44,14 @@ class AsyncProcess:
         return bool(self._running.report.get("timed_out"))
 
     async def poll(self) -> int | None:
-        """Its exit code; None if it runs."""
+        """Its current exit code; None while it runs."""
         if self.exit_code is None:
             await self._operations.refresh(self._running)
         return self.exit_code
 
     async def wait(self, timeout: float | None = None) -> int:
-        """Waits for its end, and returns its exit code. Timeout: it runs on after so many seconds."""
+        """Waits for its end, and returns its exit code. Raises Timeout after that many seconds; the command
+        continues."""
         deadline = Deadline(timeout)
         await self._operations.wait(self._running, deadline)
         if self.exit_code is None:
@@ -61,8 +62,8 @@ class AsyncProcess:
         """Its output on stdout and stderr since the last read.
 
         Args:
-            wait: seconds to wait until there is something, or it has ended; by default it does not wait. Nothing, after
-                its end, means that there is no more.
+            wait: seconds to wait for output or its end; by default it does not wait. Empty output after its end means
+                that there is no more.
         """
         limited("wait", wait)
         if wait is not None:
@@ -70,7 +71,7 @@ class AsyncProcess:
         return await self._operations.output(self._running)
 
     async def write(self, data: bytes | str) -> None:
-        """Writes to its stdin; waits while it has more than 16 MiB to read.
+        """Writes to its stdin. It waits while more than 16 MiB are unread.
 
         Raises:
             BrokenPipeError: it has ended, its stdin was closed, or it was spawned without one.
@@ -80,7 +81,7 @@ class AsyncProcess:
             await self._write(content[start : start + STAGED], close=False)
 
     async def close_stdin(self) -> None:
-        """Ends what it reads. Nothing happens if it has ended already."""
+        """Closes its stdin. Does nothing if it has ended already."""
         try:
             await self._write(b"", close=True)
         except BrokenPipeError:
@@ -94,7 +95,7 @@ class AsyncProcess:
             pause = min(2 * pause, 1.0)
 
     async def signal(self, number: int | signals.Signals) -> None:
-        """Sends a signal to it and to the processes of its group. One that has ended is left alone."""
+        """Sends a signal to its process group. Does nothing if it has ended."""
         await self._operations.do({"do": "signal", "process": self._running.id, "signal": int(number)})
 
     async def terminate(self) -> None:
@@ -102,5 +103,5 @@ class AsyncProcess:
         await self.signal(15)
 
     async def kill(self) -> None:
-        """Kills it with all that it started."""
+        """Kills it with all of its processes."""
         await self._operations.do({"do": "kill", "process": self._running.id})

@@ -56,15 +56,15 @@ class AsyncSession(AsyncMapped):
         self._functions = functions
         self._turn = Turn()
         self._id = id
-        self._own = id is None  # it ends with this object
-        self._wall = 0.0  # seconds of an execution, at most
+        self._own = id is None  # whether it ends with this object
+        self._wall = 0.0  # longest execution, in seconds
         self._host: Host | None = None
-        self._end: weakref.finalize[Any, Any] | None = None  # of the session, when nobody has this any more
+        self._end: weakref.finalize[Any, Any] | None = None  # ends the session when this object is garbage-collected
         self._closed = False
 
     @property
     def id(self) -> str:
-        """Of the session. RuntimeError before it is started."""
+        """Id of the session. RuntimeError before it is started."""
         if self._id is None:
             raise RuntimeError("the session is not started: enter it by a with statement, or call start()")
         return self._id
@@ -79,7 +79,7 @@ class AsyncSession(AsyncMapped):
 
         Raises:
             InvalidError: it is invalid; field and detail name the fault.
-            QuotaError: the tenant has the maximal number of sessions.
+            QuotaError: the tenant has the maximum number of sessions.
             UnavailableError: no worker has room for it.
         """
         if self._host is not None:
@@ -96,7 +96,7 @@ class AsyncSession(AsyncMapped):
         return self
 
     async def _made(self, c: Call) -> models.Session:
-        """Has a session made, one however often it is asked for."""
+        """Makes a session, exactly one even if the request is repeated."""
         c.headers["Idempotency-Key"], c.wait = str(uuid.uuid4()), 60.0
         return models.Session.from_dict((await self._transport.send(c)).json())
 
@@ -125,8 +125,8 @@ class AsyncSession(AsyncMapped):
         return models.Session.from_dict((await self._transport.send(c, deadline)).json())
 
     async def detach(self) -> None:
-        """Lets go of the session, which lives on as long as its lease and its idle timeout have it: its calls are not
-        answered any more, and its lease is not kept."""
+        """Detaches from the session, which continues until its lease or its idle timeout ends it. This process no
+        longer answers its calls or renews its lease."""
         self._closed = True
         if self._end is not None:
             self._end.detach()
@@ -154,7 +154,7 @@ class AsyncSession(AsyncMapped):
         return models.Session.from_dict((await self._transport.send(Call("GET", self._path()))).json())
 
     async def keep(self) -> None:
-        """Prolongs the lease once. While the session is started here that is done by itself."""
+        """Renews the lease once. A session that was started here does that by itself."""
         await self._ask(Call("POST", self._path("/keepalive")))
 
     # Executions
@@ -173,7 +173,7 @@ class AsyncSession(AsyncMapped):
             code: a snippet, or in a shell session a script.
             variables: set before, with their exact types; docs/grading.md lists the types.
             wall: seconds (or a duration, or a timedelta) of this execution, at most the policy's.
-            timeout: seconds for all of it, with the executions before it; then it is interrupted. The session lives on.
+            timeout: seconds for all of it, with earlier executions; then it is interrupted. The session continues.
 
         Raises:
             ConflictError: the session has ended before; the text has the reason. If it ends under an execution, the
@@ -218,7 +218,7 @@ class AsyncSession(AsyncMapped):
         if wall is not None:
             body["wall"] = duration(wall)
             most = min(most, seconds(body["wall"]))
-        content = encode(body)  # what JSON cannot have is the caller's error, here and now
+        content = encode(body)  # values that JSON cannot represent raise here
         self._guard()
         await self._inject()
         c = Call("POST", self._path("/execute"), headers={"Content-Type": JSON}, body=content, once=True)
@@ -243,7 +243,7 @@ class AsyncSession(AsyncMapped):
                 await sleep(pause)
 
     async def interrupt(self) -> None:
-        """Interrupts the execution, as Ctrl-C does: it ends as canceled, and the session lives on."""
+        """Interrupts the execution, as Ctrl-C does: it ends as canceled, and the session continues."""
         await self._transport.send(Call("POST", self._path("/interrupt"), once=True))
 
     async def reset(self) -> models.SessionReset:
@@ -256,12 +256,12 @@ class AsyncSession(AsyncMapped):
         return found
 
     async def fork(self: S) -> S:
-        """A started copy, with the variables, modules, functions and files between two executions. From then on the two
-        are independent, and each is closed separately.
+        """A started copy, with the variables, modules, functions and files between two executions. From then on the
+        two are independent, and each is closed separately.
 
         Raises:
-            ConflictError: it has shared memory open, or has ended.
-            InvalidError: its policy has no isolation, or no processes, for it.
+            ConflictError: it has open shared memory, or has ended.
+            InvalidError: its policy has no isolation, or no processes, for a copy.
         """
         self._guard()
         await self._inject()
@@ -274,26 +274,26 @@ class AsyncSession(AsyncMapped):
     # Variables
 
     async def get(self, name: str) -> Any:
-        """A variable's value; its repr, if the value is of a type that cannot cross (see docs/grading.md).
+        """A variable's value, or its repr, if the value is of a type that cannot cross (see docs/grading.md).
 
-        NotFoundError if there is none of the name.
-        TooLargeError for more than 16 MiB of JSON: have the session write it to a file, and read that.
+        NotFoundError if there is no such variable. TooLargeError for more than 16 MiB of JSON: have the session
+        write it to a file, and read that.
         """
         return shown((await self._value(name)).json())
 
     async def value(self, name: str) -> models.Value:
-        """The same with its type and its repr."""
+        """The same, with its type and its repr."""
         return models.Value.from_dict((await self._value(name)).json())
 
     async def _value(self, name: str) -> Answer:
         return await self._ask(Call("GET", self._path("/variables/" + variable(name))))
 
     async def set(self, name: str, value: Any) -> None:
-        """Sets a variable to a value of up to 16 MiB. UnsendableError, if it is of a type that cannot cross."""
+        """Sets a variable to a value of up to 16 MiB. UnsendableError if it is of a type that cannot cross."""
         await self._ask(assignment(self._path(f"/variables/{variable(name)}"), name, value))
 
     async def set_context(self, value: Any) -> None:
-        """Sets the variable context."""
+        """Sets the variable "context"."""
         await self._ask(assignment(self._path("/context"), "context", value))
 
     async def names(self) -> dict[str, Variable]:
@@ -326,7 +326,7 @@ class AsyncSession(AsyncMapped):
         return f
 
     async def _inject(self) -> None:
-        """Gives the session the functions that it does not have yet."""
+        """Sends the session the names of new functions."""
         names = list(self._functions.waiting)
         if not names:
             return
@@ -340,7 +340,7 @@ class AsyncSession(AsyncMapped):
     async def read_file(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """A file of the session, or length bytes of it from offset on.
 
-        NotFoundError if there is none; AnswerTooLarge above 64 MiB, which is to be read in parts.
+        NotFoundError if there is none; AnswerTooLarge above 64 MiB: read such a file in parts.
         """
         c = Call("GET", self._path("/files/" + place(path)))
         if offset or length is not None:
@@ -353,7 +353,7 @@ class AsyncSession(AsyncMapped):
         except APIError as e:
             if e.status != 416:
                 raise
-            return b""  # it ends before
+            return b""  # the file ends before the offset
 
     async def write_file(self, path: str, data: bytes | str) -> None:
         """Writes a file of at most 16 MiB, with the directories above it."""
@@ -364,7 +364,8 @@ class AsyncSession(AsyncMapped):
         await self._ask(Call("PUT", self._path("/files/" + place(path)), headers=headers, body=data), deadline)
 
     async def export_artifacts(self) -> models.Export:
-        """Keeps the files that the policy names as artifacts beyond the session, as they are between two executions."""
+        """Exports the artifacts that the policy names, in their state between two executions. They outlive the
+        session."""
         c = Call("POST", self._path("/artifacts"), once=True, wait=LONGEST)
         return models.Export.from_dict((await self._ask(c)).json())
 
@@ -373,7 +374,7 @@ class AsyncSession(AsyncMapped):
         return models.Export.from_dict((await self._transport.send(Call("GET", self._path("/artifacts")))).json())
 
     async def read_artifact(self, path: str) -> bytes:
-        """One of these, by its path in the sandbox, at most 64 MiB."""
+        """An exported artifact, by its path in the sandbox, at most 64 MiB."""
         return (await self._transport.send(Call("GET", self._path("/artifacts/" + place(path))))).body
 
     def _path(self, end: str = "") -> str:

@@ -10,7 +10,7 @@ from .._tables import row, to_arrow, to_pandas
 
 
 class AsyncResultStream:
-    """Results as they come. Whoever stops early closes it, which a with statement does."""
+    """Results as they come. A with statement closes the stream when the caller stops early."""
 
     def __init__(self, results: AsyncIterator[Result]) -> None:
         self._results = results
@@ -22,7 +22,7 @@ class AsyncResultStream:
         return await self._results.__anext__()
 
     async def aclose(self) -> None:
-        """Ends it: nothing is asked for any more."""
+        """Closes the stream: no more results are requested."""
         close: Any = getattr(self._results, "aclose", None)
         if close is not None:
             await close()
@@ -38,9 +38,11 @@ class AsyncResultStream:
         return [result async for result in self]
 
     async def to_pandas(self) -> Any:
-        """All results as a data frame, a row each. ImportError says how pandas is installed."""
+        """All results as a data frame, a row each. Without pandas it raises ImportError with installation
+        instructions."""
         return to_pandas([row(result) async for result in self])
 
     async def to_arrow(self) -> Any:
-        """All results as a table of Arrow, a row each. ImportError says how pyarrow is installed."""
+        """All results as an Arrow table, a row each. Without pyarrow it raises ImportError with installation
+        instructions."""
         return to_arrow([row(result) async for result in self])

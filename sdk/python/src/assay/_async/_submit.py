@@ -24,10 +24,10 @@ TOGETHER = 1000
 """Most jobs of one batch."""
 
 AT_ONCE = 32
-"""Requests that wait for results. While there are as many, submitted jobs are collected for longer."""
+"""Most requests that wait for results. When it is reached, submitted jobs are collected for longer."""
 
 LEASE = 60.0
-"""Seconds after which the fleet ends jobs of a client that died."""
+"""Seconds after which the fleet ends the jobs of a dead client."""
 
 Future: TypeAlias = "asyncio.Future[Result]"
 """The future result of a job. Canceling it cancels the job."""
@@ -36,14 +36,14 @@ Waiting = tuple[dict[str, Any], "asyncio.Future[Result]"]
 
 
 class AsyncSubmitter:
-    """Submits jobs of one event loop after another."""
+    """Submits the jobs of any number of event loops."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
         self._collectors: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Collector] = weakref.WeakKeyDictionary()
 
     def submit(self, spec: dict[str, Any]) -> asyncio.Future[Result]:
-        """Submits a job. The future has its result, or raises; to cancel it cancels the job."""
+        """Submits a job. The future has its result, or raises. Canceling it cancels the job."""
         loop = asyncio.get_running_loop()
         collector = self._collectors.get(loop)
         if collector is None:
@@ -66,7 +66,7 @@ class _Collector:
         self._collecting = False
 
     def submit(self, spec: dict[str, Any]) -> asyncio.Future[Result]:
-        encode(spec)  # what JSON cannot have is the caller's error, here and now
+        encode(spec)  # values that JSON cannot represent raise here
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((spec, future))
         if not self._collecting:
@@ -99,7 +99,7 @@ class _Collector:
             self._collecting = False
 
     async def _settle(self, taken: list[Waiting]) -> None:
-        """Has each of the futures come to its end."""
+        """Completes each of the futures."""
         try:
             if len(taken) == 1:
                 await self._one(*taken[0])

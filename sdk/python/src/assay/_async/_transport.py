@@ -1,4 +1,4 @@
-"""Requests over HTTP, made again while their outcome is unknown."""
+"""HTTP requests, repeated while their outcome is unknown."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ FOREVER = Deadline(None)
 
 
 class Answer(NamedTuple):
-    """An answer that was read to its end; its status is 2xx or 304."""
+    """A complete answer; its status is 2xx or 304."""
 
     status: int
     headers: httpx.Headers
     body: bytes
 
     def json(self) -> Any:
-        """What the body says; None if there is none. AssayError if it is not JSON."""
+        """The decoded body; None if it is empty. AssayError if it is not JSON."""
         try:
             return json.loads(self.body) if self.body else None
         except ValueError as e:
@@ -38,8 +38,8 @@ class Answer(NamedTuple):
 
 
 class AsyncTransport:
-    """The connections to one fleet. It may be shared by any number of callers, and outlives forks and event loops:
-    connections belong to the process and the loop that opened them, and are opened anew elsewhere."""
+    """The connections to one fleet. It may be shared by any number of callers, and survives forks and event loops:
+    connections belong to the process and the loop that opened them, and others open new ones."""
 
     def __init__(self, config: Config, mock: httpx.AsyncBaseTransport | None = None) -> None:
         self.config = config
@@ -47,11 +47,11 @@ class AsyncTransport:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._pools: weakref.WeakKeyDictionary[Any, httpx.AsyncClient] = weakref.WeakKeyDictionary()
-        self._left: list[Any] = []  # a parent's: to close them here would speak on its connections
+        self._left: list[Any] = []  # a parent's pools: closing them here would write to the parent's connections
         after_fork(self)
 
     def forked(self) -> None:
-        """Called in a child of a fork, in which no other thread is."""
+        """Called in the child of a fork, which has no other threads."""
         self._left.append(self._pools)
         self._lock, self._pid = threading.Lock(), os.getpid()
         self._pools = weakref.WeakKeyDictionary()
@@ -79,7 +79,7 @@ class AsyncTransport:
             await pool.aclose()
 
     async def send(self, c: Call, deadline: Deadline = FOREVER) -> Answer:
-        """Makes a call until its outcome is known, patience is over or the deadline is.
+        """Repeats a call until its outcome is known, or the patience or the deadline is over.
 
         Raises APIError, Unreachable, Timeout or AnswerTooLarge.
         """
@@ -104,7 +104,7 @@ class AsyncTransport:
             await sleep(pause)
 
     async def has(self, c: Call) -> bool:
-        """Whether there is what a call is about."""
+        """Whether the object of a call exists."""
         try:
             await self.send(c)
         except NotFoundError:
@@ -139,7 +139,7 @@ class AsyncTransport:
 
     @asynccontextmanager
     async def open(self, c: Call) -> AsyncGenerator[httpx.Response, None]:
-        """An answer that is read as it comes, once. Raises APIError or Unreachable."""
+        """An answer that is read as it arrives, once. Raises APIError or Unreachable."""
         try:
             async with self._stream(c, FOREVER) as response:
                 if response.is_error:
@@ -160,7 +160,7 @@ class AsyncTransport:
 
 
 async def beginning(response: httpx.Response, most: int = 1 << 20) -> bytes:
-    """What an answer begins with: enough for what the fleet says of an error."""
+    """The beginning of an answer, enough for the fleet's error messages."""
     body = bytearray()
     async for piece in response.aiter_bytes():
         body += piece
@@ -170,7 +170,7 @@ async def beginning(response: httpx.Response, most: int = 1 << 20) -> bytes:
 
 
 async def pieces(file: Any) -> AsyncIterator[bytes]:
-    """A file from its beginning."""
+    """The pieces of a file, from its beginning."""
     file.seek(0)
     while piece := file.read(256 << 10):
         yield piece

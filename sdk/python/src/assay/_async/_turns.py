@@ -12,7 +12,7 @@ from ._concurrency import Changed, finish
 from ._transport import FOREVER, AsyncTransport
 
 AGAIN = 0.1
-"""Seconds after which a wait is interrupted once more: it may not have begun at the first interrupt."""
+"""Seconds after which a wait is interrupted again: it may not have begun at the first interrupt."""
 
 TELL = 5.0
 """Seconds that an interrupt may take."""
@@ -30,13 +30,13 @@ class AsyncTurns:
         self._transport = transport
         self._changed = Changed()
         self._holder: object | None = None  # of the turn
-        self._waiting: object | None = None  # the holder, if it gives way
-        self._wanted: set[object] = set()  # turns of others than those that wait
+        self._waiting: object | None = None  # the holder, if it yields
+        self._wanted: set[object] = set()  # requested turns that will not wait for news
         self._telling: object | None = None
 
     @asynccontextmanager
     async def turn(self, gives_way: bool = False) -> AsyncGenerator[None, None]:
-        """The next turn. Whether it gives way to others: it waits for something, after what it does."""
+        """The next turn. gives_way: after its work it waits for something, and then yields to others."""
         me = object()
         self._wanted.add(me)
         pause = 0.0
@@ -53,7 +53,7 @@ class AsyncTurns:
 
     @asynccontextmanager
     async def waiting(self, news: Callable[[], bool], deadline: Deadline = FOREVER) -> AsyncGenerator[bool, None]:
-        """A turn that gives way, when nobody else wants it. False: there are news, or the deadline is over."""
+        """A turn that yields, once no other turn is wanted. False: there is news, or the deadline is over."""
         me = object()
         try:
             yield await self._enter_waiting(me, news, deadline)
@@ -101,7 +101,7 @@ class AsyncTurns:
             self._changed.notify()
 
     async def _give_way(self, me: object) -> None:
-        """Has the holder of the turn give way, if it waits for something."""
+        """Interrupts the holder of the turn, if it yields."""
         async with self._changed:
             if self._waiting is None or self._telling is not None:
                 return
@@ -113,7 +113,7 @@ class AsyncTurns:
             c = call("POST", f"/v1/sessions/{segment(self.session)}/interrupt", once=True)
             await self._transport.send(c, Deadline(TELL))
         except AssayError:
-            pass  # what waits ends by itself soon
+            pass  # the wait ends soon by itself
         finally:
             async with self._changed:
                 self._telling = None

@@ -1,4 +1,4 @@
-"""Batches on their way to the fleet: in one request or, where they are large, in chunks."""
+"""Uploads batches: in one request or, if they are large, in chunks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .._units import Deadline
 from ._transport import FOREVER, AsyncTransport
 
 CHUNK_JOBS = 10_000
-"""Jobs after which a chunk ends. The fleet takes twice as many."""
+"""Jobs after which a chunk ends. The fleet accepts twice as many."""
 
 CHUNK_BYTES = 8 << 20
-"""Bytes of jobs after which a chunk ends. The sent data is held in memory: a chunk, or a batch that is not larger."""
+"""Bytes of jobs after which a chunk ends. Memory holds one chunk, or a batch that is not larger."""
 
 DROP = 5.0
-"""Seconds in which an upload that will not be sealed is given up. Else the fleet does it later."""
+"""Seconds for deleting an upload that will not be sealed. If it takes longer, the fleet deletes it later."""
 
 Chunk = tuple[bytes, int]
-"""Jobs as JSON Lines, and how many."""
+"""Jobs as JSON Lines, and their number."""
 
 
 def chunks(jobs: Iterable[Program]) -> Iterator[Chunk]:
-    """Jobs in chunks, none of them empty."""
+    """Jobs in non-empty chunks."""
     lines, n = bytearray(), 0
     for one in jobs:
         lines += encode(job(one)) + b"\n"
@@ -47,7 +47,7 @@ async def submit(
     key: str | None,
     deadline: Deadline = FOREVER,
 ) -> models.Batch:
-    """Submits jobs as one batch, all of them or none. A request without an answer is made again."""
+    """Submits jobs as one batch, all of them or none. An unanswered request is repeated."""
     rest = chunks(jobs)
     first, second = next(rest, None), next(rest, None)
     if first is None:
@@ -85,7 +85,7 @@ def _lines(c: Call, lines: bytes) -> Call:
 async def _put(
     transport: AsyncTransport, upload: str, first: Chunk, second: Chunk, rest: Iterator[Chunk], deadline: Deadline
 ) -> int:
-    """Puts all chunks, and returns how many jobs they have."""
+    """Uploads all chunks, and returns their number of jobs."""
     total, n, next_chunk = 0, 0, 0
     for some in (iter((first, second)), rest):
         for body, jobs in some:
@@ -111,12 +111,12 @@ async def _drop(transport: AsyncTransport, upload: str) -> None:
 
 
 def _passing(e: AssayError) -> bool:
-    """Whether the same submit may go on later, under its key, where this one was broken off."""
+    """Whether an interrupted submit may continue later, under its key."""
     return not isinstance(e, APIError) or e.passing
 
 
 def _of_all(e: APIError, before: int) -> APIError:
-    """An error that names lines of a chunk, with those of the whole."""
+    """An error that names lines of a chunk, with the line numbers of the whole batch."""
     kind, (status, problem, retry_after) = e.__reduce__()
     detail: str = problem["detail"]
     errors: list[dict[str, Any]] = []

@@ -20,11 +20,11 @@ from ._stream import ResultStream
 from ._transport import FOREVER, Transport
 
 OVER = ("finished", "canceled")
-"""States of jobs that are over."""
+"""States of finished jobs."""
 
 
 class Page(NamedTuple):
-    """Results, and the cursor of the next ones."""
+    """Results, and the cursor of the next page."""
 
     results: list[Result]
     cursor: str
@@ -40,7 +40,7 @@ def batch_options(
     callback: Mapping[str, Any] | None = None,
     lease: float | str | timedelta | None = None,
 ) -> dict[str, Any]:
-    """The fields of a batch beside its jobs."""
+    """The fields of a batch, without its jobs."""
     given = {"labels": labels, "label_caps": label_caps, "defaults": defaults, "callback": callback}
     out: dict[str, Any] = {k: dict(v) for k, v in given.items() if v}
     if name is not None:
@@ -56,15 +56,15 @@ def page_call(batch: str, after: str, wait: float, fields: Iterable[str] | None,
 
 
 def page(transport: Transport, c: Call, deadline: Deadline = FOREVER) -> Page:
-    """One page of results, whole."""
+    """One page of results."""
     answer = transport.send(c, deadline)
     headers = answer.headers
     return Page(lines(answer.body), headers.get("Assay-Cursor", "0"), headers.get("Assay-Complete") == "true")
 
 
 def pace(elapsed: float) -> float:
-    """Seconds to let results collect before the next page: each page costs both ends more than a result does. A tenth
-    of the time already waited is not noticeable."""
+    """Seconds to wait for more results before the next page, as each page costs both ends more than a result does.
+    A tenth of the time already waited is not noticeable."""
     return min(elapsed / 10, 0.5)
 
 
@@ -77,7 +77,7 @@ def pages(
     deadline: Deadline,
     tasks: Tasks,
 ) -> Iterator[list[Result]]:
-    """The results of a batch, page by page, each once. With follow until the batch is done."""
+    """The results of a batch, page by page, each once. With follow, it continues until the batch is done."""
     cursor, polls, began = "0", 0, time.monotonic()
     while not tasks.stopped:
         wait = deadline.left(TURN if polls == 0 else 20.0) if follow else 0.0
@@ -94,7 +94,7 @@ def pages(
 
 
 def keep(transport: Transport, batch: str, tasks: Tasks) -> None:
-    """Prolongs the lease of a batch, three times in its length, until it is done or has no waiting caller.
+    """Renews the lease of a batch, three times in its length, until the batch is done or no caller waits for it.
 
     It ignores errors of the batch, which the waiting caller gets.
     """
@@ -137,13 +137,13 @@ class Batch:
         return f"/v1/batches/{segment(self.id)}"
 
     def status(self) -> models.Batch:
-        """The present state of the batch: counts of jobs by state, and of finished jobs by outcome."""
+        """The current state of the batch: counts of jobs by state, and of finished jobs by outcome."""
         return models.Batch.from_dict((self._transport.send(call("GET", self._path))).json())
 
     def wait(self, timeout: float | None = None) -> models.Batch:
-        """Waits until every job of the batch is over, and keeps its lease meanwhile.
+        """Waits until every job of the batch is over, and renews its lease meanwhile.
 
-        Raises Timeout after so many seconds; the batch goes on.
+        Raises Timeout after that many seconds; the batch continues.
         """
         deadline, tasks = Deadline(timeout), Tasks()
         tasks.start(keep, self._transport, self.id, tasks)
@@ -183,17 +183,17 @@ class Batch:
             tasks.stop()
 
     def progress(self) -> Iterator[models.Batch]:
-        """The batch each time it changed, at most four times a second, and at last when it is done."""
+        """The batch after each change, at most four times a second, and finally when it is done."""
         while True:
             c = call("GET", self._path + "/events")
-            c.wait = 3600.0  # nothing is said while nothing changes
+            c.wait = 3600.0  # the stream is silent while nothing changes
             for kind, data in self._transport.events(c):
                 yield models.Batch.from_dict(data)
                 if kind == "done":
                     return
 
     def cancel(self) -> models.Batch:
-        """Ends every job of the batch. Running jobs are being stopped."""
+        """Cancels every unfinished job of the batch. Running jobs stop soon after."""
         return models.Batch.from_dict((self._transport.send(call("POST", self._path + "/cancel"))).json())
 
     def retry(self) -> Batch:
@@ -202,7 +202,7 @@ class Batch:
         return Batch(self._transport, b.id, b)
 
     def keep(self) -> models.Batch:
-        """Prolongs the lease of the batch once. LostError or ConflictError if it was abandoned before."""
+        """Renews the lease of the batch once. LostError or ConflictError if the batch was abandoned before."""
         return models.Batch.from_dict((self._transport.send(call("POST", self._path + "/keepalive"))).json())
 
     def __repr__(self) -> str:

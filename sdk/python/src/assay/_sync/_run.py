@@ -18,7 +18,7 @@ from ._concurrency import CANCELED, sleep
 from ._transport import FOREVER, Transport
 
 TIDY = 5.0
-"""Seconds that may be spent on canceling what nobody waits for any more."""
+"""Seconds for canceling work that no caller waits for."""
 
 
 def run(
@@ -29,7 +29,7 @@ def run(
 ) -> Result:
     """Runs a job and waits for its result.
 
-    When the deadline is over, or the wait is ended from outside, the job is canceled.
+    It cancels the job when the deadline is over or the wait is ended from outside.
     """
     only = ",".join(fields) if fields else None
     mark = str(uuid.uuid4())
@@ -45,22 +45,22 @@ def run(
 
 
 def wait(transport: Transport, id: str, deadline: Deadline, fields: str | None) -> Result:
-    """Waits for the result of a job that was accepted."""
+    """Waits for the result of an accepted job."""
     while True:
         c = call("GET", f"/v1/jobs/{segment(id)}/result", query={"fields": fields}, wait=deadline.left(TURN))
         try:
             return Result((transport.send(c, deadline)).json())
         except NotFoundError:
-            # Not recorded yet, or no such job: the second is not worth waiting for.
+            # Not recorded yet, or no such job: the next request raises in the second case.
             transport.send(call("GET", f"/v1/jobs/{segment(id)}", query={"fields": "id"}), deadline)
         if deadline.over:
             raise Timeout(f"job {id} has no result within {deadline.given} s")
 
 
 def cancel_marked(transport: Transport, mark: str) -> None:
-    """Ends a job that nobody waits for any more, by the label that it was given for that.
+    """Cancels a job that no caller waits for, by its label.
 
-    Its request may be on its way still: what is not there is looked for a few times.
+    Its request may still be on its way, so it is searched a few times.
     """
     deadline = Deadline(TIDY)
     try:
@@ -71,7 +71,7 @@ def cancel_marked(transport: Transport, mark: str) -> None:
                 return
             sleep(pause)
     except AssayError:
-        pass  # the fleet is away; the job ends by its own limits
+        pass  # the fleet is unavailable; the job ends by its own limits
 
 
 def cancel_job(transport: Transport, id: str) -> None:
@@ -82,7 +82,7 @@ def cancel_job(transport: Transport, id: str) -> None:
 
 
 def cancel_batch(transport: Transport, id: str) -> None:
-    """Ends a batch that nobody waits for any more, if that can be done quickly."""
+    """Cancels a batch that no caller waits for, if that can be done quickly."""
     try:
         transport.send(call("POST", f"/v1/batches/{segment(id)}/cancel"), Deadline(TIDY))
     except AssayError:

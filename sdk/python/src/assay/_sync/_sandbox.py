@@ -39,7 +39,7 @@ from ._transport import FOREVER, Transport
 B = TypeVar("B", bound="Sandbox")
 
 CLOSE = 10.0
-"""Seconds that the end may take: an unused sandbox ends by its lease."""
+"""Seconds for ending the sandbox. If it takes longer, the sandbox ends by its lease."""
 
 
 class Sandbox:
@@ -79,12 +79,12 @@ class Sandbox:
 
     @property
     def id(self) -> str:
-        """Of the session; "" before it is started."""
+        """Id of the session; "" before it is started."""
         return self._operations.session
 
     @property
     def cwd(self) -> str:
-        """Where commands run and relative paths begin."""
+        """The directory of commands and relative paths."""
         return self._cwd
 
     def __repr__(self) -> str:
@@ -97,11 +97,11 @@ class Sandbox:
         self.close()
 
     def start(self: B) -> B:
-        """Makes the sandbox, once, and returns it.
+        """Starts the sandbox, once, and returns it.
 
         Raises:
             APIError: the fleet refuses it, or has no room for it.
-            ValueError: it was closed, or its policy lets it start nothing.
+            ValueError: it was closed, or its policy allows no processes.
         """
         if self._closed:
             raise ValueError("the sandbox was closed: make another one")
@@ -126,7 +126,7 @@ class Sandbox:
         self._cwd = below(self._operations.install(), self._cwd)
 
     def close(self) -> None:
-        """Ends the sandbox, with all that runs in it. Nothing happens the second time."""
+        """Ends the sandbox, with all of its processes. Does nothing the second time."""
         closed, self._closed = self._closed, True
         self._tasks.stop()
         if closed or not self.id:
@@ -142,7 +142,7 @@ class Sandbox:
             try:
                 self._transport.send(call("POST", f"/v1/sessions/{segment(self.id)}/keepalive", once=True))
             except (ConflictError, NotFoundError):
-                return  # whoever uses it will be told
+                return  # the next call raises the error
             except AssayError:
                 continue
 
@@ -197,11 +197,11 @@ class Sandbox:
         stdin: bool = False,
         timeout: float | None = None,
     ) -> Process:
-        """Starts a command that runs on.
+        """Starts a command and returns without waiting for its end.
 
         Args:
             argv, cwd, env, timeout: as of exec.
-            stdin: whether something will be written to it; it reads nothing otherwise.
+            stdin: whether it gets a stdin that can be written to; otherwise its stdin is empty.
 
         Raises:
             OSError: it cannot be started.
@@ -240,10 +240,10 @@ class Sandbox:
 
         Args:
             path: if it is relative, below the sandbox's cwd.
-            limit: bytes that it may have at most.
+            limit: the largest accepted size in bytes.
 
         Raises:
-            OSError: FileNotFoundError, PermissionError, IsADirectoryError; one with errno EFBIG above the limit.
+            OSError: FileNotFoundError, PermissionError, IsADirectoryError; errno EFBIG if it is above the limit.
         """
         out = bytearray()
         most = STAGED if limit is None else min(STAGED, limit + 1)
@@ -256,7 +256,7 @@ class Sandbox:
                 return bytes(out)
 
     def read_head(self, path: str, most: int) -> bytes:
-        """Reads at most so many bytes of a file, from its beginning. It raises as read_file does."""
+        """Reads at most that many bytes from the beginning of a file. It raises as read_file does."""
         out = bytearray()
         while len(out) < most:
             _, piece = self._read(path, len(out), min(STAGED, most - len(out)))
@@ -266,15 +266,15 @@ class Sandbox:
         return bytes(out)
 
     def _read(self, path: str, start: int, length: int) -> tuple[int, bytes]:
-        """A part of a file, after its reported size."""
+        """The reported size of a file, and a part of it."""
         op = {"do": "read", "path": path, "cwd": self._cwd, "start": start, "length": length}
         answer, piece = self._operations.get(op)
         return answer["size"], piece
 
     def write_file(self, path: str, data: bytes | str) -> None:
-        """Writes a file, with its directories; a text as UTF-8. It takes the place of one that is there.
+        """Writes a file and its missing directories; a text as UTF-8. It replaces an existing file.
 
         Raises:
-            OSError: PermissionError, IsADirectoryError and so on; one with errno ENOSPC above the policy's disk.
+            OSError: PermissionError, IsADirectoryError and so on; errno ENOSPC if it exceeds the policy's disk.
         """
         self._operations.give_all({"do": "store", "path": path, "cwd": self._cwd}, octets(data))

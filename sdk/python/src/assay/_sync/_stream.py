@@ -13,7 +13,7 @@ from .._tables import row, to_arrow, to_pandas
 
 
 class ResultStream:
-    """Results as they come. Whoever stops early closes it, which a with statement does."""
+    """Results as they come. A with statement closes the stream when the caller stops early."""
 
     def __init__(self, results: Iterator[Result]) -> None:
         self._results = results
@@ -25,7 +25,7 @@ class ResultStream:
         return self._results.__next__()
 
     def close(self) -> None:
-        """Ends it: nothing is asked for any more."""
+        """Closes the stream: no more results are requested."""
         close: Any = getattr(self._results, "close", None)
         if close is not None:
             close()
@@ -41,9 +41,11 @@ class ResultStream:
         return [result for result in self]
 
     def to_pandas(self) -> Any:
-        """All results as a data frame, a row each. ImportError says how pandas is installed."""
+        """All results as a data frame, a row each. Without pandas it raises ImportError with installation
+        instructions."""
         return to_pandas([row(result) for result in self])
 
     def to_arrow(self) -> Any:
-        """All results as a table of Arrow, a row each. ImportError says how pyarrow is installed."""
+        """All results as an Arrow table, a row each. Without pyarrow it raises ImportError with installation
+        instructions."""
         return to_arrow([row(result) for result in self])

@@ -218,13 +218,13 @@ func (s *Server) compare(v *visit) error {
 	given := v.r.URL.Query()
 	ids := slices.DeleteFunc(slices.Clone(given["b"]), func(s string) bool { return s == "" })
 	if len(ids) != 2 {
-		return v.show("compare", "Compare batches", false, comparePage{Choose: "Choose two batches to compare, and no more."})
+		return v.show("compare", "Compare batches", false, comparePage{Choose: "Choose exactly two batches to compare."})
 	}
 	var names [2]job.Batch
 	for i, text := range ids {
 		id, err := job.ParseID(text)
 		if err != nil {
-			return fmt.Errorf("%w: %.40q is no id", job.ErrNotFound, text)
+			return fmt.Errorf("%w: %.40q is not an id", job.ErrNotFound, text)
 		}
 		if err := v.get("/v1/batches/"+string(id), nil, &names[i]); err != nil {
 			return err

@@ -48,7 +48,7 @@ type field struct {
 // oncePage shows a value that cannot be shown again.
 type oncePage struct{ Title, Said, Label, Value, Note, Back string }
 
-var reason = field{Name: "reason", Label: "Reason", Kind: "text", Hint: "kept with the record of it"}
+var reason = field{Name: "reason", Label: "Reason", Kind: "text", Hint: "recorded with the action"}
 
 func reasonOf(_ string, f url.Values) any { return api.OperatorRequest{Reason: f.Get("reason")} }
 
@@ -58,7 +58,7 @@ func recorded(done string) func(string, []byte) string {
 		var a store.Action
 		_ = json.Unmarshal(raw, &a) // if this fails, the action still happened
 		if a.Outcome == store.ActionUnchanged {
-			return fmt.Sprintf("%s: it was so already, and nothing changed.", shown.Line(subject, 80))
+			return fmt.Sprintf("%s: it was already in this state, and nothing changed.", shown.Line(subject, 80))
 		}
 		return fmt.Sprintf("%s %s.", shown.Line(subject, 80), done)
 	}
@@ -74,14 +74,14 @@ var actions = map[string]action{
 			}
 			return "The job is canceled."
 		}},
-	"cancel-batch": {Name: "Cancel batch", Question: "Cancel batch %s?", Note: "What waits ends at once, what runs is stopped. Jobs that are over keep their results.", Danger: true,
+	"cancel-batch": {Name: "Cancel batch", Question: "Cancel batch %s?", Note: "Waiting jobs end at once, and running jobs are stopped. Finished jobs keep their results.", Danger: true,
 		role: identity.Submitter, method: http.MethodPost, path: "/v1/batches/%s/cancel",
 		said: func(_ string, raw []byte) string {
 			var b job.Batch
 			_ = json.Unmarshal(raw, &b)
 			return fmt.Sprintf("The batch is canceled: %s of its jobs never ran or were stopped, %s are being stopped.", shown.Count(b.Counts[job.Canceled]), shown.Count(b.Counts[job.Running]))
 		}},
-	"retry-batch": {Name: "Retry batch", Question: "Submit the jobs of batch %s that did not succeed again?", Note: "They become a batch of their own.", role: identity.Submitter,
+	"retry-batch": {Name: "Retry batch", Question: "Submit the unsuccessful jobs of batch %s again?", Note: "They become a new batch.", role: identity.Submitter,
 		method: http.MethodPost, path: "/v1/batches/%s/retry",
 		said: func(_ string, raw []byte) string {
 			var b job.Batch
@@ -95,12 +95,12 @@ var actions = map[string]action{
 			}
 			return "/ui/batches/" + string(b.ID)
 		}},
-	"end-session": {Name: "End session", Question: "End session %s?", Note: "Its variables and files are gone then.", Danger: true, role: identity.Submitter, method: http.MethodDelete, path: "/v1/sessions/%s",
+	"end-session": {Name: "End session", Question: "End session %s?", Note: "This deletes its variables and files.", Danger: true, role: identity.Submitter, method: http.MethodDelete, path: "/v1/sessions/%s",
 		said: func(string, []byte) string { return "The session has ended." }},
-	"interrupt-session": {Name: "Interrupt", Question: "Interrupt what runs in session %s?", role: identity.Submitter, method: http.MethodPost, path: "/v1/sessions/%s/interrupt",
-		said: func(string, []byte) string { return "What ran in the session is interrupted." }},
+	"interrupt-session": {Name: "Interrupt", Question: "Interrupt the execution in session %s?", role: identity.Submitter, method: http.MethodPost, path: "/v1/sessions/%s/interrupt",
+		said: func(string, []byte) string { return "The execution is interrupted." }},
 
-	"cordon": {Name: "Cordon", Question: "Keep worker %s from taking jobs?", Note: "What it runs goes on. It takes no more until it is uncordoned.", role: identity.Operator, fields: []field{reason},
+	"cordon": {Name: "Cordon", Question: "Keep worker %s from taking jobs?", Note: "Its running jobs continue. It takes no new jobs until it is uncordoned.", role: identity.Operator, fields: []field{reason},
 		method: http.MethodPost, path: "/v1/admin/workers/%s/cordon", body: reasonOf, said: recorded("takes no more jobs")},
 	"uncordon": {Name: "Uncordon", Question: "Let worker %s take jobs again?", role: identity.Operator, fields: []field{reason},
 		method: http.MethodPost, path: "/v1/admin/workers/%s/uncordon", body: reasonOf, said: recorded("takes jobs again")},
@@ -112,23 +112,23 @@ var actions = map[string]action{
 		}},
 	"unquarantine": {Name: "End quarantine", Question: "End the quarantine of worker %s?", role: identity.Operator, fields: []field{reason},
 		method: http.MethodPost, path: "/v1/admin/workers/%s/unquarantine", body: reasonOf, said: recorded("is out of quarantine")},
-	"requeue": {Name: "Requeue its jobs", Question: "Have the jobs of worker %s run elsewhere?", Note: "Their attempts there end, and are not charged to them. Cordon the worker before, or it may take them again.", Danger: true,
+	"requeue": {Name: "Requeue its jobs", Question: "Requeue the jobs of worker %s?", Note: "Their attempts on this worker end and do not count. Cordon the worker first, or it may take them again.", Danger: true,
 		role: identity.Operator, fields: []field{reason}, method: http.MethodPost, path: "/v1/admin/requeue", wrong: noReason,
 		body: func(w string, f url.Values) any { return api.RequeueRequest{Worker: w, Reason: f.Get("reason")} },
 		said: func(w string, _ []byte) string { return "The jobs of " + shown.Line(w, 80) + " are queued again." }},
 
-	"pause-batch":   pausing("batch", "Pause", "pause", "is paused: what waits of it stays where it is"),
+	"pause-batch":   pausing("batch", "Pause", "pause", "is paused: its waiting jobs stay queued"),
 	"resume-batch":  pausing("batch", "Resume", "resume", "goes on"),
-	"pause-tenant":  pausing("tenant", "Pause", "pause", "is paused: what waits of it stays where it is"),
+	"pause-tenant":  pausing("tenant", "Pause", "pause", "is paused: its waiting jobs stay queued"),
 	"resume-tenant": pausing("tenant", "Resume", "resume", "goes on"),
-	"pause-pool":    pausing("pool", "Pause", "pause", "is paused: what waits for it stays where it is"),
+	"pause-pool":    pausing("pool", "Pause", "pause", "is paused: jobs that wait for it stay queued"),
 	"resume-pool":   pausing("pool", "Resume", "resume", "goes on"),
-	"override": {Name: "Change limits", Question: "Change what counts for tenant %s?", Note: "It counts in place of what the tenant is granted, until it is ended. What is left empty stays.", role: identity.Operator,
+	"override": {Name: "Change limits", Question: "Change the limits of tenant %s?", Note: "The new limits replace the granted ones until the change ends. Empty fields stay unchanged.", role: identity.Operator,
 		fields: []field{{Name: "weight", Label: "Weight", Kind: "text", Hint: "share of the fleet when it is contended, such as 2"},
-			{Name: "max_running", Label: "Most running jobs", Kind: "text", Hint: "0: no limit"}, {Name: "for", Label: "For", Kind: "text", Hint: "such as 2h; empty: until it is ended"}, reason},
+			{Name: "max_running", Label: "Most running jobs", Kind: "text", Hint: "0: no limit"}, {Name: "for", Label: "For", Kind: "text", Hint: "such as 2h; empty: no end"}, reason},
 		method: http.MethodPost, path: "/v1/admin/tenants/%s/override", wrong: wrongOverride, body: overrideOf, said: recorded("has other limits now")},
 	"grant": grant, "make-key": makeKey, "revoke-key": revokeKey, "delete-job": deleteJob, "delete-batch": deleteBatch, "link-artifact": linkArtifact,
-	"restore": {Name: "End change of limits", Question: "Have tenant %s be as it is granted?", role: identity.Operator, fields: []field{reason},
+	"restore": {Name: "End change of limits", Question: "Restore the granted limits of tenant %s?", role: identity.Operator, fields: []field{reason},
 		method: http.MethodPost, path: "/v1/admin/tenants/%s/restore", body: reasonOf, said: recorded("is as it is granted")},
 }
 
@@ -141,7 +141,7 @@ func pausing(what, name, verb, done string) action {
 
 func noReason(_ string, f url.Values) error {
 	if strings.TrimSpace(f.Get("reason")) == "" {
-		return job.Invalid("reason", "is needed: the records of the attempts have it")
+		return job.Invalid("reason", "is required: it is recorded with the attempts")
 	}
 	return nil
 }
@@ -207,11 +207,11 @@ func (v *visit) asked() (a action, p confirmPage, err error) {
 		return a, p, errNoPage
 	}
 	if v.who.Role < a.role {
-		return a, p, fmt.Errorf("%w: %q takes the role %s, and yours is %s", job.ErrRefused, a.Name, a.role, v.who.Role)
+		return a, p, fmt.Errorf("%w: %q requires the role %s, and yours is %s", job.ErrRefused, a.Name, a.role, v.who.Role)
 	}
 	subject := v.r.FormValue("on")
 	if subject == "" || len(subject) > 300 {
-		return a, p, job.Invalid("on", "must say what it is to be done to")
+		return a, p, job.Invalid("on", "must name the subject of the action")
 	}
 	p = confirmPage{Key: key, Subject: subject, Question: fmt.Sprintf(a.Question, shown.Line(subject, 120)), Back: back(v.r.FormValue("back")), Once: string(job.NewID()), Action: a}
 	p.Fields = append(p.Fields, a.fields...)

@@ -14,19 +14,19 @@ import (
 )
 
 var (
-	deleteJob = action{Name: "Delete job", Question: "Delete job %s?", Note: "Its program, its result and its files are gone then, for everybody.", Danger: true, role: identity.Admin,
+	deleteJob = action{Name: "Delete job", Question: "Delete job %s?", Note: "This deletes its program, result and files for everyone.", Danger: true, role: identity.Admin,
 		method: http.MethodDelete, path: "/v1/jobs/%s",
 		said: func(id string, _ []byte) string { return "Job " + id + " is deleted." },
 		next: func(string, []byte) string { return "/ui/jobs" }}
-	deleteBatch = action{Name: "Delete batch", Question: "Delete batch %s and all of its jobs?", Note: "Their programs, results and files are gone then, for everybody.", Danger: true, role: identity.Admin,
+	deleteBatch = action{Name: "Delete batch", Question: "Delete batch %s and all of its jobs?", Note: "This deletes their programs, results and files for everyone.", Danger: true, role: identity.Admin,
 		method: http.MethodDelete, path: "/v1/batches/%s",
 		said: func(id string, _ []byte) string { return "Batch " + id + " and its jobs are deleted." },
 		next: func(string, []byte) string { return "/ui/batches" }}
 )
 
 // linkArtifact makes a link to a file that works without a key.
-var linkArtifact = action{Name: "Make link", Question: "Make a link to a file of job %s?", Note: "Whoever has the link can read this one file, without a key, until it expires. It cannot be taken back before.", role: identity.Reader,
-	fields: []field{{Name: "path", Kind: "hidden"}, {Name: "expires_in", Label: "Good for", Kind: "text", Value: "1h", Hint: "such as 10m, 1h or 168h, which is the most"}},
+var linkArtifact = action{Name: "Make link", Question: "Make a link to a file of job %s?", Note: "Anyone with the link can read this file without a key until it expires. The link cannot be revoked.", role: identity.Reader,
+	fields: []field{{Name: "path", Kind: "hidden"}, {Name: "expires_in", Label: "Valid for", Kind: "text", Value: "1h", Hint: "such as 10m or 1h; at most 168h"}},
 	method: http.MethodPost, path: "/v1/jobs/%s/links", load: loadLink, once: showLink,
 	wrong: func(subject string, f url.Values) error {
 		if err := wrongDuration(subject, url.Values{"for": f["expires_in"]}); err != nil {
@@ -52,7 +52,7 @@ func showLink(v *visit, _ string, raw []byte, p *oncePage) error {
 	if v.s.Secure || v.r.TLS != nil {
 		at.Scheme = "https"
 	}
-	p.Said = fmt.Sprintf("The link is good until %s (UTC).", shown.Time(made.ExpiresAt))
-	p.Label, p.Value, p.Note = "Link", at.String(), "It is not shown again. Whoever has it needs no key."
+	p.Said = fmt.Sprintf("The link is valid until %s (UTC).", shown.Time(made.ExpiresAt))
+	p.Label, p.Value, p.Note = "Link", at.String(), "It is not shown again. Its user needs no key."
 	return nil
 }

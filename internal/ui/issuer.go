@@ -33,7 +33,7 @@ func (i issuer[A]) Begin(ctx context.Context) (location string, attempt json.Raw
 func (i issuer[A]) Finish(ctx context.Context, attempt json.RawMessage, state, code string) (who identity.Identity, until time.Time, err error) {
 	var a A
 	if err := json.Unmarshal(attempt, &a); err != nil {
-		return who, until, fmt.Errorf("%w: what was kept of the sign-in cannot be read", api.ErrUnauthorized)
+		return who, until, fmt.Errorf("%w: the state of the sign-in cannot be read", api.ErrUnauthorized)
 	}
 	return i.signIn.Finish(ctx, a, state, code)
 }

@@ -67,12 +67,12 @@ func keyRowOf(k store.Key, now time.Time) keyRow {
 }
 
 // makeKey makes a key of a tenant and shows its token once.
-var makeKey = action{Name: "Make key", Question: "Make a key of tenant %s?", Note: "Whoever has its token may do what it may. The token is shown once.", role: identity.Submitter,
-	fields: []field{{Name: "name", Label: "Name", Kind: "text", Hint: "by which people tell keys apart"},
+var makeKey = action{Name: "Make key", Question: "Make a key for tenant %s?", Note: "Anyone with its token has its rights. The token is shown once.", role: identity.Submitter,
+	fields: []field{{Name: "name", Label: "Name", Kind: "text", Hint: "a name to recognize the key"},
 		{Name: "role", Label: "Role", Value: "submitter", Options: []string{"reader", "submitter", "operator", "admin"}, Hint: "at most your own"},
-		{Name: "for", Label: "Good for", Kind: "text", Value: "720h", Hint: "such as 12h or 720h; empty: until it is revoked"},
+		{Name: "for", Label: "Valid for", Kind: "text", Value: "720h", Hint: "such as 12h or 720h; empty: no expiry"},
 		{Name: "label", Label: "Only jobs with the label", Kind: "text", Hint: "KEY=VALUE; empty: all"},
-		{Name: "policy", Label: "Only jobs with the policy", Kind: "text", Hint: "the name of a stored one; empty: any"}, reason},
+		{Name: "policy", Label: "Only jobs with the policy", Kind: "text", Hint: "name of a stored policy; empty: any"}, reason},
 	method: http.MethodPost, path: "/v1/keys", body: keyOf, once: showKey,
 	wrong: func(subject string, f url.Values) error {
 		if strings.TrimSpace(f.Get("for")) == "" {
@@ -97,12 +97,12 @@ func showKey(_ *visit, _ string, raw []byte, p *oncePage) error {
 		return fmt.Errorf("read the new key: %w", err)
 	}
 	p.Said = fmt.Sprintf("Key %s is made: %s of tenant %s, with the mark %s.", shown.Line(made.Key.Name, 80), made.Key.Role, made.Key.Tenant, made.Key.Mark)
-	p.Label, p.Value, p.Note = "Its token", made.Token, "It is not shown again, and nobody can read it out of the database. Keep it where its user finds it, such as in ASSAY_TOKEN."
+	p.Label, p.Value, p.Note = "Its token", made.Token, "It is not shown again, and the database does not contain it. Store it for its user, for example in ASSAY_TOKEN."
 	return nil
 }
 
 // revokeKey revokes a key.
-var revokeKey = action{Name: "Revoke key", Question: "Revoke key %s?", Note: "Whoever uses it is refused within a second. Keys that were made with it go on.", Danger: true, role: identity.Submitter,
+var revokeKey = action{Name: "Revoke key", Question: "Revoke key %s?", Note: "Its token is rejected within a second. Keys that were made with it stay valid.", Danger: true, role: identity.Submitter,
 	fields: []field{reason}, method: http.MethodDelete, path: "/v1/keys/%s", load: loadRevoke,
 	send: func(_ *visit, _ string, f url.Values, rq *ask.Call) error {
 		if text := strings.TrimSpace(f.Get("reason")); text != "" {

@@ -34,7 +34,7 @@ func (s *Server) log(v *visit) error {
 	}
 	name := v.r.PathValue("stream")
 	if name != "stdout" && name != "stderr" {
-		return fmt.Errorf("%w: %.40q is no output: they are stdout and stderr", job.ErrNotFound, name)
+		return fmt.Errorf("%w: %.40q is not an output; the outputs are stdout and stderr", job.ErrNotFound, name)
 	}
 	q := url.Values{}
 	if step := v.r.URL.Query().Get("step"); step != "" {

@@ -95,7 +95,7 @@ func (s *Server) oidcFinish(v *visit) error {
 	var b begun
 	c, err := v.r.Cookie(begunName)
 	if err != nil || s.seals.Open("oidc", c.Value, &b) != nil {
-		return v.showAs(http.StatusUnauthorized, "signin", "Sign in", false, s.signinPage(v, "Signing in took too long, or was begun in another browser. Try again."))
+		return v.showAs(http.StatusUnauthorized, "signin", "Sign in", false, s.signinPage(v, "The sign-in took too long, or began in another browser. Try again."))
 	}
 	http.SetCookie(v.w, v.cookie(begunName, "", -1))
 	q := v.r.URL.Query()

@@ -57,7 +57,7 @@ func (s *Server) tenants(v *visit) error {
 func (v *visit) tenantsFound(name string) ([]api.TenantStatus, error) {
 	if name != "" {
 		if !identity.ValidName(name) {
-			return nil, fmt.Errorf("%w: %.80q is no name of a tenant", job.ErrNotFound, name)
+			return nil, fmt.Errorf("%w: %.80q is not the name of a tenant", job.ErrNotFound, name)
 		}
 		var one api.TenantStatus
 		err := v.get("/v1/tenants/"+name, nil, &one)
@@ -90,8 +90,8 @@ func (v *visit) pausedTenants() (names []string, err error) {
 }
 
 // grant changes the grant of a tenant unless it changed since the form was made.
-var grant = action{Name: "Grant", Question: "Change what tenant %s is granted?", Note: "It counts at once, and stays. Its caps by label and the ceiling of its policies stay as they are.", role: identity.Admin,
-	fields: []field{{Name: "weight", Label: "Weight", Kind: "text", Hint: "share of the fleet when it is contended: 1 is usual"},
+var grant = action{Name: "Grant", Question: "Change the grant of tenant %s?", Note: "The change applies at once and permanently. The caps by label and the policy ceiling stay unchanged.", role: identity.Admin,
+	fields: []field{{Name: "weight", Label: "Weight", Kind: "text", Hint: "share of the fleet under contention; usually 1"},
 		{Name: "max_running", Label: "Most running jobs", Kind: "text", Hint: "0: no limit"}, reason, {Name: "version", Kind: "hidden"}},
 	method: http.MethodPut, path: "/v1/tenants/%s", wrong: wrongGrant, load: loadGrant, send: sendGrant, stale: staleGrant, said: grantSaid}
 
@@ -133,7 +133,7 @@ func loadGrant(v *visit, p *confirmPage) error {
 func wrongGrant(subject string, f url.Values) error {
 	for _, name := range []string{"weight", "max_running"} {
 		if strings.TrimSpace(f.Get(name)) == "" {
-			return job.Invalid(name, "is needed: what is granted is replaced as a whole")
+			return job.Invalid(name, "is required: the grant is replaced as a whole")
 		}
 	}
 	return wrongOverride(subject, url.Values{"weight": f["weight"], "max_running": f["max_running"]})
@@ -153,11 +153,11 @@ func sendGrant(v *visit, subject string, f url.Values, rq *ask.Call) error {
 
 // staleGrant describes the concurrent change.
 func staleGrant(v *visit, subject string) string {
-	text := "Somebody has changed this tenant since this form was made: leave it, and look again."
+	text := "This tenant has changed since this form was loaded: go back, and look again."
 	var list api.ActionList
 	if err := v.get("/v1/admin/actions", url.Values{"subject": {subject}, "action": {"put tenant"}, "limit": {"1"}}, &list); err == nil && len(list.Actions) == 1 {
 		a := list.Actions[0]
-		text = fmt.Sprintf("%s has changed this tenant at %s, since this form was made: leave it, and look again.", shown.Line(a.Actor, 80), shown.Time(a.At))
+		text = fmt.Sprintf("%s has changed this tenant at %s, after this form was loaded: go back, and look again.", shown.Line(a.Actor, 80), shown.Time(a.At))
 	}
 	return text
 }

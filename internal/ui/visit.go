@@ -32,7 +32,7 @@ const (
 var errNoPage = fmt.Errorf("%w: there is no such page", job.ErrNotFound)
 
 // errForm is the error of a form that another site may have sent.
-var errForm = fmt.Errorf("%w: this form is not of your visit, or is too old: go back, load the page again, and send it once more", job.ErrRefused)
+var errForm = fmt.Errorf("%w: this form is from another visit, or too old: go back, load the page again, and send the form again", job.ErrRefused)
 
 // kept is the content of a visit's cookie. Token is the visitor's key. The cookie is sealed, so that a stolen cookie
 // does not reveal the key. Each request checks the key, so that the visit ends with it. The field Who is an identity
@@ -135,7 +135,7 @@ func (v *visit) identify(role identity.Role) error {
 		return err
 	}
 	if v.who = who; who.Role < role {
-		return fmt.Errorf("%w: this page takes the role %s, and yours is %s", job.ErrRefused, role, who.Role)
+		return fmt.Errorf("%w: this page requires the role %s, and yours is %s", job.ErrRefused, role, who.Role)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (v *visit) said() (text string) {
 func (v *visit) id() (job.ID, error) {
 	id, err := job.ParseID(v.r.PathValue("id"))
 	if err != nil {
-		return "", fmt.Errorf("%w: %.40q is no id", job.ErrNotFound, v.r.PathValue("id"))
+		return "", fmt.Errorf("%w: %.40q is not an id", job.ErrNotFound, v.r.PathValue("id"))
 	}
 	return id, nil
 }

@@ -53,7 +53,7 @@
   const finish = () => {
     over = true;
     source.close();
-    says.textContent = "The job is over.";
+    says.textContent = "The job has ended.";
     const live = document.getElementById("live");
     htmx.ajax("GET", location.pathname + location.search, { target: live, source: live, swap: "outerHTML" });
   };
@@ -67,9 +67,9 @@
       says.textContent = "Waiting for the job to begin.";
     } else if (now.live) {
       const cut = Object.values(panes).some((pane) => pane.cut);
-      says.textContent = cut ? "The newest part of what it writes, as it writes it." : "As it writes it.";
+      says.textContent = cut ? "Live output; only the newest part is shown." : "Live output.";
     } else {
-      says.textContent = "The job runs. What it writes cannot be seen before it ends.";
+      says.textContent = "The job is running. Its output is shown when it ends.";
     }
   };
 
@@ -85,10 +85,10 @@
         pane.pre.replaceChildren();
         pane.length = pane.step = 0;
       }
-      says.textContent = "The job began again.";
+      says.textContent = "The job has restarted.";
     }));
     source.addEventListener("error", () => {
-      if (!over && source.readyState === EventSource.CLOSED) says.textContent = "What it writes cannot be watched now. It is shown when the job is over.";
+      if (!over && source.readyState === EventSource.CLOSED) says.textContent = "Live output is not available now. The output is shown when the job ends.";
     });
   };
 

@@ -141,7 +141,7 @@ func displayOf(d job.Display) Display {
 	}
 	raw, err := base64.StdEncoding.DecodeString(d.Base64)
 	if err != nil {
-		return Display{Words: media + ", which cannot be read"}
+		return Display{Words: media + ", unreadable"}
 	}
 	switch is := http.DetectContentType(raw); is {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":

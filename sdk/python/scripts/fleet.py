@@ -10,7 +10,7 @@ from pathlib import Path
 
 from generating import ROOT
 
-NO_FLEET = "ASSAY_TEST_NO_FLEET"  # set in the environment of tests that are to start none
+NO_FLEET = "ASSAY_TEST_NO_FLEET"  # set in the environment of tests that must not start one
 
 
 def start_fleet(data: Path, env: dict[str, str] | None = None) -> tuple[subprocess.Popen[str], str]:

@@ -1,4 +1,4 @@
-"""What the generators of this folder have in common."""
+"""Common functions of the generators in this folder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Schema = dict[str, Any]
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI document of the repository, in which what may be null says so by "nullable"."""
+    """The OpenAPI document of the repository, with "nullable" instead of null among types, alternatives and values."""
     return json.loads((ROOT.parent.parent / "api" / "openapi.json").read_text(), object_hook=_without_null)
 
 
 def _without_null(schema: Schema) -> Schema:
-    """A schema without null, which it had beside another type, as one of its alternatives or of its values."""
-    if isinstance(schema.get("enum"), list):  # "" is taken where nothing is meant, which None says here
+    """A schema with "nullable" instead of null."""
+    if isinstance(schema.get("enum"), list):  # "" stands for an empty choice, for which Python uses None
         schema["enum"] = [v for v in schema["enum"] if v not in (None, "")]
     kinds = schema.get("type")
     if isinstance(kinds, list) and "null" in kinds:
@@ -56,7 +56,7 @@ def formatted(text: str, target: Path) -> str:
 
 
 def write(files: dict[Path, str], check: bool) -> int:
-    """Writes the files, or says which of them are not what they should be. The exit code is returned."""
+    """Writes the files, or with check lists the outdated ones. Returns the exit code."""
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     for path in stale:
         if check:

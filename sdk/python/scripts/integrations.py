@@ -32,7 +32,7 @@ FOLDERS = ROOT / "tests" / "integrations"
 
 
 def environment(name: str) -> Path:
-    """The interpreter of the adapter's environment, which is made if it is not there yet."""
+    """The interpreter of the adapter's environment, which is created if it is missing."""
     requirements, alone, prepare = (FOLDERS / name / f for f in ("requirements.txt", "no-deps.txt", "prepare.py"))
     place = REPOSITORY / ".cache" / f"sdk-{name}"
     python, made = place / "bin" / "python", place / "made"
@@ -59,12 +59,12 @@ def modules(name: str) -> list[str]:
 
 
 def check(name: str, python: Path) -> int:
-    """Checks types by pyright, in strict mode but for what is unknown of the packages' own types."""
+    """Checks types by pyright in strict mode, except unknown types of the packages."""
     if not modules(name):
         return 0
     unknown = ("Variable", "Member", "Argument", "Parameter", "Lambda")
     config = {
-        # Relative to the file of this configuration: pyright leaves out what is not, and checks everything instead.
+        # Relative to this configuration file: pyright ignores other paths, and then checks everything.
         "include": [str((PACKAGE / "integrations" / f"{m}.py").relative_to(ROOT)) for m in modules(name)],
         "extraPaths": [str(ROOT / "src")],
         "pythonVersion": "3.11",

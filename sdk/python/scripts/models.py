@@ -1,6 +1,6 @@
 """Writes src/assay/models/__init__.py: the schemas of api/openapi.json as frozen dataclasses.
 
-python scripts/models.py writes it; --check writes nothing and fails where it is not what it should be.
+python scripts/models.py writes it; --check writes nothing and fails if the file is outdated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def class_name(*parts: str) -> str:
 
 
 class Generator:
-    """Collects the models of a document, those without a name among them."""
+    """Collects the models of a document, including unnamed ones."""
 
     def __init__(self, schemas: dict[str, Schema]) -> None:
         self.schemas = schemas
@@ -46,7 +46,7 @@ class Generator:
         self.aliases: list[str] = []
 
     def resolve(self, schema: Schema) -> tuple[str | None, Schema]:
-        """The name of a schema, if it has one, and what it says."""
+        """The name of a schema, if it has one, and its content."""
         if "allOf" in schema:
             return self.resolve(schema["allOf"][0])
         if "$ref" in schema:
@@ -60,7 +60,7 @@ class Generator:
         if "oneOf" in s or "anyOf" in s:
             found = [self.type_of(one, inside) for one in s.get("oneOf") or s["anyOf"]]
             if any(t.startswith("dict") for t, _ in found):
-                found = found[:1]  # with ?fields=, those that the model has
+                found = found[:1]  # with ?fields=, the alternative that the model covers
             return " | ".join(dict.fromkeys(t for t, _ in found)), next((shape for _, shape in found if shape), "")
         kind = s.get("type")
         if kind == "object" and s.get("properties"):
@@ -101,7 +101,7 @@ class Generator:
         zeros: dict[str, str] = {}
         fields: list[str] = []
         told: list[str] = []
-        self.models[name] = ""  # keeps its place before those inside it
+        self.models[name] = ""  # keeps its place before its inner models
         for wire, prop in s["properties"].items():
             field = python_name(wire)
             python, shape = self.type_of(prop, class_name(name, wire))

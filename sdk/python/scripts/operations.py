@@ -1,7 +1,7 @@
 """Writes src/assay/_async/_api.py: a method for each operation of api/openapi.json.
 
-python scripts/operations.py writes it; --check writes nothing and fails where it is not what it should be. The
-synchronous one is made of it by scripts/sync.py, which runs after this.
+python scripts/operations.py writes it; --check writes nothing and fails if the file is outdated. scripts/sync.py,
+which runs after this, generates the synchronous one from it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Operations:
         return {"datetime": "datetime | str", "State": "models.State", "Outcome": "models.Outcome"}.get(python, python)
 
     def body(self, op: Schema) -> tuple[str, str]:
-        """The argument of a request's body, and the media type of one that is bytes."""
+        """The argument of a request's body, and its media type if it is bytes."""
         if "requestBody" not in op:
             return "", ""
         content = self.resolve(op["requestBody"])["content"]
@@ -118,7 +118,7 @@ class Operations:
         return f"body: {python}{' | bytes' if raw else ''}{needed}", raw or "application/json"
 
     def answer(self, verb: str, op: Schema) -> tuple[str, str, bool]:
-        """What a method returns, how it ends, and whether it is a generator."""
+        """The return type of a method, its last lines, and whether it is a generator."""
         if verb == "head":
             return "bool", "        return await self._transport.has(c)", False
         ok = next(self.resolve(r) for status, r in sorted(op["responses"].items()) if status < "3")

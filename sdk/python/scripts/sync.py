@@ -1,7 +1,7 @@
 """Writes src/assay/_sync from src/assay/_async: the same code without await.
 
-python scripts/sync.py writes it; --check writes nothing and fails where it is not what it should be. What is
-in BYHAND is written by hand in both, and is all that they do not share.
+python scripts/sync.py writes it; --check writes nothing and fails if a file is outdated. Only the files in BYHAND
+are written by hand in both packages.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--no-fleet"):
         return
-    os.environ[NO_FLEET] = "1"  # a test that starts one all the same fails
+    os.environ[NO_FLEET] = "1"  # a test that still starts one fails
     needs = [i for i in items if "url" in getattr(i, "fixturenames", ()) or i.get_closest_marker("fleet")]
     config.hook.pytest_deselected(items=needs)
     items[:] = [i for i in items if i not in needs]
@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def url() -> Iterator[str]:
-    """Address of the fleet; ASSAY_TEST_URL names one that runs already."""
+    """Address of the fleet; ASSAY_TEST_URL names a running one."""
     if given := os.environ.get("ASSAY_TEST_URL"):
         yield given
         return

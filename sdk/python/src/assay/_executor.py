@@ -1,4 +1,4 @@
-"""Assay as an executor of concurrent.futures, for code that is written against one."""
+"""An executor of concurrent.futures on a fleet, for code that expects one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from ._units import Deadline
 class Executor(concurrent.futures.Executor):
     """Runs Python code, given as text, on a fleet: submit("print(x)", x=1) has the code's variables as keywords.
 
-    It takes no functions: one cannot be sent to a sandbox, which has none of the caller's modules, and what comes
-    back of it would have to be unpickled here, which is to run code of the sandbox's. Futures have a Result; a program
-    that fails is one, too.
+    It accepts no functions. A sandbox has none of the caller's modules. A returned object would have to be
+    unpickled here, which would run code of the sandbox. Futures have a Result; a failed program has one, too.
 
     Args:
-        client: whose fleet it is; else one is made of the environment, and closed at the shutdown.
+        client: the client to use; else one is created from the environment, and closed at the shutdown.
         policy, image: of every job.
     """
 
@@ -39,7 +38,7 @@ class Executor(concurrent.futures.Executor):
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Submits code, with its variables as keywords.
 
-        TypeError for a function, or for arguments without a name. RuntimeError after the shutdown.
+        TypeError for a function, or for positional arguments. RuntimeError after the shutdown.
         """
         if args:
             raise TypeError(
@@ -66,9 +65,9 @@ class Executor(concurrent.futures.Executor):
         chunksize: int = 1,
         **_: Any,
     ) -> Iterator[Result]:
-        """The results of some code, once for each mapping of variables, in their order.
+        """The results of the same code, run once for each mapping of variables, in their order.
 
-        For many programs Client.map is the better one: it takes items as there is room. timeout is in seconds.
+        For many programs, Client.map is better: it takes items as there is room. timeout is in seconds.
         """
         if len(iterables) != 1:
             raise TypeError("map takes one iterable, of variables: map('print(x)', [{'x': 1}, {'x': 2}])")
@@ -89,7 +88,7 @@ class Executor(concurrent.futures.Executor):
         return results()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes no more. With wait it returns once all futures are done; with cancel_futures they are canceled."""
+        """Accepts no more code. With wait it returns once all futures are done; with cancel_futures it cancels them."""
         with self._lock:
             self._over = True
             left = list(self._open)

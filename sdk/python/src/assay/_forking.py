@@ -1,4 +1,4 @@
-"""What has to be made anew in a child of a fork: locks that another thread held, connections that are the parent's."""
+"""Resets objects in the child of a fork: locks that another thread held, and connections of the parent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _known: weakref.WeakSet[Forked] = weakref.WeakSet()
 
 
 def after_fork(it: Forked) -> None:
-    """Has it.forked() called in every child, as long as it is there."""
+    """Registers it for a call of it.forked() in every child, as long as it exists."""
     _known.add(it)
 
 

@@ -1,4 +1,4 @@
-"""Host functions: what code in a session calls, and what answers it here."""
+"""Host functions: code in a session calls them, and this process answers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ._errors import AssayError
 from .models import to_json
 
 HostFunction: TypeAlias = "Callable[..., Any]"
-"""A callable, synchronous or not, whose arguments and value JSON can have."""
+"""A callable, synchronous or not. JSON must be able to represent its arguments and its value."""
 
 ANY = "*"
-"""In policy.callbacks.allow: whatever functions the client gives."""
+"""In policy.callbacks.allow: any function of the client."""
 
 LARGEST = 16 << 20
-"""Bytes of an answer."""
+"""Most bytes of an answer."""
 
 MESSAGE = 8000
 """Most characters of an error that is raised in the session."""
@@ -30,7 +30,7 @@ _answering: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar("ass
 
 
 def answering(session: str) -> bool:
-    """Whether this is the answer to a call of that session, which waits for it."""
+    """Whether the current code answers a call of that session, which waits for it."""
     return session in _answering.get()
 
 
@@ -40,8 +40,8 @@ class Functions:
     def __init__(self, given: Mapping[str, HostFunction] | Iterable[HostFunction] | None, allowed: list[str]) -> None:
         self._allowed = allowed
         self._table: dict[str, HostFunction] = {}
-        self.waiting: list[str] = []  # those that the session does not have yet
-        self.context: contextvars.Context | None = None  # of whoever runs code
+        self.waiting: list[str] = []  # names that the session does not have yet
+        self.context: contextvars.Context | None = None  # of the caller that runs code
         if isinstance(given, Mapping):
             for name, f in cast("Mapping[str, HostFunction]", given).items():
                 self.add(f, name)
@@ -52,7 +52,7 @@ class Functions:
     def add(self, f: HostFunction, name: str | None) -> None:
         """Registers a function, under its own name or another.
 
-        TypeError for what cannot be called, ValueError for what is no name, or one that the policy does not allow.
+        TypeError if it is not callable, ValueError if its name is invalid or not allowed by the policy.
         """
         if not callable(f):
             raise TypeError(f"functions: {f!r:.80} cannot be called")
@@ -68,12 +68,12 @@ class Functions:
         self._table[name] = f
 
     def have(self, names: Iterable[str]) -> None:
-        """Notes that the session has these."""
+        """Marks these names as known to the session."""
         known = set(names)
         self.waiting = [name for name in self.waiting if name not in known]
 
     def keep(self, names: Iterable[str]) -> None:
-        """Forgets all others."""
+        """Drops all functions except these."""
         left = set(names)
         self._table = {name: f for name, f in self._table.items() if name in left}
         self.waiting = [name for name in self.waiting if name in left]
@@ -91,9 +91,10 @@ class Functions:
         return bool(self._table)
 
     async def call(self, session: str, call: Mapping[str, Any]) -> tuple[bool, Any]:
-        """Calls a function in the context of whoever runs code: whether it returned, and its value or exception.
+        """Calls a function in the context of the caller that runs code. Returns whether it returned, and its value
+        or exception.
 
-        Asynchronous ones run in this loop, others each in a thread.
+        Asynchronous functions run in this loop, others each in a thread.
         """
         f = self._table.get(call["name"])
         if f is None:
@@ -113,7 +114,7 @@ def asynchronous(f: HostFunction) -> bool:
 
 
 async def in_task(context: contextvars.Context, work: Callable[[], Awaitable[Any]]) -> tuple[bool, Any]:
-    """What is awaited, in a task of its own: whatever it raises does not reach the loop."""
+    """Awaits something in a task of its own, so that its exceptions do not reach the loop."""
 
     async def run() -> tuple[bool, Any]:
         try:
@@ -133,7 +134,7 @@ async def in_task(context: contextvars.Context, work: Callable[[], Awaitable[Any
 
 
 async def in_thread(work: Callable[[], Any]) -> tuple[bool, Any]:
-    """What work returns or raises in a thread that never keeps the process from ending."""
+    """The value or exception of work in a daemon thread, which does not keep the process from ending."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[bool, Any]] = loop.create_future()
 
@@ -149,14 +150,14 @@ async def in_thread(work: Callable[[], Any]) -> tuple[bool, Any]:
         try:
             loop.call_soon_threadsafe(settle, out)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits for it
+            pass  # the loop is closed: no caller waits for it
 
     threading.Thread(target=run, name="assay-function", daemon=True).start()
     return await done
 
 
 def value_of(call: int, value: Any) -> bytes:
-    """The answer to a call. TypeError says what JSON cannot have."""
+    """The answer to a call. TypeError names values that JSON cannot represent."""
     try:
         body = encode({"call": call, "value": to_json(value)})
     except (TypeError, ValueError, RecursionError) as e:

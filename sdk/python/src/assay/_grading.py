@@ -1,4 +1,4 @@
-"""Rewards, and what is counted of them."""
+"""Rewards and their statistics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._values import Tagged
 from .models._model import Model
 
 Tests: TypeAlias = "Mapping[str, Any] | Model | Tagged"
-"""What solutions are graded by, as the API has it without the code: function, cases, check, stdio, setup …
+"""The tests of solutions as in the API, but without the code: function, cases, check, stdio, setup …
 
 The args, kwargs and expected of cases are Python values: (1, 2) is a tuple, and {1: 2} a dict with an int as key.
 """
@@ -24,7 +24,7 @@ RewardOf: TypeAlias = 'Literal["score", "pass"] | Callable[[Result], float]'
 
 
 def reward_of(result: Result, how: RewardOf) -> float | None:
-    """The reward of a result; None where nothing is known about the solution."""
+    """The reward of a result; None if the solution has no verdict."""
     score = result.score
     if score is None:
         return None
@@ -46,12 +46,12 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 
 
 class Rewards(list["float | None"]):
-    """One reward for each solution, in their order; None where nothing is known about a solution.
+    """One reward for each solution, in their order; None for a solution without a verdict.
 
     Attributes:
-        results: the result of each, in the same order; None where there was none in time.
+        results: the result of each, in the same order; None if there was none in time.
         labels: of each.
-        retried: how many times a solution was run again, because nothing was known about it.
+        retried: number of repeated runs, because of missing verdicts.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Rewards(list["float | None"]):
 
     @property
     def infra(self) -> int:
-        """Solutions of which nothing is known for the fleet's sake, or for want of time."""
+        """Solutions without a verdict, because of the fleet or lack of time."""
         return sum(r is None or r.infra for r in self.results)
 
     @property
@@ -78,12 +78,12 @@ class Rewards(list["float | None"]):
 
     @property
     def mean(self) -> float | None:
-        """Of those that are known; None if none is."""
+        """Mean of the known rewards; None if there are none."""
         known = [reward for reward in self if reward is not None]
         return sum(known) / len(known) if known else None
 
     def groups(self, label: str) -> Iterator[tuple[str, list[Result]]]:
-        """The results that are known, by a label, in the order in which its values come first."""
+        """The results with a verdict, grouped by a label, in the order of the first occurrence of its values."""
         found: dict[str, list[Result]] = {}
         for labels, result in zip(self.labels, self.results):
             if result is not None and result.score is not None:
@@ -93,8 +93,8 @@ class Rewards(list["float | None"]):
     def pass_at_k(self, k: int, label: str = "problem") -> float:
         """The mean over problems of the probability that one of k solutions passes, 0 to 1.
 
-        label says which solutions are of one problem. Problems with fewer than k known solutions are left out;
-        ValueError if there is no other.
+        label groups the solutions of a problem. Problems with fewer than k known solutions are omitted;
+        ValueError if none is left.
         """
         each = [pass_at_k(len(g), sum(r.ok for r in g), k) for _, g in self.groups(label) if len(g) >= k]
         if not each:
@@ -102,7 +102,7 @@ class Rewards(list["float | None"]):
         return sum(each) / len(each)
 
     def outcomes(self, label: str | None = None) -> dict[str, Counter[str]]:
-        """How many ended how, by the value of a label, or all together under ""."""
+        """Counts of outcomes, by the value of a label, or all together under ""."""
         found: dict[str, Counter[str]] = {}
         for labels, result in zip(self.labels, self.results):
             value = labels.get(label, "") if label else ""
@@ -110,9 +110,11 @@ class Rewards(list["float | None"]):
         return found
 
     def failures(self) -> Counter[str]:
-        """Why solutions failed: by the outcome of the first failed test, such as timed_out.
+        """Counts of failure reasons: the outcome of the first failed test, such as timed_out.
 
-        If that is an exception or a wrong answer, by the type of the exception, or else by the outcome of the job."""
+        If that is an exception or a wrong answer, it counts the type of the exception, or else the outcome of the
+        job.
+        """
         found: Counter[str] = Counter()
         for result in self.results:
             if result is not None and not result.ok and result.score is not None:
@@ -138,13 +140,13 @@ class Rewards(list["float | None"]):
 
 
 def first_failure(result: Result) -> str:
-    """The outcome of the first test that failed; "" if none did."""
+    """The outcome of the first failed test; "" if none failed."""
     cases: list[dict[str, Any]] = result.part("tests").get("cases") or []
     return next((str(c.get("outcome", "")) for c in cases if not c.get("passed")), "")
 
 
 class Solutions:
-    """Solutions with their tests and labels, as jobs. The defaults are for fields that tests leave out."""
+    """Solutions with their tests and labels, as jobs. The defaults are for fields that tests omit."""
 
     def __init__(
         self,
@@ -177,7 +179,7 @@ class Solutions:
         return len(self._code)
 
     def unreadable(self) -> dict[int, Result]:
-        """The results of solutions with lone surrogates, which no file of Python can have."""
+        """The results of solutions with lone surrogates, which no Python file can contain."""
         message = "SyntaxError: the solution has a lone surrogate, which UTF-8 cannot represent"
         found = (i for i, code in enumerate(self._code) if escaped(code) is not code)
         return {i: Result({"outcome": "failed", "message": message}, i) for i in found}
@@ -208,15 +210,15 @@ def escaped(text: str) -> str:
 
 
 CODE = "program.tests.code"
-"""The field of a job that a solution is."""
+"""The job field that holds the solution."""
 
 
 def failed(result: Result, error: APIError) -> Result:
-    """The result of a solution that the fleet does not take, since it is empty, say: no program that could pass."""
+    """The result of a solution that the fleet refuses, such as an empty one: no such program could pass."""
     why = error.errors[0].get("problem", "is no program") if error.errors else "is no program"
     return Result({"outcome": "failed", "message": f"the solution {why}"}, result.index, result.item)
 
 
 def worth_another(result: Result | None) -> bool:
-    """Whether a solution may be run again: nothing is known about it, and that is not for its tests' sake."""
+    """Whether to run a solution again: it has no verdict, and its tests are not the cause."""
     return result is None or (result.infra and result.outcome != CHECK_ERROR)

@@ -1,4 +1,4 @@
-"""Results that wait for their turn, in memory as long as they are small together."""
+"""Results that wait for their turn, in memory as long as their total is small."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LARGE = 4096
 
 
 class Held:
-    """Results by their position."""
+    """Results by position."""
 
     def __init__(self) -> None:
         self._here: dict[int, Result] = {}
-        self._away: dict[int, tuple[int, int, Any]] = {}  # where in the file, how many bytes, the item
+        self._away: dict[int, tuple[int, int, Any]] = {}  # offset in the file, number of bytes, item
         self._bytes = 0
         self._file: IO[bytes] | None = None
 
@@ -54,7 +54,7 @@ class Held:
         return Result(json.loads(self._file.read(length)), position, item)
 
     def drain(self) -> Iterator[Result]:
-        """All of them, in whatever order."""
+        """All of them, in any order."""
         for position in [*self._here, *self._away]:
             yield self.pop(position)
 

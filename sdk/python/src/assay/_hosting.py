@@ -1,6 +1,6 @@
-"""What goes on beside a session: its lease is kept, and its calls of host functions are answered.
+"""Background work of a session: renews its lease, and answers its calls of host functions.
 
-It is asynchronous for both clients: the synchronous one has an event loop in a thread for it.
+It is asynchronous for both clients: the synchronous client runs it in an event loop in a thread.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ if TYPE_CHECKING:
     from ._async._transport import AsyncTransport
 
 AT_ONCE = 64
-"""Calls of one session that are answered at once; others wait for their turn."""
+"""Calls of one session that are answered at once; others wait."""
 
 REMEMBERED = 4096
-"""How many calls are remembered, since a stream that is opened anew tells of them again."""
+"""Number of remembered calls: a reopened stream repeats its calls."""
 
 FAREWELL = 5.0
-"""Seconds that the end of a session which nobody closed may take."""
+"""Seconds for ending an abandoned session."""
 
 
 class Host:
-    """Keeps one session and answers its calls, until it is stopped or the session has ended."""
+    """Keeps one session alive and answers its calls, until it is stopped or the session has ended."""
 
     def __init__(self, id: str, functions: Functions, lease: float) -> None:
         self.id = id
         self.functions = functions
         self.lease = lease  # seconds; 0: none
         self.over = False  # the session has ended
-        self.ending = False  # it is to be ended, too, since nobody has it any more
+        self.ending = False  # the session is to be ended, too, because it was abandoned
         self.loop: asyncio.AbstractEventLoop | None = None
         self.task: Any = None  # a task, or a future of a thread
-        self._calls: OrderedDict[int, bytes | None] = OrderedDict()  # with answers that could not be sent
+        self._calls: OrderedDict[int, bytes | None] = OrderedDict()  # by number, with answers that could not be sent
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def needed(self) -> bool:
-        """Whether there is something to do."""
+        """Whether there is work to do."""
         return not self.over and (bool(self.functions) or self.lease > 0)
 
     @property
     def running(self) -> bool:
-        """Whether somebody does it."""
+        """Whether the work is being done."""
         return self.task is not None and not self.task.done() and self.loop is not None and not self.loop.is_closed()
 
     def changed(self) -> None:
-        """Has it see new functions, from any thread."""
+        """Wakes it for new functions, from any thread."""
         loop, wake = self.loop, getattr(self, "_wake", None)
         if loop is not None and wake is not None:
             try:
                 loop.call_soon_threadsafe(wake.set)
             except RuntimeError:
-                pass  # the loop is closed; it is started anew with the next call
+                pass  # the loop is closed; the next call starts the host again
 
     def abandon(self) -> None:
-        """Ends it and the session, without waiting: nobody has the session any more."""
+        """Ends the host and the abandoned session, without waiting."""
         self.ending = True
         loop, task = self.loop, self.task
         if loop is not None and task is not None:
@@ -72,7 +72,7 @@ class Host:
                 pass  # the loop is closed; the session ends by its lease
 
     async def run(self, transport: AsyncTransport) -> None:
-        """Does it, in the loop that runs."""
+        """Does the work, in the running loop."""
         self._wake, self._room = asyncio.Event(), asyncio.Semaphore(AT_ONCE)
         pause = 0.1
         try:
@@ -82,7 +82,7 @@ class Host:
                     pause = 0.1
                 except (NotFoundError, ConflictError):
                     self.over = True
-                except Exception:  # the fleet is away, or says what it should not: whatever it is, there will be calls
+                except Exception:  # the fleet is unavailable or its answer is wrong: there will still be calls
                     pause = min(pause * 2, 5.0)
                 if not self.over:
                     await asyncio.sleep(pause)
@@ -104,7 +104,8 @@ class Host:
     async def _keep(self, transport: AsyncTransport) -> None:
         woken = asyncio.ensure_future(self._wake.wait())
         try:
-            # Not asyncio.wait_for: before Python 3.12 it forgets that it was canceled if it is woken just then.
+            # Not asyncio.wait_for: before Python 3.12 it loses a cancellation that comes at the same moment as the
+            # wake-up.
             await asyncio.wait({woken}, timeout=self.lease / 3)
         finally:
             woken.cancel()
@@ -114,7 +115,7 @@ class Host:
             await transport.send(Call("POST", self._path("/keepalive")))
 
     async def _listen(self, transport: AsyncTransport) -> None:
-        """Answers calls while the stream is open, which is a sign of life by itself."""
+        """Answers calls while the stream is open. The open stream also renews the lease."""
         async for kind, data in transport.events(Call("GET", self._path("/events"), wait=30.0)):
             if kind == "ended":
                 self.over = True
@@ -152,15 +153,15 @@ class Host:
                 await self._send(transport, number, error_of(number, e))
 
     async def _send(self, transport: AsyncTransport, number: int, body: bytes) -> None:
-        """Sends an answer, as often as it takes: the first one counts. APIError if it is refused."""
+        """Sends an answer, and repeats it if needed: the first one counts. APIError if it is refused."""
         self._calls[number] = None
         try:
             await transport.send(Call("POST", self._path("/answers"), headers={"Content-Type": JSON}, body=body))
         except (NotFoundError, ConflictError):
-            pass  # it was answered, or waits no more
+            pass  # it was answered, or no longer waits
         except APIError as e:
             if not e.passing:
                 raise
             self._calls[number] = body
         except AssayError:
-            self._calls[number] = body  # the fleet is away: when it is back, it tells of the call again
+            self._calls[number] = body  # the fleet is unavailable: afterwards the stream repeats the call

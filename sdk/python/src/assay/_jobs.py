@@ -1,4 +1,4 @@
-"""Jobs as the API wants them, made of what people have: code, a command, a whole job."""
+"""Builds the API's jobs from code, commands or whole jobs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .models import JobSpec, Policy
 from .models._model import to_json
 
 Program: TypeAlias = "str | Sequence[str] | Mapping[str, Any] | JobSpec | Tagged"
-"""What can be run: Python code, a command as a list of its words, or a whole job as the API has it."""
+"""A program: Python code, a command as a list of its words, or a whole job as in the API."""
 
 PolicyLike: TypeAlias = "Mapping[str, Any] | Policy | str"
-"""A policy, or the name of a stored one."""
+"""A policy, or the name of a stored policy."""
 
 SCRIPT = "/workspace/main.py"
-"""Where code with a stdin is put, and run from as a script."""
+"""Path of code with a stdin, which runs as a script."""
 
 
 def job(
@@ -36,24 +36,26 @@ def job(
     labels: Mapping[str, str] | None = None,
     spec: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A job as the API has it.
+    """A job as in the API.
 
     Args:
-        program: Python code, a command as a list, or a whole job, which the other arguments are laid over.
+        program: Python code, a command as a list, or a whole job, over which the other arguments are laid.
         language: of the code, if it is not Python or is to run as a script of its own: a name or alias of the fleet's
-            catalogue, such as "cpp" (client.api.list_languages). What needs it is compiled, once for equal code.
-        variables: of the code, which finds them as the values that they are; docs/grading.md lists the types. Code with
-            a stdin or a language has none.
-        stdin: what the program reads there. Code that has one runs as a script: its last expression has no value.
-        files: absolute path in the sandbox to text or bytes, or to the pathlib.Path of a file here, which is read.
-        policy: what the program may do; see docs/policy.md. Durations are such as "10s", sizes such as "256Mi".
-        image: what the program finds on its disk; default "python".
+            catalogue, such as "cpp" (client.api.list_languages). Code in compiled languages is compiled, once for equal
+            code.
+        variables: of the code, with their exact types; docs/grading.md lists the types. Code with a stdin or a language
+            has none.
+        stdin: the program's input. Code with a stdin runs as a script: its last expression has no value.
+        files: absolute path in the sandbox to text or bytes, or to the pathlib.Path of a local file, which is read.
+        policy: the program's permissions and limits; see docs/policy.md. Durations are such as "10s", sizes such as
+            "256Mi".
+        image: the program's file system; default "python".
         name: of the job, at most 256 characters.
         labels: of the job, at most 64.
         spec: further fields of the job, such as {"priority": 10, "cache": True}.
 
     Raises:
-        TypeError, ValueError: an argument is of no use, or the arguments contradict each other.
+        TypeError, ValueError: an argument is invalid, or the arguments contradict each other.
     """
     out = _base(program, variables, stdin) if language is None else _code(program, language, variables, stdin)
     if files:

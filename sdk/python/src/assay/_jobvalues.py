@@ -1,4 +1,4 @@
-"""Jobs and tests with the Python values in them, as JSON of the API."""
+"""Encodes the Python values in jobs and tests as JSON of the API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .models._model import Model, to_json
 
 
 def encode_job(job: Any) -> dict[str, Any]:
-    """A job as JSON of the API. Values of tests and variables are encoded; UnsendableError names one that cannot be."""
+    """A job as JSON of the API, with encoded values of tests and variables. UnsendableError names a value that
+    cannot be."""
     if isinstance(job, Tagged):
         return cast("dict[str, Any]", job.json)
     out: dict[str, Any] = {}
@@ -21,7 +22,7 @@ def encode_job(job: Any) -> dict[str, Any]:
 
 
 def _part(kind: str, value: Any) -> Any:
-    """One kind of program."""
+    """A program of one kind."""
     if kind == "tests" and is_object(value):
         return encode_tests(value, "program.tests")
     if kind == "python" and is_object(value):

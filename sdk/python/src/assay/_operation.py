@@ -1,4 +1,4 @@
-"""A call of an operation of the API, as its document describes it."""
+"""Builds the call of an operation of the API."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def operation(
     content: str = JSON,
     once: bool = False,
 ) -> Call:
-    """The call. Parts of the path are quoted; what is None is left out; a body that is no bytes is sent as JSON.
+    """The call. It quotes parts of the path, omits None, and sends bodies other than bytes as JSON.
 
-    Where the document has an idempotency key, it gets one, and is made again while its outcome is unknown.
+    If the document has an idempotency key, the call gets one, and is repeated while its outcome is unknown.
     """
     for name, text in (path or {}).items():
         template = template.replace(f"{{{name}}}", pathname(text) if name == "path" else segment(text))

@@ -1,4 +1,4 @@
-"""What both sandboxes share: what a process was, the policy they have, and what is said to the code inside."""
+"""Common parts of both sandboxes: reports of processes, the default policy, and messages to the code inside."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ from .models import Execute, Policy, to_json
 SANDBOX_POLICY: Mapping[str, Any] = {
     "memory": "1Gi", "disk": "512Mi", "files": 65536, "processes": 256, "open_files": 1024, "cpu_time": "1h",
 }  # fmt: skip
-"""What a sandbox may use if its policy does not say otherwise: more than a job, as it is a machine to somebody.
+"""Default limits of a sandbox. They are higher than a job's, as a sandbox serves as a machine.
 
-Files are in memory, so disk counts for memory, too. cpu_time is between two operations, and ends the sandbox."""
+Files are in memory, so disk counts for memory, too. cpu_time is between two operations, and ends the sandbox.
+"""
 
 IDLE = 3600.0
-"""Seconds without an operation after which a sandbox ends: whoever uses it may think for long."""
+"""Seconds without an operation after which a sandbox ends: its user may think for a long time."""
 
 LONGEST = 10.0
 """Seconds for which one execution waits in the session."""
 
 MOST = 64 << 20
-"""Most bytes of each stream that are kept for a client, unless it says how many."""
+"""Most bytes of each stream that are kept for a client without a limit of its own."""
 
 SMALL = 256 << 10
-"""Bytes that go along with an operation; what is more goes beside it."""
+"""Most bytes within an operation; larger data is transferred beside it."""
 
 STAGED = 8 << 20
-"""Bytes that go beside an operation: as many as the code inside takes."""
+"""Most bytes beside an operation, as in the code inside."""
 
 MODULE = "assay_inside"
 OPERATION = "_assay_op"
@@ -67,14 +68,14 @@ def source() -> list[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """How a command ended, and what it wrote.
+    """The end of a command, and its output.
 
     Attributes:
-        argv: what was run.
-        exit_code: as subprocess has it: negative if a signal ended it, -9 after a timeout.
+        argv: the words of the command.
+        exit_code: as in subprocess: negative after a signal, -9 after a timeout.
         stdout, stderr: bytes, up to the limit of each.
-        timed_out: its timeout ended it, with all that it had started.
-        truncated: it wrote more than the limit to one of the streams, which ended it, and what is above is missing.
+        timed_out: its timeout ended it, with all of its processes.
+        truncated: it wrote more than the limit to a stream and was ended; the output above the limit is missing.
     """
 
     argv: tuple[str, ...]
@@ -91,16 +92,16 @@ class Completed:
 
 
 class Running:
-    """What is known of a process of a sandbox."""
+    """The state of a process in a sandbox."""
 
     def __init__(self, argv: list[str]) -> None:
         self.argv = argv
         self.id = uuid.uuid4().hex
         self.report: Mapping[str, Any] = {"code": None}  # the last one
-        self.taken = {"stdout": 0, "stderr": 0}  # bytes that were read
-        self.wanted = False  # whoever waits wants its output, too
+        self.taken = {"stdout": 0, "stderr": 0}  # bytes already read
+        self.wanted = False  # whether its caller waits for output, too
         self.readable = False
-        self.inline = False  # the report has output that was not read
+        self.inline = False  # whether the report has unread output
 
     @property
     def code(self) -> int | None:
@@ -113,12 +114,12 @@ class Running:
             self.inline = any("data" in report[s] for s in self.taken)
 
     def news(self, output: bool) -> bool:
-        """Whether it has ended, or, if that is asked for, written something."""
+        """Whether it has ended or, if output is set, has written output."""
         return self.code is not None or (output and self.readable)
 
 
 def words(argv: str | Sequence[str]) -> list[str]:
-    """A command as a list; a text is one for sh. TypeError or ValueError say what is wrong with it."""
+    """A command as a list; text is a command for sh. TypeError or ValueError if it is invalid."""
     if isinstance(argv, str):
         return ["sh", "-c", argv]
     if isinstance(argv, (bytes, bytearray)) or not all(isinstance(a, str) for a in argv):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -129,7 +130,7 @@ def words(argv: str | Sequence[str]) -> list[str]:
 
 
 def environment(env: Mapping[str, str] | None) -> dict[str, str]:
-    """TypeError if a name or a value is no text."""
+    """A copy. TypeError if a name or a value is no text."""
     out = dict(env or {})
     for name, value in out.items():
         if not isinstance(name, str) or not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -138,7 +139,7 @@ def environment(env: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def octets(data: bytes | bytearray | memoryview | str) -> bytes:
-    """Bytes, or a text as UTF-8."""
+    """Bytes, or text as UTF-8."""
     return data.encode() if isinstance(data, str) else bytes(data)
 
 
@@ -153,7 +154,7 @@ def limited(name: str, value: float | None) -> None:
 
 
 def sandbox_policy(policy: PolicyLike | None) -> Any:
-    """The policy of a sandbox: what is given is laid over SANDBOX_POLICY. The name of a stored one is left as it is."""
+    """The policy of a sandbox, laid over SANDBOX_POLICY. The name of a stored policy is returned unchanged."""
     if isinstance(policy, str):
         return policy
     given = policy.to_dict() if isinstance(policy, Policy) else to_json(policy or {})
@@ -161,7 +162,7 @@ def sandbox_policy(policy: PolicyLike | None) -> Any:
 
 
 def patience(policy: Any) -> float:
-    """Seconds for which one execution may wait in a session of this policy. ValueError: it cannot keep processes."""
+    """Seconds for which one execution may wait in a session of this policy. ValueError: it cannot run processes."""
     given = cast("dict[str, Any]", policy) if isinstance(policy, dict) else {}
     imports: dict[str, Any] = given.get("imports") or {}
     if imports.get("allow") or imports.get("deny"):
@@ -180,7 +181,7 @@ def executed(e: Execute) -> dict[str, Any] | None:
 
     Raises:
         ConflictError: the session has ended.
-        AssayError: the code failed, so whoever runs in the sandbox has changed what it needs.
+        AssayError: the code failed, as programs in the sandbox have changed something that it needs.
     """
     if not e.alive:
         raise ConflictError(
@@ -195,7 +196,7 @@ def executed(e: Execute) -> dict[str, Any] | None:
 
 
 def checked(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The answer; what went wrong inside is raised: OSError with its errno, or ValueError."""
+    """The answer. An error inside is raised: OSError with its errno, or ValueError."""
     kind = answer.get("error")
     if kind == "os":
         number = getattr(errno, answer["errno"], errno.EIO)

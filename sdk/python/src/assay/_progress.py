@@ -1,4 +1,4 @@
-"""How far it is: a bar of rich or tqdm where one of them is installed, else a line on stderr."""
+"""Progress reports: a bar of rich or tqdm if one is installed, else a line on stderr."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any, Protocol, TypeAlias
 from ._result import Result
 
 Progress: TypeAlias = "bool | str | Callable[[int, int | None, Result], object] | None"
-"""True or a title, for a bar; or a function of how many are done, of how many (None if unknown), and the result."""
+"""True or a title, for a bar; or a function of the number of finished jobs, the total (None if unknown), and the
+result."""
 
 
 class Reporter(Protocol):
-    """Is told of each result, and of the end."""
+    """Receives each result, and the end."""
 
     def update(self, result: Result) -> None: ...
 
@@ -23,7 +24,7 @@ class Reporter(Protocol):
 
 
 class Silent:
-    """Says nothing."""
+    """Reports nothing."""
 
     def update(self, result: Result) -> None:
         pass
@@ -33,7 +34,7 @@ class Silent:
 
 
 class Called(Silent):
-    """Tells a function of the user's."""
+    """Calls a function of the user."""
 
     def __init__(self, function: Callable[[int, int | None, Result], object], total: int | None) -> None:
         self._function, self._total, self._done = function, total, 0
@@ -77,7 +78,7 @@ class Tqdm(Silent):
 
 
 class Line(Silent):
-    """A line on stderr, each second."""
+    """A line on stderr, at most every second."""
 
     def __init__(self, title: str, total: int | None) -> None:
         self._title, self._total, self._done, self._told = title, total, 0, time.monotonic()
@@ -90,7 +91,7 @@ class Line(Silent):
 
 
 def reporter(progress: Progress, total: int | None) -> Reporter:
-    """What is told of results."""
+    """The reporter for a progress argument."""
     if not progress:
         return Silent()
     if callable(progress):

@@ -1,4 +1,4 @@
-"""How a job ended."""
+"""The result of a job."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ OF_PROGRAM = frozenset(
         *("disk_limit", "process_limit", "signaled", "policy_violation", "compile_error"),
     )
 )
-"""Outcomes that say something about the program. One that is not known here says nothing, either."""
+"""Outcomes that depend on the program. Unknown outcomes do not."""
 
 CHECK_ERROR = "check_error"
-"""The tests failed by themselves: their author's fault, not the solution's and not the fleet's."""
+"""The tests failed by themselves: neither the solution nor the fleet is at fault."""
 
 BRIEF: tuple[str, ...] = (
     *("id", "batch_id", "name", "labels", "state", "outcome", "message", "exit_code", "signal"),
     *("stdout", "stderr", "output", "display", "value", "exception", "variables", "steps"),
     *("tests", "compiled", "feedback", "artifacts", "usage", "cached", "cached_from"),
 )
-"""Fields of a result without those that say how it came about: enforcement, attempts and timings, most of its size."""
+"""Fields of a result, without enforcement, attempts and timings, which are most of its size."""
 
 
 class Result(Ended):
-    """How a job ended: what it wrote, its value or exception, its tests, what it used.
+    """The result of a job: its output, its value or exception, its tests, its usage.
 
-    A result is cheap until it is looked into. record has everything, as the API documents it.
+    A result is cheap: fields are decoded on access. record has everything, as the API documents it.
 
     Attributes:
-        raw: the result as JSON has it. Do not change it.
+        raw: the result as JSON. Do not change it.
         index: of client.map: the position of its item, from 0; otherwise 0.
         item: of client.map: the item itself; otherwise None.
     """
@@ -53,37 +53,37 @@ class Result(Ended):
 
     @property
     def record(self) -> models.Result:
-        """The whole result, decoded. What was not asked for, by fields=, is None or empty."""
+        """The whole result, decoded. Fields that were not requested, by fields=, are None or empty."""
         if self._record is None:
             self._record = models.Result.from_dict(self.raw)
         return self._record
 
     @property
     def name(self) -> str:
-        """Of the job; "" if it has none."""
+        """Name of the job; "" if it has none."""
         return self.raw.get("name", "")
 
     @property
     def labels(self) -> dict[str, str]:
-        """Of the job, without those that this client added."""
+        """Labels of the job, without those that this client added."""
         return {k: v for k, v in self.part("labels").items() if k != POSITION}
 
     @property
     def infra(self) -> bool:
-        """Whether the fleet, not the program, is why it ended so: then nothing is known about the program."""
+        """Whether the fleet, not the program, caused the outcome. Then there is no verdict on the program."""
         return self.outcome not in OF_PROGRAM and self.outcome != CHECK_ERROR
 
     @property
     def exception(self) -> models.ResultException | None:
-        """What the program ended with: type, message, line and traceback."""
+        """The exception that ended the program: type, message, line and traceback."""
         return self.record.exception
 
     @property
     def score(self) -> float | None:
-        """Of a graded solution: weighted share of its tests that passed, 0 to 1.
+        """Of a graded solution: weighted share of its passed tests, 0 to 1.
 
-        A solution that came to no test has 0. None if nothing is known about the solution: the fleet's failure (infra),
-        or tests that failed by themselves.
+        A solution that reached no test has 0. None if the solution has no verdict: the fleet failed (infra), or the
+        tests failed by themselves.
         """
         if self.outcome not in OF_PROGRAM:
             return None
@@ -106,17 +106,15 @@ class Result(Ended):
 
     @property
     def error(self) -> AssayError | None:
-        """Why nothing is known about the program: an InfraError, or of map the error of an item that was refused.
-
-        None for a program that ran, however it ended.
-        """
+        """Why there is no verdict on the program: an InfraError, or in map the error of a refused item. None for a
+        program that ran, regardless of its outcome."""
         return self._error or (InfraError(self) if self.infra else None)
 
     def check(self) -> Result:
         """Returns the result itself if the program succeeded.
 
         Raises:
-            InfraError: nothing is known about the program.
+            InfraError: there is no verdict on the program.
             ProgramError: the program failed.
         """
         if self.error is not None:
@@ -133,7 +131,7 @@ class Result(Ended):
 
 
 POSITION = "assay.position"
-"""Label by which this client knows whose result it is, and ends a job that nobody waits for."""
+"""Label by which this client identifies a result, and cancels a job that no caller waits for."""
 
 
 def marked(spec: Mapping[str, Any], mark: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a session is made of, as the API wants it, and names in it."""
+"""Builds the API's sessions, and checks names in them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ._values import Encoder
 from .models import to_json
 
 SLACK = 600.0
-"""Seconds that the fleet may take for an execution beyond its wall: for its turn, and to give way."""
+"""Seconds that the fleet may take for an execution beyond its wall: to wait for its turn, and to interrupt it."""
 
 LONGEST = 240.0
-"""Seconds that an export may take, and the end of a session, which exports, too."""
+"""Seconds that an export may take. The end of a session includes one."""
 
 FAREWELL = 10.0
-"""Seconds that a client which is closed has for the end of all its sessions."""
+"""Seconds for ending all sessions of a closed client."""
 
 LARGEST = 256 << 20
-"""Bytes of the answer of an execution: 17 MiB of JSON of each stream, both in order, and what is shown."""
+"""Bytes of the answer of an execution: 17 MiB of JSON for each stream, both in order, and displayed items."""
 
 
 MOST_VARIABLE = 16 << 20
-"""Bytes that a variable may be."""
+"""Most bytes of a variable."""
 
 
 def session_spec(
@@ -43,9 +43,9 @@ def session_spec(
     idle_timeout: float | str | timedelta | None = None,
     lease: float | str | timedelta | None = None,
 ) -> dict[str, Any]:
-    """A session as the API wants it.
+    """A session as in the API.
 
-    A python session whose policy says nothing of callbacks may call whatever functions the client gives.
+    A python session whose policy has no callbacks may call any function of the client.
     """
     allowed: Any = to_json(policy)
     if kind == "python" and not isinstance(allowed, str):
@@ -61,7 +61,7 @@ def session_spec(
 
 
 def allowed_names(policy: Any) -> list[str]:
-    """Names of functions that a policy allows; any if it is a stored one, which the fleet knows."""
+    """Names of functions that a policy allows; any for a stored policy, which only the fleet can read."""
     if not isinstance(policy, Mapping):
         return [ANY]
     callbacks: Mapping[str, Any] = cast("Mapping[str, Any]", policy).get("callbacks") or {}
@@ -76,7 +76,7 @@ def wall_of(session: models.Session) -> float:
 
 
 def variable(name: str) -> str:
-    """A name, for a path. Python writes identifiers in the Unicode form NFKC."""
+    """A variable name for a path. Python normalizes identifiers to the Unicode form NFKC."""
     if not (isinstance(name, str) and name.isidentifier()):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"name: {name!r:.80} is not the name of a variable")
     return segment(unicodedata.normalize("NFKC", name))
@@ -97,7 +97,7 @@ def place(path: str) -> str:
 
 
 def given(functions: Mapping[str, HostFunction] | Iterable[HostFunction] | None, spec: Mapping[str, Any]) -> Functions:
-    """The functions of a session that is to be made."""
+    """The functions of a new session."""
     if spec["kind"] != "python" and functions:
         raise ValueError("functions: only python sessions have host functions")
     return Functions(functions, allowed_names(spec.get("policy")) if spec["kind"] == "python" else [])

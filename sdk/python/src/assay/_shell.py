@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 INLINE = 32 << 10
-"""Bytes of input that are part of the script. What is more is a file in the sandbox."""
+"""Most bytes of input within the script. Longer input is a file in the sandbox."""
 
 LONGEST = 96 << 10
-"""Bytes of a script; the kernel takes 128 KiB. What is more is a file in the sandbox."""
+"""Most bytes of a script; the kernel takes 128 KiB. A longer script is a file in the sandbox."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Script(NamedTuple):
-    """What is executed, and the files that it needs and removes."""
+    """The executed text, and the files that it needs and removes."""
 
     text: str
     files: dict[str, bytes]
@@ -32,8 +32,8 @@ def script(
 ) -> Script:
     """The script for a command.
 
-    With an input, a directory or an environment of its own it runs in a subshell. TypeError and ValueError say what is
-    of no use.
+    A command with an input, a directory or an environment of its own runs in a subshell. TypeError and ValueError
+    name invalid arguments.
     """
     files: dict[str, bytes] = {}
     text = words(command)
@@ -86,7 +86,7 @@ def _fed(text: str, stdin: str | bytes | None, files: dict[str, bytes]) -> str:
         try:
             return f"{text} < <(printf %s {shlex.quote(data.decode())})" if data else f"{text} </dev/null"
         except UnicodeDecodeError:
-            pass  # a script is text, so it has to be a file
+            pass  # a script is text, so the input has to be a file
     path = _place("stdin")
     files[path] = data
     return f"{{ rm -f {path}; {text}\n}} <{path}"

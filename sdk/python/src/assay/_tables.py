@@ -1,4 +1,4 @@
-"""Results as tables, where pandas or pyarrow is installed."""
+"""Results as tables, with pandas or pyarrow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS: tuple[str, ...] = (
 
 
 def row(r: Result) -> dict[str, Any]:
-    """A result as plain columns. value is JSON; labels are one column each beside these, as label.NAME."""
+    """A result as plain columns. value is JSON. Each label has a column of its own, label.NAME."""
     usage = r.part("usage")
     plain: dict[str, Any] = {
         "index": r.index,
@@ -39,13 +39,13 @@ def to_pandas(rows: list[dict[str, Any]]) -> Any:
 
 
 def to_arrow(rows: list[dict[str, Any]]) -> Any:
-    """Rows as a table of Arrow."""
+    """Rows as an Arrow table."""
     names = columns(rows)
     return _needed("pyarrow").table({name: [r.get(name) for r in rows] for name in names})
 
 
 def columns(rows: list[dict[str, Any]]) -> list[str]:
-    """The plain columns, and those of labels that some row has."""
+    """The plain columns, and a column for each label that some row has."""
     return list(dict.fromkeys([*COLUMNS, *(name for r in rows for name in r)]))
 
 

@@ -1,4 +1,4 @@
-"""Durations as the API writes them, and deadlines."""
+"""Durations in the API's format, and deadlines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0
 
 
 def seconds(text: str) -> float:
-    """Reads a Go duration, such as 1m30s; ValueError if it is none."""
+    """Parses a Go duration, such as 1m30s; ValueError if it is none."""
     sign, rest = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
     if rest == "0":
         return 0.0
@@ -21,7 +21,7 @@ def seconds(text: str) -> float:
 
 
 def duration(value: float | str | timedelta) -> str:
-    """A duration as the API writes it: of seconds, of a timedelta, or of what is one already."""
+    """A duration in the API's format, from seconds, a timedelta, or a duration."""
     if isinstance(value, str):
         seconds(value)
         return value
@@ -30,7 +30,7 @@ def duration(value: float | str | timedelta) -> str:
 
 
 class Deadline:
-    """One end for everything that a call does. A call without one waits for as long as its jobs take."""
+    """A common deadline for all work of a call. A call without one waits as long as its jobs take."""
 
     __slots__ = ("at", "given")
 
@@ -41,7 +41,7 @@ class Deadline:
         self.at = None if timeout is None else time.monotonic() + timeout
 
     def left(self, most: float) -> float:
-        """Seconds that are left of most, not below 0."""
+        """Remaining seconds, at most `most` and at least 0."""
         return most if self.at is None else max(min(most, self.at - time.monotonic()), 0.0)
 
     @property

@@ -1,4 +1,4 @@
-"""Python values in the tagged encoding of the API: JSON where JSON can represent a value, else an object with one tag.
+"""Encodes Python values in the tagged encoding of the API: as JSON if JSON can represent them, else with a tag.
 
 docs/grading.md lists the tags. encode refuses other values with an UnsendableError.
 """
@@ -19,35 +19,35 @@ from typing import Any, Final, cast
 from ._errors import UnsendableError
 
 MAX_BYTES: Final = 8 << 20
-"""Bytes that a value may be, about."""
+"""Most bytes of a value, approximately."""
 
 MAX_VALUES: Final = 400_000
-"""Values inside of one value."""
+"""Most values inside one value."""
 
 MAX_DEPTH: Final = 150
-"""Levels of values inside of each other."""
+"""Most levels of nested values."""
 
 MAX_JSON_DEPTH: Final = 200
-"""Levels of JSON, of which a tag takes one or two more than its value."""
+"""Most levels of JSON. A tag takes one or two more than its value."""
 
 MAX_BITS: Final = 1 << 20
-"""Bits of an int."""
+"""Most bits of an int."""
 
 PLAIN_BITS: Final = 4096
-"""Bits of an int above which it is written as hexadecimal digits: JSON readers limit decimal ones."""
+"""Bits of an int above which it is written in hexadecimal: JSON readers limit decimal digits."""
 
 ELEMENTS: Final = re.compile(r"[<>|](b1|[iu][1248]|f[248]|c8|c16|[SU][0-9]{1,5})")
-"""Types of the elements of numpy arrays that can be sent, as numpy writes them."""
+"""Types of the elements of numpy arrays that can be sent, in numpy's notation."""
 
 FACTORIES: Final[dict[str, Any]] = {f.__name__: f for f in (bool, int, float, str, bytes, list, tuple, set, dict)}
 """Default factories of a defaultdict that can be sent."""
 
 
 class Tagged:
-    """JSON that is in the tagged encoding already, and is sent as it is.
+    """JSON that is already in the tagged encoding, and is sent unchanged.
 
-    Without it, a dict such as {"$set": [1]} arrives as that dict. It stands for a value, for the tests of grade, or for
-    a whole job: grade(solutions, Tagged(json.load(file))).
+    Without it, a dict such as {"$set": [1]} arrives as that dict. It may replace a value, the tests of grade, or a
+    whole job: grade(solutions, Tagged(json.load(file))).
     """
 
     __slots__ = ("json",)
@@ -95,7 +95,7 @@ class Encoder:
         self._open: set[int] = set()
 
     def encode(self, value: Any, at: str) -> Any:
-        """The value as JSON. It is called once."""
+        """The value as JSON. Call it once."""
         try:
             return self._any(value, 0, 0)
         except _Refused as e:
@@ -118,7 +118,7 @@ class Encoder:
         if kind is str:
             return self._str(value)
         if type(kind) is not type and kind is not fractions.Fraction:
-            raise unsendable(value, kind)  # and no method of its metaclass is called
+            raise unsendable(value, kind)  # without calling a method of its metaclass
         if kind is list or kind is dict or kind in CONTAINERS:
             if id(value) in self._open:
                 raise _Refused(f"is a {kind.__name__} that contains itself; send a value without cycles")
@@ -265,7 +265,7 @@ def unsendable(value: Any, kind: type) -> _Refused:
     """The refusal of a value of a type that cannot be sent."""
     try:
         return _Refused(f"{name_of(kind)[:200]} cannot be sent; {remedy(value, kind)}")
-    except Exception:  # of attributes of the value or its class that are code
+    except Exception:  # attributes of the value or its class may run code
         return _Refused(f"{type.__repr__(kind)[:200]} cannot be sent; {BUILD}")
 
 
@@ -274,7 +274,7 @@ def _time_zone(value: datetime.timezone) -> list[Any]:
 
 
 def _zone_of(value: datetime.datetime | datetime.time) -> list[Any]:
-    """The last arguments of a time: its zone and its fold, where it has them."""
+    """The last arguments of a time: its zone and its fold, if it has them."""
     zone = value.tzinfo
     if zone is not None and type(zone) is not datetime.timezone:
         error = unsendable(zone, type(zone))
@@ -298,7 +298,7 @@ PARTS: dict[type, Callable[[Any], list[Any]]] = {
     datetime.timezone: _time_zone,
     range: lambda v: [v.start, v.stop, v.step],
 }
-"""Standard types without items, and what their values are made of."""
+"""Standard types without items, and the parts of their values."""
 
 CONTAINERS: Final = frozenset(
     (tuple, set, frozenset, collections.deque, collections.OrderedDict, collections.Counter, collections.defaultdict)
@@ -310,7 +310,7 @@ BUILD: Final = "send plain data, and build the object from it in the sandbox"
 
 
 def encodable(text: str) -> bool:
-    """Whether text has no lone surrogates, which JSON cannot carry, and no NUL, which not all databases can."""
+    """Whether text has no lone surrogates, which JSON cannot carry, and no NUL, which some databases cannot."""
     if text.isascii():
         return "\0" not in text
     try:
@@ -329,21 +329,21 @@ def name_of(kind: type) -> str:
 
 
 def quoted(key: Any) -> str:
-    """A key, for a path: text in double quotes, and what else Python writes."""
+    """A key in a path: text in double quotes, others as Python writes them."""
     text = '"' + key[:80].replace("\\", "\\\\").replace('"', '\\"') + '"' if type(key) is str else shown(key)
     return text if encodable(text) else text.encode("ascii", "backslashreplace").decode()
 
 
 def shown(value: Any) -> str:
-    """The repr of a value, cut."""
+    """The repr of a value, truncated."""
     try:
         return repr(value)[:80]
-    except Exception:  # of a very long int, or of a class of the caller's
+    except Exception:  # a very long int, or a class of the caller
         return f"<{type(value).__qualname__}>"
 
 
 def remedy(value: Any, kind: type) -> str:
-    """What to do with a value that cannot be sent."""
+    """How to send a value of a type that cannot be sent."""
     module = kind.__module__.split(".")[0]
     if isinstance(value, enum.Enum):
         return "send its .value"

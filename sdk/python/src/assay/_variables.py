@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Variables(MutableMapping[str, Any]):
-    """The namespace of a session: each access is a request. Names are those that the session lists, at most 200."""
+    """The namespace of a session: each access is a request. Iteration has the listed names, at most 200."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

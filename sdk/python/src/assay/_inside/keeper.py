@@ -1,4 +1,4 @@
-"""All processes of a sandbox, and what a client may do with them and with files."""
+"""All processes of a sandbox, and the client's operations on them and on files."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from typing import Any
 from .process import MARK, Process
 
 INLINE = 16 << 10
-"""Most bytes of a file, or of a stream, that an answer has itself: the value of an execution has 64 KiB of JSON."""
+"""Most bytes of a file or a stream within an answer: the value of an execution has 64 KiB of JSON."""
 
 STAGED = 8 << 20
-"""Most bytes that are passed on beside an answer, in a file without a name."""
+"""Most bytes that are transferred beside an answer, in an unnamed file."""
 
 QUEUED = 16 << 20
 """Most bytes that wait until a process reads them."""
 
 ANSWERS = 64
-"""Operations whose answers are kept."""
+"""Number of stored answers."""
 
 
 class Keeper:
@@ -37,11 +37,11 @@ class Keeper:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.processes: dict[str, Process] = {}
-        self.forgotten: list[Process] = []  # which run, or whose pipes others have still
-        self.unwanted: collections.OrderedDict[str, bool] = collections.OrderedDict()  # ended before they began
-        self.inputs: dict[str, int] = {}  # files that will be somebody's stdin
-        self.woken, self.wake = nonblocking_pipe()  # the thread
-        self.told, self.tell = nonblocking_pipe()  # whoever waits
+        self.forgotten: list[Process] = []  # processes that run, or whose pipes other processes still have
+        self.unwanted: collections.OrderedDict[str, bool] = collections.OrderedDict()  # killed before they started
+        self.inputs: dict[str, int] = {}  # files that will become the stdin of a process
+        self.woken, self.wake = nonblocking_pipe()  # wake the thread
+        self.told, self.tell = nonblocking_pipe()  # wake the waiting operation
         self.gives_way = False
         self.staging = anonymous()
         threading.Thread(target=self.serve, name="assay", daemon=True).start()
@@ -65,7 +65,7 @@ class Keeper:
             poke(self.tell)
 
     def interests(self) -> tuple[select.poll, dict[int, Callable[[], Any]], float | None]:
-        """What to wait for, what to do then, and how long to wait."""
+        """A poller of the awaited descriptors, their handlers, and the longest wait."""
         poller, now = select.poll(), time.monotonic()
         handlers: dict[int, Callable[[], Any]] = {}
         poller.register(self.woken, select.POLLIN)
@@ -85,7 +85,7 @@ class Keeper:
                 pauses.append(pause)
         return poller, handlers, min(pauses) if pauses else None
 
-    # Operations: do_x answers {"do": "x"}
+    # Operations: do_x handles {"do": "x"}
 
     def process(self, id: str) -> Process:
         p = self.processes.get(id)
@@ -121,9 +121,9 @@ class Keeper:
         self.processes[op["id"]] = Process(popen, op["most"], op["keeps"], op["timeout"], op["id"])
 
     def do_wait(self, op: dict[str, Any]) -> dict[str, Any]:
-        """Waits until one of ids has ended, or one of readable has written something or has ended.
+        """Waits until a process of ids has ended, or a process of readable has written output or has ended.
 
-        It gives way to an interrupt, so that other operations need not wait.
+        An interrupt ends the wait, so that other operations need not wait.
         """
         until = time.monotonic() + op["seconds"]
         while True:
@@ -142,7 +142,7 @@ class Keeper:
             poller.poll(left * 1000 + 1)
 
     def report(self, id: str, inline: bool) -> dict[str, Any]:
-        """How a process is, with what it wrote if that is little."""
+        """The report of a process, including its output if that is small."""
         p = self.process(id)
         out = p.status()
         if inline:
@@ -152,7 +152,7 @@ class Keeper:
         return out
 
     def do_report(self, op: dict[str, Any]) -> dict[str, Any]:
-        """How a process is, and what it wrote after what was taken before."""
+        """The report of a process, and its output since the last read."""
         with self.lock:
             p = self.process(op["process"])
             p.check(time.monotonic())
@@ -165,7 +165,7 @@ class Keeper:
         return {"processes": {op["process"]: report}}
 
     def do_take(self, op: dict[str, Any]) -> dict[str, Any]:
-        """What a process wrote to a stream from start on, which forgets what is before it."""
+        """The output of a process on a stream from start on. Output before start is dropped."""
         with self.lock:
             p = self.process(op["process"])
             o = p.out if op["stream"] == "stdout" else p.err
@@ -177,7 +177,7 @@ class Keeper:
         return self.passed_on(data)
 
     def do_write(self, op: dict[str, Any]) -> dict[str, Any]:
-        """Queues bytes for a process to read. Full: it has to read some first."""
+        """Queues bytes for a process. Full: the process has to read some first."""
         data = self.given(op)
         with self.lock:
             p = self.process(op["process"])
@@ -191,7 +191,7 @@ class Keeper:
         return {"full": False}
 
     def do_input(self, op: dict[str, Any]) -> dict[str, Any]:
-        """Adds to what a process that has not begun will read."""
+        """Adds to the future stdin of a process that has not started."""
         data = self.given(op)
         with self.lock:
             if op["process"] not in self.inputs:
@@ -200,7 +200,7 @@ class Keeper:
         return {}
 
     def do_signal(self, op: dict[str, Any]) -> dict[str, Any]:
-        """Sends a signal to the group of a process. One that has ended is left alone."""
+        """Sends a signal to the group of a process. Does nothing if the process has ended."""
         with self.lock:
             p = self.process(op["process"])
             if p.code is None:
@@ -212,7 +212,7 @@ class Keeper:
         return {}
 
     def do_kill(self, op: dict[str, Any]) -> dict[str, Any]:
-        """Ends a process and all that it started. One that has not begun will not."""
+        """Ends a process and all of its descendants. A process that has not started will not start."""
         with self.lock:
             p = self.processes.get(op["process"])
             if p is None:
@@ -225,7 +225,8 @@ class Keeper:
         return {}
 
     def forget(self, ids: list[str]) -> None:
-        """Nobody asks for these any more. They, and whoever else has their pipes, may go on writing to them."""
+        """Drops processes that the client no longer needs. They, and other holders of their pipes, may continue to
+        write."""
         with self.lock:
             for i in ids:
                 given = self.inputs.pop(i, None)
@@ -247,7 +248,7 @@ class Keeper:
     # Files
 
     def do_read(self, op: dict[str, Any]) -> dict[str, Any]:
-        """A part of a file, and the size that it tells."""
+        """A part of a file, and its reported size."""
         fd = os.open(place(op), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             info = os.fstat(fd)
@@ -266,7 +267,7 @@ class Keeper:
         return {"size": info.st_size, **self.passed_on(bytes(data))}
 
     def do_store(self, op: dict[str, Any]) -> dict[str, Any]:
-        """Writes a part of a file; the first one makes the file, and its directories."""
+        """Writes a part of a file. The first part creates the file and its directories."""
         path, data = place(op), self.given(op)
         flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
         if not op["start"]:
@@ -281,7 +282,7 @@ class Keeper:
         return {}
 
     def do_stage(self, op: dict[str, Any]) -> dict[str, Any]:
-        """Where what is too large for an operation is put before it, and its answer after it."""
+        """The file for data too large for an operation, or for an answer."""
         return {"fd": self.staging, "cwd": os.getcwd()}
 
     def given(self, op: dict[str, Any]) -> bytes:
@@ -298,7 +299,7 @@ class Keeper:
 
 
 def anonymous() -> int:
-    """A file without a name."""
+    """An unnamed file."""
     try:
         return os.memfd_create("assay")
     except (AttributeError, OSError):
@@ -317,7 +318,7 @@ def poke(fd: int) -> None:
     try:
         os.write(fd, b"x")
     except OSError:
-        pass  # it is full, so whoever reads it will wake up
+        pass  # it is full, so its reader will wake up
 
 
 def drain(fd: int) -> None:
@@ -340,7 +341,7 @@ def write_at(fd: int, data: bytes, start: int) -> None:
 
 
 def directory(path: str) -> str:
-    """A directory to start in. Popen's own error would not tell which of two files is missing."""
+    """Checks a directory to start in. Popen's own error would not show which of two files is missing."""
     if not stat.S_ISDIR(os.stat(path).st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     return path
@@ -355,13 +356,13 @@ DONE: collections.OrderedDict[str, dict[str, Any]] = collections.OrderedDict()
 
 
 def interrupted(*_: Any) -> None:
-    """An operation is short, so it is not interrupted; one that waits gives way."""
+    """Handles an interrupt: an operation is short and continues; a wait ends."""
     KEEPER.gives_way = True
     poke(KEEPER.tell)
 
 
 def do(op: dict[str, Any]) -> dict[str, Any]:
-    """Does one operation and returns its answer, or what was wrong."""
+    """Does one operation and returns its answer, or its error."""
     KEEPER.gives_way = False
     signal.signal(signal.SIGINT, interrupted)
     KEEPER.forget(op["forget"])
@@ -386,6 +387,6 @@ def do(op: dict[str, Any]) -> dict[str, Any]:
 
 
 def named(e: OSError) -> str:
-    """The file that an error is about."""
+    """The file in an error."""
     name = e.filename
     return os.fsdecode(name)[:1000] if isinstance(name, (str, bytes)) else ""

@@ -10,35 +10,35 @@ from typing import Any
 
 PIECE = 64 << 10
 MARK = "ASSAY_EXECUTION"
-"""Variable that all processes of one execution inherit, also those that leave its session and its tree."""
+"""Environment variable that all processes of one execution inherit, even if they leave its session and its tree."""
 
 ROUNDS = 20
-"""How often processes are looked for that were started while others were killed."""
+"""Number of searches for processes that were started while others were killed."""
 
 LAST_WORDS = 0.25
-"""Seconds for which output is waited for after a process has ended, while others still have its pipes."""
+"""Seconds to wait for output after a process has ended, while other processes still have its pipes."""
 
 
 class Output:
-    """What a process wrote to one of its streams and nobody has taken yet."""
+    """The output of a process on one stream that was not taken yet."""
 
     def __init__(self, fd: int, most: int, keeps: bool) -> None:
         self.fd = fd
         self.most = most
-        self.keeps = keeps  # what is above most stays in the pipe; else it is thrown away
+        self.keeps = keeps  # whether output beyond most stays in the pipe; else it is dropped
         self.data = bytearray()
-        self.base = 0  # bytes before these, which were taken
+        self.base = 0  # number of bytes taken before
         self.cut = False
         self.open = True
         os.set_blocking(fd, False)
 
     @property
     def wanted(self) -> bool:
-        """Whether to read what there is."""
+        """Whether to read the available output."""
         return self.open and not (self.keeps and len(self.data) >= self.most)
 
     def read(self) -> bool:
-        """Reads once. False: there is nothing at the moment, or there will be no more."""
+        """Reads once. False: there is nothing at the moment, or at the end."""
         try:
             piece = os.read(self.fd, PIECE)
         except BlockingIOError:
@@ -54,7 +54,7 @@ class Output:
         return True
 
     def forget(self, start: int) -> None:
-        """What is before start was taken."""
+        """Drops the output before start."""
         if start > self.base:
             del self.data[: start - self.base]
             self.base = start
@@ -76,7 +76,7 @@ class Process:
         self.deadline = None if timeout is None else self.began + timeout
         self.code: int | None = None
         self.exited = 0.0
-        self.ended = False  # and its output is complete
+        self.ended = False  # whether its output is complete, too
         self.timed_out = False
         self.forgotten = False
         self.queue = bytearray()  # for its stdin
@@ -87,7 +87,7 @@ class Process:
         self.pidfd = open_pidfd(popen.pid)
 
     def check(self, now: float) -> None:
-        """Sees whether it has ended, or has to."""
+        """Checks whether it has ended, or has to be ended."""
         if self.code is None:
             self.code = self.popen.poll()
             self.exited = now
@@ -109,7 +109,7 @@ class Process:
                 self.close_stdin()
 
     def kill(self) -> None:
-        """Kills the process and all that it started, whatever session or parent they have by now."""
+        """Kills the process and all of its descendants, whatever their session or parent."""
         leader = self.popen.pid if self.code is None else None
         if leader is not None:
             signal_group(leader, signal.SIGSTOP)  # so that it starts no more of them
@@ -171,7 +171,7 @@ class Process:
         return False
 
     def feed(self) -> None:
-        """Writes to its stdin what is queued."""
+        """Writes the queued bytes to its stdin."""
         if self.stdin is None:
             return
         try:
@@ -180,7 +180,7 @@ class Process:
         except BlockingIOError:
             return
         except OSError:
-            self.closing = True  # it does not read any more
+            self.closing = True  # it no longer reads
             self.queue.clear()
         if self.closing:
             self.close_stdin()
@@ -195,13 +195,13 @@ class Process:
                 pass
 
     def pause(self, now: float) -> float | None:
-        """Seconds after which to check it, whatever happens; None if there is no need."""
+        """Seconds until its next check without an event; None if there is no need."""
         if self.ended:
             return None
         if self.code is not None:
             return max(self.exited + LAST_WORDS - now, 0.0)
         left = None if self.deadline is None else max(self.deadline - now, 0.0)
-        if self.pidfd is None:  # an old kernel, or another one
+        if self.pidfd is None:  # an old kernel, or another system
             tick = 0.02 if now - self.began < 2 else 0.1
             left = tick if left is None else min(left, tick)
         return left
@@ -222,7 +222,7 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def pipe_of(fd: int) -> str:
-    """How /proc names the pipe of a descriptor."""
+    """The name of a descriptor's pipe in /proc."""
     return f"pipe:[{os.fstat(fd).st_ino}]"
 
 

@@ -1,4 +1,4 @@
-"""Where what goes on beside sessions runs: in an event loop in one thread, for all sessions of a client."""
+"""Background work of sessions, in an event loop in one thread, for all sessions of a client."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ._transport import Transport
 
 
 class Background:
-    """Runs hosts of sessions. The thread is started with the first; in a child of a fork there is none: the parent's
-    goes on to keep its sessions and to answer their calls."""
+    """Runs hosts of sessions. The first host starts the thread. In the child of a fork there is none: the parent's
+    thread continues to keep its sessions and to answer their calls."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -27,11 +27,12 @@ class Background:
         after_fork(self)
 
     def forked(self) -> None:
-        """Called in a child of a fork: the thread is the parent's."""
+        """Called in the child of a fork: the thread is the parent's."""
         self._lock, self._running = threading.Lock(), None
 
     def ensure(self, host: Host) -> None:
-        """Has a host run, if there is something to do. In a child of a fork a host of the parent's counts as running."""
+        """Starts a host, unless it has nothing to do or runs already. In the child of a fork, the parent's hosts
+        count as running."""
         if not host.needed or host.running:
             return
         with self._lock:
@@ -50,7 +51,7 @@ class Background:
         return loop, transport
 
     def stop(self, host: Host) -> None:
-        """Has a host end; nothing is waited for."""
+        """Ends a host, without waiting."""
         if host.task is not None and self._running is not None:
             host.task.cancel()
 

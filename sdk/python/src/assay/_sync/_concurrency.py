@@ -1,4 +1,4 @@
-"""What synchronous code needs of threads: the same as the other package of this name has for asyncio."""
+"""Concurrency with threads. The module of the same name in _async does the same with asyncio."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .._forking import after_fork
 T = TypeVar("T")
 
 CANCELED: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit)
-"""What ends a wait from outside."""
+"""Exceptions that end a wait from outside."""
 
 
 class _Everywhere:
-    """Connections are shared by all threads."""
+    """Owner of connections that all threads share."""
 
 
 _EVERYWHERE = _Everywhere()
 
 
 def context() -> object:
-    """Whose connections may be used: all threads have the same."""
+    """The owner of connections: the same for all threads."""
     return _EVERYWHERE
 
 
 def ended(context: Any) -> bool:
-    """Whether nobody can use its connections any more."""
+    """Whether the owner's connections are unusable: never."""
     return False
 
 
@@ -38,12 +38,12 @@ def sleep(seconds: float) -> None:
 
 
 def finish(function: Callable[..., Any], *args: Any) -> None:
-    """Does something to its end."""
+    """Runs a function to its end."""
     function(*args)
 
 
 class Changed:
-    """Waits for something that others change. With it held, nobody else does."""
+    """A condition that threads wait for. Holding it excludes other holders."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -55,16 +55,16 @@ class Changed:
         self._condition.__exit__(None, None, None)
 
     def notify(self) -> None:
-        """Has all who wait look again."""
+        """Makes all waiting threads check again."""
         self._condition.notify_all()
 
     def until(self, true: Callable[[], bool], timeout: float) -> bool:
-        """Waits until something is true; False if it is not within so many seconds."""
+        """Waits until a function returns true; False if it does not within that many seconds."""
         return self._condition.wait_for(true, timeout)
 
 
 class Queue(Generic[T]):
-    """A bounded queue between threads. Who puts into one that was closed does not wait."""
+    """A bounded queue between threads. A put does not wait after close."""
 
     def __init__(self, size: int) -> None:
         self._queue: queue.Queue[T] = queue.Queue(size)
@@ -79,7 +79,7 @@ class Queue(Generic[T]):
                 pass
 
     def get(self, timeout: float) -> T:
-        """The next item; TimeoutError if there is none for so many seconds."""
+        """The next item; TimeoutError if none comes within that many seconds."""
         try:
             return self._queue.get(timeout=timeout)
         except queue.Empty:
@@ -93,18 +93,18 @@ class Queue(Generic[T]):
 
 
 class Turn:
-    """One at a time, of all threads."""
+    """A lock with a timeout, for all threads."""
 
     def __init__(self) -> None:
         self.forked()
         after_fork(self)
 
     def forked(self) -> None:
-        """Called in a child of a fork, in which no other thread is."""
+        """Called in the child of a fork, which has no other threads."""
         self._lock = threading.Lock()
 
     def take(self, timeout: float | None) -> bool:
-        """Waits for the turn; False if it did not come within so many seconds."""
+        """Waits for the turn; False if it does not come within that many seconds."""
         return self._lock.acquire(timeout=-1 if timeout is None else timeout)
 
     def give(self) -> None:
@@ -112,7 +112,7 @@ class Turn:
 
 
 class Tasks:
-    """Threads that end soon after whoever started them, and never keep the process from ending."""
+    """Threads that end soon after the code that started them, and never keep the process from ending."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
@@ -129,10 +129,10 @@ class Tasks:
         return not self._stop.wait(seconds)
 
     def stop(self) -> None:
-        """Has them end at their next look; it does not wait for answers that are under way."""
+        """Makes the threads end at their next check, without waiting for outstanding answers."""
         self._stop.set()
 
 
 def each(items: Iterable[T]) -> Iterator[T]:
-    """Items, of whatever kind of iterable."""
+    """An iterator over the items."""
     return iter(items)

@@ -1,4 +1,4 @@
-"""What only one of the two kinds of session has: the synchronous one has its variables as a mapping."""
+"""The part of a session that only one kind has: a synchronous session has its variables as a mapping."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Mapped:
-    """A session with a mapping."""
+    """A session with its variables as a mapping."""
 
     @property
     def variables(self) -> Variables:

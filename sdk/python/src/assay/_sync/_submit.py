@@ -1,4 +1,4 @@
-"""Jobs whose results come as futures, from an event loop in one thread, however many there are."""
+"""Jobs whose results come as futures, all from an event loop in one thread."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ._transport import Transport
 
 
 class Future(concurrent.futures.Future[Result]):
-    """A job's result, once there is one. result() raises what went wrong beside the program; a coroutine may await it.
+    """The future result of a job. result() raises all errors except the program's; a coroutine may await it.
 
-    cancel() ends the job, whether it runs or not.
+    cancel() cancels the job, even while it runs.
     """
 
     def __await__(self) -> Generator[Any, None, Result]:
@@ -30,7 +30,8 @@ class Future(concurrent.futures.Future[Result]):
 
 
 class Submitter:
-    """Submits jobs by an event loop in a thread, which is started with the first and anew in a child of a fork."""
+    """Submits jobs by an event loop in a thread. The first job starts it, and so does the first job in the child of
+    a fork."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -39,12 +40,12 @@ class Submitter:
         after_fork(self)
 
     def forked(self) -> None:
-        """Called in a child of a fork: the thread is the parent's."""
+        """Called in the child of a fork: the thread is the parent's."""
         self._lock, self._running = threading.Lock(), None
 
     def submit(self, spec: dict[str, Any]) -> Future:
         """Submits a job."""
-        encode(spec)  # what JSON cannot have is the caller's error, here and now
+        encode(spec)  # values that JSON cannot represent raise here
         loop, submitter, _ = self._loop()
         future = Future()
 
@@ -68,7 +69,7 @@ class Submitter:
             return self._running
 
     def stop(self) -> None:
-        """Cancels what is under way, futures and jobs."""
+        """Cancels all open futures and their jobs."""
         with self._lock:
             running, self._running = self._running, None
         if running is None:
@@ -82,7 +83,7 @@ class Submitter:
         try:
             asyncio.run_coroutine_threadsafe(end(), loop).result(30)
         except (TimeoutError, concurrent.futures.TimeoutError):
-            pass  # the fleet is away: jobs end by their lease
+            pass  # the fleet is unavailable: jobs end by their lease
         loop.call_soon_threadsafe(loop.stop)
 
 
@@ -97,7 +98,7 @@ def turn(loop: asyncio.AbstractEventLoop, pid: int) -> None:
 
 
 def connect(loop: asyncio.AbstractEventLoop, inner: asyncio.Future[Result], outer: Future) -> None:
-    """Has one future follow the other, both ways."""
+    """Connects two futures: each follows the other's end."""
 
     def ended(f: asyncio.Future[Result]) -> None:
         try:
@@ -123,4 +124,4 @@ def quiet(function: Callable[[], object]) -> None:
     try:
         function()
     except RuntimeError:
-        pass  # the loop is closed: nothing is under way any more
+        pass  # the loop is closed: no work is left

@@ -1,4 +1,4 @@
-"""Classes that stand in for those of other projects: same methods, same results, and a fleet beneath.
+"""Replacements of classes of other projects: same methods and results, on a fleet.
 
-They need nothing but this package. Adapters that plug into a package that is installed are in assay.integrations.
+They need only this package. Adapters for installed packages are in assay.integrations.
 """

@@ -1,7 +1,7 @@
-"""Functions of the caller's for code in a session, which may use the session while it waits for them.
+"""The caller's functions for code in a session. They may use the session while it waits for them.
 
-A call and its answer are one exchange of a session that waits. If the function asks for a variable, the answer is that
-question, and the code that made the call replies by a call more, until there is a value.
+A call and its answer are one exchange of a waiting session. If the function requests a variable, the answer is that
+request. The calling code replies with a further call, until the function has returned.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 CALL = "_assay_call"
-"""The host function by which all others are called."""
+"""The host function that calls all others."""
 
 PRELUDE = """
 def _assay_bridge(call, names):
@@ -100,14 +100,14 @@ _assay_make = _assay_bridge(_assay_call, globals())
 
 
 class Shown(NamedTuple):
-    """What there is to say of a value."""
+    """Whether a value exists, and the value."""
 
     found: bool
     value: Any
 
 
 def plain(value: Any) -> bool:
-    """Whether JSON says all of a value."""
+    """Whether JSON represents a value exactly."""
     kind = cast("type[Any]", type(value))
     if value is None or kind in (str, int, bool):
         return True
@@ -119,7 +119,7 @@ def plain(value: Any) -> bool:
 
 
 def packed(value: Any) -> dict[str, Any]:
-    """A value for the session: as JSON, else as a literal, such as a tuple has. TypeError if it is neither."""
+    """A value for the session: as JSON, else as a literal, such as a tuple. TypeError if it is neither."""
     try:
         if plain(value):
             return {"json": value}
@@ -136,7 +136,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def literal(text: str) -> Any:
-    """What a repr says, where it is a literal, else the text itself."""
+    """The value of a repr, if it is a literal; else the text itself."""
     if text in ("set()", "frozenset()"):
         return set[Any]() if text == "set()" else frozenset[Any]()
     try:
@@ -146,7 +146,7 @@ def literal(text: str) -> Any:
 
 
 def unpacked(value: Any) -> Any:
-    """A value of the session's."""
+    """A value from the session."""
     found = cast("Mapping[str, Any]", value)
     return found["json"] if "json" in found else literal(found["repr"])
 
@@ -155,7 +155,7 @@ _within: contextvars.ContextVar[Answer | None] = contextvars.ContextVar("assay_w
 
 
 class Answer:
-    """One call that is being answered, by a thread of its own."""
+    """One call that is being answered, in a thread of its own."""
 
     def __init__(self, bridge: Bridge, number: int, function: Callable[[], Any]) -> None:
         self.bridge = weakref.ref(bridge)
@@ -179,7 +179,7 @@ class Answer:
             self.said.put(("error", {"type": type(e).__name__, "text": words(e), "args": arguments(e)}))
 
     def ask(self, what: str, name: str = "", value: Any = None) -> Any:
-        """Has the session do something while it waits. RuntimeError if it waits no more."""
+        """Makes the waiting session do something. RuntimeError if it no longer waits."""
         self.said.put(("ask", [self.number, what, name, value]))
         there, reply = self.replies.get()
         if not there:
@@ -199,7 +199,8 @@ def arguments(e: BaseException) -> list[Any]:
 
 
 class Bridge:
-    """The functions of one executor. Nothing that lives on its own holds it, so it goes when the executor does."""
+    """The functions of one executor. No background work holds a reference to it, so it is collected with the
+    executor."""
 
     def __init__(self) -> None:
         self.functions: dict[str, Callable[..., Any]] = {}
@@ -219,7 +220,7 @@ class Bridge:
         return call
 
     def answer(self, name: str | None, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """Answers a call, or goes on with one, until there is something to say to the session."""
+        """Answers a call, or continues one, until there is an answer for the session."""
         if name is None:
             one = self._open[args[0]]
             one.replies.put((True, args[1]))
@@ -234,12 +235,12 @@ class Bridge:
         return [state, what]
 
     def within(self) -> Answer | None:
-        """The call that is being answered here, if it is one of these."""
+        """The current call, if it is a call of this bridge."""
         one = _within.get()
         return one if one is not None and one.bridge() is self and one.number in self._open else None
 
     def over(self) -> None:
-        """The execution is: functions that still ask are told so."""
+        """Ends the execution: functions that still send requests get an error."""
         while self._open:
             _, one = self._open.popitem()
             one.replies.put((False, None))

@@ -38,13 +38,13 @@ ALWAYS = (
     *("collections", "datetime", "itertools", "math", "queue", "random", "re", "stat", "statistics", "time"),
     "unicodedata",
 )
-"""Modules that may be imported whatever is said."""
+"""Modules that may always be imported."""
 
 HELPERS = ("format_exc", "safe_json_dumps")
-"""Functions that code finds beside those that are injected."""
+"""Functions of code besides the injected ones."""
 
 LAST = b"_assay_last"
-"""Variable that the value of a last assignment goes through, where its target is no name."""
+"""Variable for the value of a last assignment whose target is not a name."""
 
 THROUGH = re.compile(r"\(_assay_last := \((.*)\)\)")
 
@@ -52,20 +52,20 @@ SHOWN = 500
 """Characters of a variable in locals_snapshot."""
 
 KINDS = {"timed_out": "TimeoutError", "out_of_memory": "MemoryError", "policy_violation": "ImportError"}
-"""What the exception is called where there is none but an outcome."""
+"""Type of the exception for outcomes without an exception."""
 
 
 class PythonExecutor:
     """Executes Python code in a session, and keeps its namespace between executions.
 
-    What the reference has as arguments, methods and results, this one has. The session is started when it is first
-    needed, and ends with the executor, by close() or when nobody has it any more. It may be used by several threads.
+    It has all arguments, methods and results of the reference. The first use starts the session. The session ends
+    with the executor: by close(), or when the executor is garbage-collected. Several threads may use it.
 
     Args:
-        max_output_length: most characters of stdout and stderr; what is more is cut, and its length told.
+        max_output_length: most characters of stdout and stderr; longer output is truncated, with its length.
         allowed_imports: modules that code may import; default IMPORTS. "*" is every module.
-        client: whose fleet it is; else the one of the environment.
-        policy: what code may do. Its imports, if it has some, count in place of allowed_imports, as does a stored one.
+        client: the client to use; else the default client.
+        policy: permissions and limits of the code. A stored policy, or one with imports, replaces allowed_imports.
         image, name, labels: of the session.
     """
 
@@ -92,8 +92,8 @@ class PythonExecutor:
     def _fresh(self) -> None:
         self._bridge.functions.clear()
         self._user_variables: set[str] = set(HELPERS)
-        self._known: set[str] = set()  # names that there were before an execution
-        self._pending: list[str] | None = None  # functions that the session does not have; None: it has nothing yet
+        self._known: set[str] = set()  # names that existed before an execution
+        self._pending: list[str] | None = None  # functions to inject; None: the session is not set up yet
 
     def _policy(self, policy: PolicyLike | None) -> Any:
         whole: Any = to_json(policy)
@@ -106,16 +106,16 @@ class PythonExecutor:
             whole["imports"] = {"allow": sorted(names)}
         return whole
 
-    # What the reference has
+    # Methods of the reference
 
     def set_context(self, context: str, variable_name: str = "context") -> None:
-        """Sets a variable to a text that code is about."""
+        """Sets a variable to a text for the code."""
         self.set_variable(variable_name, context)
 
     def set_variable(self, name: str, value: Any) -> None:
-        """Sets a variable. A callable is injected as a function; else it is what JSON or a literal can say.
+        """Sets a variable. A callable is injected as a function. Other values must be JSON or a literal.
 
-        TypeError for any other, and ValueError for what is no name.
+        TypeError for other values, and ValueError for an invalid name.
         """
         if callable(value):
             return self.inject_function(name, value)
@@ -133,7 +133,8 @@ class PythonExecutor:
         return None
 
     def get_variable(self, name: str) -> Any | None:
-        """A variable's value, None if there is none. One that is neither JSON nor a literal is what it looks like."""
+        """A variable's value; None if there is none. A value that is neither JSON nor a literal is returned as its
+        repr."""
         if not name.isidentifier() or name in self._bridge.functions or (self._session is None and not self._known):
             return None
         answer = self._bridge.within()
@@ -159,19 +160,19 @@ class PythonExecutor:
         return list({n for n in names if not n.startswith("_")} | self._user_variables)
 
     def execute(self, code: str) -> dict[str, Any]:
-        """Executes code: what came of it, as the reference has it.
+        """Executes code, and returns its result in the format of the reference.
 
         Returns:
-            stdout: what was printed, and the value of the last expression or assignment as JSON, else as it looks.
-            stderr: what was written there, and the exception.
-            locals_snapshot: new variables, as they look.
+            stdout: the printed text, and the value of the last expression or assignment as JSON, else as its repr.
+            stderr: the text on stderr, and the exception.
+            locals_snapshot: reprs of new variables.
             execution_time: in seconds.
             success: whether it ended without an exception.
             exception: type, message and traceback; None if there was none.
 
         Raises:
-            InfraError: the fleet lost the session: nothing is known about the code.
-            ConflictError: the session has ended before: reset() starts anew.
+            InfraError: the fleet lost the session: the effect of the code is unknown.
+            ConflictError: the session has ended before: reset() starts a new one.
             AssayError: see Client.
         """
         if self._bridge.within() is not None:
@@ -196,7 +197,7 @@ class PythonExecutor:
         }
 
     def reset(self) -> None:
-        """Makes the namespace what it was at first: without variables, and without functions. Files stay."""
+        """Resets the namespace to its initial state, without variables and functions. Files stay."""
         self._bridge.over()
         self._fresh()
         if self._session is not None and self._session.info().state == "live":
@@ -205,10 +206,10 @@ class PythonExecutor:
             self.close()
 
     def inject_function(self, name: str, func: Callable[..., Any]) -> None:
-        """Has code find a function that is called here, with what JSON has of its arguments.
+        """Makes a local function callable by code, with arguments as JSON.
 
-        It returns what JSON or a literal can say. What it raises is raised in the code, where it is an exception of
-        Python's own as that, else as CallError. While code waits for it, it can read, set and list variables.
+        It returns JSON or a literal. Its exceptions are raised in the code, with their own type if it is a built-in
+        one, else as CallError. While code waits for it, it can read, set and list variables.
         """
         if not callable(func):
             raise TypeError(f"func: {func!r:.80} cannot be called")
@@ -218,10 +219,10 @@ class PythonExecutor:
         if self._pending is not None and name not in self._pending:
             self._pending.append(name)
 
-    # What it has besides
+    # Further methods
 
     def close(self) -> None:
-        """Ends the session. The executor can be used again, with a new one."""
+        """Ends the session. The executor can be used again, with a new session."""
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -255,7 +256,7 @@ class PythonExecutor:
         return f"{text[: self.max_output_length]}\n... (truncated, total {len(text)} chars)"
 
     def _new(self, e: Execution) -> dict[str, str]:
-        """New variables, of which the reference has no functions that were defined."""
+        """New variables. As in the reference, without functions that were defined by name."""
         new: dict[str, str] = {}
         for name, (kind, text) in e.variables.items():
             if name not in self._known and name not in self._bridge.functions and not defined(kind, text):
@@ -271,16 +272,16 @@ def identifier(name: str) -> None:
 
 
 def defined(kind: str, text: str) -> bool:
-    """Whether it is a function that was defined by its name."""
+    """Whether it is a function that was defined by name."""
     return kind == "function" and "<lambda>" not in text
 
 
 def with_value(code: str) -> str:
-    """Code whose last assignment has a value, as in the reference. Its lines are those that it had."""
+    """Code whose last assignment has a value, as in the reference. Its lines are unchanged."""
     try:
         last = ast.parse(code).body[-1]
     except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
-        return code  # the session says what is wrong
+        return code  # the session reports the error
     if not isinstance(last, (ast.Assign, ast.AugAssign, ast.AnnAssign)) or last.value is None:
         return code
     target = last.targets[0] if isinstance(last, ast.Assign) else last.target
@@ -290,18 +291,18 @@ def with_value(code: str) -> str:
 
 
 def named(target: ast.AST) -> bool:
-    """Whether a target is names only, which have the value afterwards."""
+    """Whether a target has only names, which have the value afterwards."""
     if isinstance(target, (ast.Tuple, ast.List)):
         return all(named(t) for t in target.elts)
     return isinstance(target, ast.Name) or (isinstance(target, ast.Starred) and named(target.value))
 
 
 def through(code: str, node: ast.expr) -> str:
-    """Code in which the value of its last statement goes through a variable of its own."""
+    """Code that assigns the value of its last statement to an extra variable."""
     whole = code.encode("utf-8", "surrogatepass")
     lines = whole.splitlines(keepends=True)
     if node.end_lineno is None or node.end_col_offset is None or b"\x0c" in whole or b"\x0b" in whole:
-        return code  # lines are not where they seem to be
+        return code  # line numbers do not match
     begin = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
     end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
     changed = b"%s(%s := (%s))%s\n%s" % (whole[:begin], LAST, whole[begin:end], whole[end:], LAST)
@@ -313,12 +314,12 @@ def through(code: str, node: ast.expr) -> str:
 
 
 def as_sent(text: str) -> str:
-    """A traceback with the lines that were sent."""
+    """A traceback with the original lines."""
     return THROUGH.sub(r"\1", text)
 
 
 def value(e: Execution) -> str:
-    """The last value as the reference prints it: as JSON, else as it looks."""
+    """The last value as the reference prints it: as JSON, else as its repr."""
     raw: dict[str, Any] | None = e.raw.get("value")
     if raw is None:
         return ""
@@ -332,7 +333,7 @@ def value(e: Execution) -> str:
 
 
 def failure(e: Execution) -> str | None:
-    """What the code failed with, as the reference words it."""
+    """The exception of the code in the words of the reference."""
     error: models.ResultException | None = e.error
     if e.outcome == "timed_out" or (error is None and not e.ok):
         kind = KINDS.get(e.outcome) or ("SystemExit" if e.exit_code else "RuntimeError")

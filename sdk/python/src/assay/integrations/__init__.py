@@ -1,5 +1,5 @@
-"""Adapters: what other packages call a sandbox, an interpreter or a reward function, on a fleet of Assay.
+"""Adapters that provide other packages' sandboxes, interpreters and reward functions on a fleet of Assay.
 
-Each module needs the package that it is named after, which is not installed with this one. docs/integrations.md has the
-versions that they are tested with, and what cannot be had.
+Each module needs the package after which it is named, and which is not installed with this one.
+docs/integrations.md has the tested versions, and the missing features.
 """

@@ -1,4 +1,4 @@
-"""What models answer, and what data sets say of it: code and tests. For the reward functions of trainers."""
+"""Extracts code from answers of models, and tests from data sets, for the reward functions of trainers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any, cast
 from .._values import Tagged
 
 MAX_CODE = 1 << 20
-"""Bytes of code, more than which the fleet does not take."""
+"""Most bytes of code that the fleet accepts."""
 
 NATIVE = frozenset(("function", "functions", "cases", "check", "stdio"))
-"""Fields of tests as the API has them, one of which they need."""
+"""Fields of the API's tests. Tests have at least one of them."""
 
 MODULES = (
     *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random", "statistics"),
     *("itertools", "functools", "operator", "io", "sys", "json", "builtins", "typing"),
 )
-"""What solutions in these data sets may use without an import, as in what they were collected from."""
+"""Modules that solutions in these data sets may use without an import, as in their original environment."""
 
 SETUP = "".join(f"from {m} import *\n" for m in MODULES) + f"import {', '.join(MODULES)}\nsys.setrecursionlimit(600000)"
 
@@ -45,7 +45,7 @@ def call(number):
     first = want[0] if isinstance(want, list) and want else want
     assert any(plain(got) == w for w in (want, first, keys(want), keys(first))), f"got {{got!r}}, expected {{want!r}}"
 """
-"""A check of calls: tuples are lists, keys that are numbers are numbers, and [x] is x, since JSON has it so."""
+"""A check of calls. It compares as JSON does: tuples are lists, numeric keys are numbers, and [x] is x."""
 
 
 def code_of(answer: str) -> str | None:
@@ -66,17 +66,17 @@ def code_of(answer: str) -> str | None:
 
 
 def to_tests(truth: Any, code: str = "", *, first: int | None = None, **stdio: Any) -> dict[str, Any]:
-    """Tests as the API has them, of a ground truth: text of JSON, or what that is decoded.
+    """Tests as in the API, from a ground truth: JSON text, or its decoded value.
 
     Args:
         truth: {"inputs": […], "outputs": […]}, with "fn_name" for calls instead of programs that read and write;
-            {"assert_case": […]}; or tests as the API has them.
-        code: the solution, which is looked into for names only.
-        first: how many cases are taken; None: all.
+            {"assert_case": […]}; or tests as in the API.
+        code: the solution; only its names are used.
+        first: the number of cases to take; None: all.
         stdio: further fields of each case of standard input, such as compare and wall.
 
     Raises:
-        ValueError: it is none of these, or contradicts itself.
+        ValueError: it has none of these forms, or contradicts itself.
     """
     given = decoded(truth)
     if NATIVE & given.keys():
@@ -96,18 +96,18 @@ def to_tests(truth: Any, code: str = "", *, first: int | None = None, **stdio: A
     if any(out is None for _, out in pairs):
         raise ValueError("ground truth: outputs: one is null, and a program cannot be judged without")
     cases = [{"stdin": text(i), "stdout": text(o), **stdio} for i, o in pairs]
-    # A program that has an import of __future__ has to begin with it.
+    # An import from __future__ must come first in a program.
     return {"stdio": cases} if re.search(r"^from __future__ ", code, re.M) else {"setup": SETUP, "stdio": cases}
 
 
 def setup(tests: dict[str, Any]) -> dict[str, Any]:
-    """Tests with SETUP, but for its names that the solution is asked for: it has to have them itself."""
+    """Tests with SETUP, but without its names that the solution should define."""
     names = [tests["function"], *tests.get("functions", ())]
     return {"setup": f"{SETUP}\nfor name in {names}: globals().pop(name, None)", **tests}
 
 
 def as_json(tests: dict[str, Any]) -> dict[str, Any]:
-    """Tests that were JSON text: values may have tags, and are compared as JSON unless the tests say otherwise."""
+    """Tests from JSON text: values may have tags, and are compared as JSON unless the tests specify otherwise."""
     if not isinstance(cases := tests.get("cases"), list) or not cases:
         return tests
     values = ("args", "kwargs", "expected")
@@ -119,19 +119,19 @@ def as_json(tests: dict[str, Any]) -> dict[str, Any]:
 
 
 def tagged(value: Any) -> Any:
-    """Values of JSON text as they are sent: what has a tag keeps it."""
+    """Values of JSON text for sending; tagged ones keep their tags."""
     if isinstance(value, list):
         return [tagged(v) if not isinstance(v, list) else Tagged(v) for v in cast("list[Any]", value)]
     return value if isinstance(value, (str, int, float, NoneType)) else Tagged(value)
 
 
 def native(truth: Mapping[str, Any]) -> dict[str, Any]:
-    """Tests as objects with Python values. Tables store lists as arrays of numpy, and fill fields with None."""
+    """Tests as objects with Python values. Tables store lists as numpy arrays, and fill missing fields with None."""
     return {str(k): lists(v) for k, v in truth.items() if v is not None}
 
 
 def lists(value: Any) -> Any:
-    """A value with lists in the place of arrays."""
+    """A value with lists instead of arrays."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if type(value) is dict:
@@ -142,7 +142,7 @@ def lists(value: Any) -> Any:
 
 
 def decoded(truth: Any) -> dict[str, Any]:
-    """A ground truth without its JSON text, the arrays of numpy and the fields that tables fill with nothing."""
+    """A decoded ground truth, without numpy arrays and the fields that tables fill with None."""
     if isinstance(truth, (str, bytes)):
         try:
             truth = json.loads(truth)
@@ -166,19 +166,19 @@ def plain(value: Any) -> Any:
 
 
 def text(value: Any) -> str:
-    """An input or output, which may be given as its lines."""
+    """An input or output, which may be given as a list of lines."""
     return "\n".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
 
 
 def function_of(name: str, code: str) -> str:
-    """What is called: a function of that name, or a method of the class Solution where there is no such function."""
+    """The called name: a function, or a method of the class Solution if there is no such function."""
     function = rf"^(async\s+def\s+{re.escape(name)}\b|def\s+{re.escape(name)}\b|{re.escape(name)}\s*[:=])"
     method = re.search(r"^class\s+Solution\b", code, re.M) and not re.search(function, code, re.M)
     return f"Solution().{name}" if method else name
 
 
 def check_of_calls(pairs: Sequence[tuple[Any, Any]]) -> str:
-    """A check with one test for each pair of arguments and result: JSON texts, arguments one a line, or lists."""
+    """A check with one test for each pair of arguments and result. Arguments are JSON texts, one per line, or lists."""
     cases: list[tuple[Any, Any]] = []
     for i, (args, want) in enumerate(pairs):
         try:
@@ -193,7 +193,7 @@ def check_of_calls(pairs: Sequence[tuple[Any, Any]]) -> str:
 
 
 def result_of(output: Any) -> Any:
-    """What a call should return: JSON text, or text that is none and stands for itself."""
+    """The expected result of a call: JSON text, or other text, which stands for itself."""
     try:
         return json.loads(output) if isinstance(output, str) else output
     except ValueError:
@@ -219,7 +219,7 @@ def check_of_asserts(asserts: Sequence[Any], code: str) -> dict[str, Any]:
 
 
 def under_test(statements: Sequence[ast.stmt], code: str) -> list[str]:
-    """The names that assertions have of the solution: what they use and nothing else provides."""
+    """The names that assertions need from the solution: used, and provided by nothing else."""
     names = list(dict.fromkeys(free_names(statements)))
     own = {n for n in names if re.search(rf"^(?:async\s+def|def|class)\s+{n}\b|^{n}\s*[:=]", code, re.M)}
     if found := [n for n in names if n in own or (n not in dir(builtins) and n not in MODULES)] or names:
@@ -228,7 +228,7 @@ def under_test(statements: Sequence[ast.stmt], code: str) -> list[str]:
 
 
 def free_names(statements: Sequence[ast.stmt]) -> Iterator[str]:
-    """Names that are used, in order, and not bound by the statements themselves."""
+    """Used names, in order, that the statements themselves do not bind."""
     nodes = [node for s in statements for node in ast.walk(s)]
     bound = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     bound |= {n.arg for n in nodes if isinstance(n, ast.arg)}

@@ -1,4 +1,4 @@
-"""What crosses between DSPy and a session: arguments and results of tools, variables, and what SUBMIT is given."""
+"""Values between DSPy and a session: arguments and results of tools, variables, and the arguments of SUBMIT."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from assay import TooLargeError
 
 from ._interpreter import Interpreter
 
-#: What SUBMIT may be annotated with.
+#: Allowed annotations of SUBMIT's parameters.
 SIMPLE = ("str", "int", "float", "bool", "list", "dict", "NoneType")
 
-# Without an import, since the policy may have rules for them.
+# Without imports, since the policy may restrict them.
 _SUBMIT = """
 class _AssaySubmitted(BaseException):
     pass
@@ -72,7 +72,7 @@ def submit_code(fields: Iterable[Mapping[str, Any]] | None) -> str:
 
 
 def submitted(interpreter: Interpreter) -> Any:
-    """What SUBMIT was given last."""
+    """The last arguments of SUBMIT."""
     try:
         text = interpreter.get("_assay_submitted")
     except TooLargeError as e:
@@ -84,7 +84,7 @@ def submitted(interpreter: Interpreter) -> Any:
 
 
 def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Calls a tool with keywords, as all of them can be, and waits for what it gives if that has to be awaited."""
+    """Calls a tool with keywords where possible, and awaits its result if needed."""
     place, names = by_name(function, args, kwargs)
     result = function(*place, **names)
     return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
@@ -97,13 +97,13 @@ async def _awaited(result: Any) -> Any:
 def by_name(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments with the names that function has for them; those that can have none stay where they are."""
+    """Arguments by the names of the function's parameters. Arguments without a possible name stay positional."""
     if not args:
         return [], dict(kwargs)
     try:
         described = cast("Any", function).func if isinstance(function, Tool) else function
         bound = inspect.signature(described).bind(*args, **kwargs)
-    except ValueError:  # it does not tell
+    except ValueError:  # it has no signature
         return list(args), dict(kwargs)
     kinds = {name: p.kind for name, p in bound.signature.parameters.items()}
     if inspect.Parameter.VAR_POSITIONAL in (kinds[name] for name in bound.arguments):
@@ -121,7 +121,7 @@ def by_name(
 
 
 def plain(value: Any, strict: str | None = None) -> Any:
-    """A value as JSON has it. What there is no JSON of becomes text, or with strict, its name, is refused."""
+    """A value as JSON. Other values become text; with strict, which is its name, they are refused."""
     if isinstance(value, float) and not math.isfinite(value):
         return value if strict is not None else str(value)
     if value is None or isinstance(value, (str, bool, int, float)):

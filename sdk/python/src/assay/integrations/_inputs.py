@@ -1,4 +1,4 @@
-"""Variables of an interpreter that are set before each execution: large ones are sent once."""
+"""Sets variables of an interpreter before each execution, and sends large ones only once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 from ._interpreter import Interpreter
 
-#: Characters of JSON above which variables, as a whole, are kept in the session.
+#: Total characters of JSON above which variables are kept in the session.
 LARGE = 256 << 10
-#: Characters of a piece in which such are sent: as JSON, it is below the 16 MiB that a variable may have.
+#: Characters of a piece of a large variable: its JSON is below the limit of 16 MiB.
 PIECE = 2 << 20
 
-#: What of JSON not every place on the way takes: it is sent as text that has it, and read in the session.
+#: JSON that some parsers on the way reject: it is sent as text, and parsed in the session.
 _ODD = re.compile(r"NaN|Infinity|\\u0000|\\ud[89a-f]")
 
-# Without an import where the value is text, since the policy may have rules for imports.
+# Without an import for text values, since the policy may have rules for imports.
 _SETUP = """
 _assay_kept = {}
 
@@ -39,7 +39,7 @@ _BIND_JSON = "import json as _assay_json\n_assay_bind(_assay_digests, _assay_jso
 
 
 class Inputs:
-    """Sets variables before an execution, each time anew, whatever code made of them."""
+    """Sets the same variables before each execution, even if code has changed them."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         self._interpreter = interpreter
@@ -47,9 +47,9 @@ class Inputs:
         self._ready = False
 
     def bind(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """Sets those that are large; returns the others, to be sent with the execution.
+        """Sets large variables; returns the others, to be sent with the execution.
 
-        Values are what json.dumps takes. The session has to be there.
+        json.dumps must accept the values. The session must be started.
         """
         texts = {name: json.dumps(value) for name, value in variables.items()}
         odd = {name for name, text in texts.items() if _ODD.search(text)}

@@ -1,4 +1,4 @@
-"""What adapters of interpreters share: one session that starts when it is first needed, and ends once."""
+"""Common base of interpreter adapters: one session that starts at its first use, and ends once."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from assay import (
 from assay._ended import json_or_repr
 from assay.models import Policy
 
-#: Of an execution, where the policy names none: what a host function takes counts, and language models take long.
+#: Wall of an execution without a policy's own: the time of host functions counts, and language models are slow.
 WALL = "10m"
-#: Between two executions, for the same reason.
+#: Idle timeout between two executions, for the same reason.
 IDLE = "1h"
 
-#: What leaves a session as it was: the request was refused, or only its answer was too much.
+#: Errors that leave a session unchanged: the request was refused, or only its answer was too large.
 _HARMLESS = (InvalidError, QuotaError, AnswerTooLarge)
 
 
 class SessionEnded(AssayError):
-    """The session is gone, and with it all that was defined there.
+    """The session has ended, and its state is lost.
 
     Attributes:
-        outcome: how it ended, as the API names it, such as "out_of_memory"; "lost" where that is not known, and
-            "canceled" if it was closed here.
+        outcome: the API's outcome of the session, such as "out_of_memory"; "lost" if it is not known, and "canceled" if
+            it was closed here.
     """
 
     def __init__(self, message: str, outcome: str = "lost") -> None:
@@ -48,7 +48,7 @@ class SessionEnded(AssayError):
 
 
 class Interpreter:
-    """A session that is made when it is first needed. When it has ended there is no other: SessionEnded says why."""
+    """A session that starts at its first use. After its end there is no other: SessionEnded has the reason."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class Interpreter:
         self._session: Session | None = None
         self._id: str | None = None
         self.ended: SessionEnded | None = None
-        """Why it has ended, if it has."""
+        """The reason of its end, if it has ended."""
 
     @property
     def id(self) -> str | None:
-        """Of the session, once it has started."""
+        """Id of the session, once it has started."""
         return self._id
 
     @property
@@ -79,7 +79,7 @@ class Interpreter:
         return frozenset(self._functions)
 
     def start(self) -> Session:
-        """Starts the session, if that is not done yet. SessionEnded if it was, and has ended."""
+        """Starts the session, if it is not started yet. SessionEnded if it has ended."""
         with self._lock:
             if self.ended is not None:
                 raise SessionEnded(str(self.ended), self.ended.outcome)
@@ -90,9 +90,10 @@ class Interpreter:
             return self._session
 
     def provide(self, name: str, function: Callable[..., Any]) -> None:
-        """Lets the code call a function of this process. ValueError if the policy does not allow the name.
+        """Lets code call a function of this process. ValueError if the policy does not allow the name.
 
-        It must not hold whoever holds this: what answers calls holds it, and a session ends when nobody has it.
+        It must not hold a reference to the owner of this object. The answering task holds the function, and the
+        session ends when its owner is collected.
         """
         with self._lock:
             if self._session is not None:
@@ -100,7 +101,7 @@ class Interpreter:
             self._functions[name] = function
 
     def run(self, code: str, variables: Mapping[str, Any] | None = None) -> Execution:
-        """Executes code; whatever came of it, the session lives. Raises SessionEnded if it does not."""
+        """Executes code; the session survives any outcome. Raises SessionEnded if it does not."""
         session = self.start()
         with _Watch(self):
             execution = session.run(code or "\n", variables=variables)
@@ -109,7 +110,7 @@ class Interpreter:
         return execution
 
     def get(self, name: str) -> Any:
-        """A variable's value, None if there is none. Raises TooLargeError above 16 MiB of it."""
+        """A variable's value; None if there is none. Raises TooLargeError above 16 MiB."""
         session = self.start()
         with _Watch(self):
             try:
@@ -118,11 +119,11 @@ class Interpreter:
                 return None
 
     def value(self, execution: Execution) -> Any:
-        """The value of an execution's last expression: as JSON has it, else its repr; None if there is none."""
+        """The value of an execution's last expression: as JSON, else its repr; None if there is none."""
         kind = (execution.raw.get("value") or {}).get("type")
         if kind not in ("str", "list", "dict") or "json" in execution.raw["value"]:
             return json_or_repr(execution.raw.get("value"))
-        try:  # all of it may be JSON, and more than the answer of an execution has
+        try:  # it may be JSON, but larger than the answer of an execution
             return self.get("_")
         except TooLargeError:
             return json_or_repr(execution.raw.get("value"))
@@ -134,7 +135,7 @@ class Interpreter:
             session.set(name, value)
 
     def close(self) -> None:
-        """Ends the session, if there is one. Raises nothing: one that cannot be reached ends by its lease."""
+        """Ends the session, if there is one. Raises nothing: an unreachable session ends by its lease."""
         with self._lock:
             session, self._session = self._session, None
             self.ended = self.ended or SessionEnded("the session was closed", "canceled")
@@ -145,13 +146,13 @@ class Interpreter:
                 pass
 
     def end(self, message: str, outcome: str = "lost") -> SessionEnded:
-        """Notes that the session is gone, and returns what to raise."""
+        """Marks the session as ended, and returns the exception to raise."""
         self.ended = self.ended or SessionEnded(message, outcome)
         return self.ended
 
 
 class _Watch:
-    """Turns errors after which nothing is known of a session into SessionEnded."""
+    """Turns errors after which the state of a session is unknown into SessionEnded."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         self._interpreter = interpreter
@@ -174,7 +175,7 @@ def _patient(policy: Mapping[str, Any] | Policy | str | None) -> Mapping[str, An
 
 
 def failure(execution: Execution) -> str:
-    """What is to be said of an execution that did not succeed: an exception, or the limit that it ran into."""
+    """The message of a failed execution: its exception, or the exceeded limit."""
     error = execution.error
     if error is not None and execution.outcome == "exception":
         return f"{error.type}: {error.message}"
@@ -182,6 +183,6 @@ def failure(execution: Execution) -> str:
 
 
 def printed(execution: Execution) -> str:
-    """What was written to either stream, in its order, without the traceback of an exception at its end."""
+    """The output of both streams, in order, without the traceback of an exception at its end."""
     text = "".join(chunk.get("text", "") for chunk in execution.raw.get("output") or ())
     return text if execution.error is None else text.removesuffix(execution.error.traceback or "")

@@ -1,4 +1,4 @@
-"""Files of mellea's executions: what is sent along, and what the last one left."""
+"""Files of mellea's executions: sent with a job, or left by the previous job."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .._sync._client import Client
 from .mellea_policy import FleetCapabilityPolicy, covered
 
 INLINE = 512 << 10
-"""Bytes of files that are sent with a job; further ones are uploaded before, each once."""
+"""Bytes of files that are sent within a job; further files are uploaded first, each once."""
 
 MOST = 1 << 30
-"""Bytes of all files beneath filesystem_read_roots together."""
+"""Most bytes of all files beneath filesystem_read_roots together."""
 
 
 class Files:
-    """Files by their paths in the sandbox: contents from here, or artifacts of the job before."""
+    """Files by their paths in the sandbox: local contents, or artifacts of the previous job."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -32,12 +32,12 @@ class Files:
         self._uploaded: set[str] = set()
 
     def put(self, path: str, data: bytes) -> None:
-        """From the next job on, the path has this."""
+        """Sets the content of a path, from the next job on."""
         self._here[path] = data
         self._left.pop(path, None)
 
     def get(self, path: str) -> bytes:
-        """What the path has; FileNotFoundError if it has nothing."""
+        """The content of a path; FileNotFoundError if there is none."""
         if path in self._here:
             return self._here[path]
         if path not in self._left:
@@ -45,17 +45,17 @@ class Files:
         return self._client.api.get_artifact(self._job, self._left[path].path).body
 
     def adopt(self, done: Result, write: list[str], script: str) -> None:
-        """Takes what a job left where it could write, in the place of what was there before."""
+        """Replaces the files in writable directories by those that a job left there."""
         self._job = done.id
         self._left = {a.path: a for a in done.record.artifacts or [] if a.path != script}
         self._here = {path: data for path, data in self._here.items() if not covered(path, write)}
 
     def forget(self) -> None:
-        """No file is there any more."""
+        """Drops all files."""
         self._here, self._left, self._job = {}, {}, ""
 
     def job(self, roots: Mapping[str, Path], more: Mapping[str, bytes]) -> tuple[dict[str, dict[str, str]], int]:
-        """All of them, and those of this machine, as a job has them, and how many bytes that are."""
+        """All files, and the given local ones, as in a job, and their number of bytes."""
         out = {path: {"blob": self._again(path)} for path in self._left}
         room, size = INLINE, sum(a.bytes for a in self._left.values())
         for path, data in chain(more.items(), self._contents(roots)):
@@ -84,11 +84,11 @@ class Files:
 
 
 def read_roots(policy: FleetCapabilityPolicy) -> dict[str, Path]:
-    """The files beneath filesystem_read_roots, by their paths. A link that leads out of the roots is not followed.
+    """The files beneath filesystem_read_roots, by their paths. Links that lead out of the roots are not followed.
 
     Raises:
-        ValueError: there is more than a sandbox is given.
-        OSError: something beneath them cannot be read.
+        ValueError: they exceed the size for a sandbox.
+        OSError: a file beneath them cannot be read.
     """
     roots = [Path(root).absolute() for root in policy.filesystem_read_roots or ()]
     inside = [str(root.resolve()) for root in roots]

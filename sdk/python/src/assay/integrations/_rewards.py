@@ -1,4 +1,4 @@
-"""Rewards for answers of models: what the reward functions for trainers have in common."""
+"""Rewards for answers of models: the common base of the reward functions for trainers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .._units import duration, seconds
 from ._answers import code_of, plain, to_tests
 
 PATIENCE = 600.0
-"""Seconds for which a fleet is waited for that cannot be reached, or has no room: a training run may outlast that."""
+"""Seconds to wait for a fleet that is unreachable or has no room: a training run may outlast that."""
 
 POLICY: Mapping[str, Any] = {"wall": "60s", "memory": "1Gi"}
-"""Of a solution with all of its tests; what a given policy does not say is of the fleet's default."""
+"""Limits of a solution with all of its tests; for other fields the fleet's defaults apply."""
 
 COMPARE = ("exact", "whitespace", "tokens", "floats")
 
@@ -34,18 +34,18 @@ class Options:
     """How answers are graded.
 
     Attributes:
-        reward: "score": weighted share of tests that passed, 0 to 1; "pass": 1 if all did, else 0; or a function of the
+        reward: "score": weighted share of passed tests, 0 to 1; "pass": 1 if all passed, else 0; or a function of the
             result.
-        first: how many cases of a sample are taken, from the first; None: all.
+        first: the number of cases of a sample to take, from the first; None: all.
         compare: of outputs: exact, whitespace, tokens or floats (docs/grading.md).
         tolerance: of compare floats.
-        case_wall: seconds, or a duration, that one case of standard input may take; default 10 s, or the policy's wall.
-        policy: what a solution with all of its tests may do, or the name of a stored policy; default 60 s and 1 GiB.
-        image: what it finds on its disk; default "python".
-        attempts: how often a solution is run of which nothing is known yet.
-        timeout: seconds for an answer, with its attempts and queueing; None: as long as it takes.
-        patience: seconds for which a fleet is waited for that cannot be reached or has no room; default 600, or
-            ASSAY_PATIENCE.
+        case_wall: seconds, or a duration, for one case of standard input; default 10 s, or the policy's wall.
+        policy: permissions and limits of a solution with all of its tests, or the name of a stored policy; default 60 s
+            and 1 GiB.
+        image: its file system; default "python".
+        attempts: the number of runs of a solution without a verdict.
+        timeout: seconds for an answer, with its attempts and queueing; None: no limit.
+        patience: seconds to wait for a fleet that is unreachable or has no room; default 600, or ASSAY_PATIENCE.
         url, token: of the fleet; default ASSAY_URL and ASSAY_TOKEN.
         labels: of the jobs.
     """
@@ -81,16 +81,16 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
-        """Options as a trainer's configuration has them; TypeError names one that there is not."""
+        """Options from a trainer's configuration; TypeError names an unknown option."""
         known = {f.name for f in fields(cls)}
         if unknown := sorted(given.keys() - known):
             raise TypeError(f"{unknown[0]}: there is no such option; there are {', '.join(sorted(known))}")
         return cls(**{k: plain(v) for k, v in given.items()})
 
     def job(self, answer: str, truth: Any) -> dict[str, Any] | None:
-        """The job that grades an answer; None if it has no code that could run, and so is worth 0.
+        """The job that grades an answer; None if it has no code that could run, so that its reward is 0.
 
-        ValueError if the ground truth is none.
+        ValueError if the ground truth is invalid.
         """
         code = code_of(answer)
         tests = to_tests(truth, code or "", first=self.first, **self._stdio())
@@ -112,7 +112,7 @@ class Options:
 
     @property
     def client(self) -> Client:
-        """The client of this process for that fleet: answers that come within a moment go out together."""
+        """The client of this process for that fleet: answers that arrive within a moment are sent together."""
         patience = PATIENCE if self.patience is None and not os.environ.get("ASSAY_PATIENCE") else self.patience
         return client(self.url, self.token, patience)
 
@@ -123,9 +123,9 @@ def client(url: str | None, token: str | None, patience: float | None) -> Client
 
 
 def graded(spec: Mapping[str, Any], options: Options) -> Future:
-    """A future of the result of a job, which is run again while nothing is known about the solution.
+    """A future of the result of a job. The job is run again while the solution has no verdict.
 
-    It raises InfraError when that is so after all attempts, and what else Client.submit's does. To cancel it cancels
+    It raises InfraError if there is none after all attempts, and the errors of Client.submit. Canceling it cancels
     the job.
     """
     out, left = Future(), options.attempts

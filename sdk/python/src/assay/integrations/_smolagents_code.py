@@ -1,4 +1,4 @@
-"""What an executor of smolagents has executed in its session before an agent's code is."""
+"""Code that an executor of smolagents runs in its session before an agent's code."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import inspect
 
 from smolagents import serialization
 
-#: Sets variables that _assay_given has.
+#: Sets the variables in _assay_given.
 VARIABLES = """
 globals().update(_deserialize(_assay_given))
 del _assay_given
 """
 
-#: Which of _assay_asked there are not, neither as a module nor as a distribution.
+#: Lists the names in _assay_asked that are neither a module nor a distribution.
 MISSING = """
 def _assay_missing(names):
     import importlib.metadata
@@ -36,7 +36,7 @@ def _assay_missing(names):
 _assay_missing(_assay_asked)
 """
 
-#: What values cross by: the package's serializer, whose source is _assay_source; and functions that use it.
+#: The package's serializer for values, whose source is _assay_source; and functions that use it.
 SERIALIZER = """
 _assay_calls = globals().get("_assay_calls", {})
 _assay_serial = {"__name__": "_assay_serial"}
@@ -67,5 +67,5 @@ def _assay_ends(tool):
 
 
 def serializer() -> str:
-    """The module of the package that makes JSON of values, as text; it needs the standard library alone."""
+    """The package's serialization module, as text; it needs only the standard library."""
     return inspect.getsource(serialization)

@@ -1,4 +1,4 @@
-"""A bash that stays, on a terminal in a sandbox: what SWE-ReX calls a session."""
+"""A persistent bash on a terminal in a sandbox, which SWE-ReX calls a session."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ while True:
             break
         waiting += data
 """
-"""Runs bash on a terminal and hands on what is written to either."""
+"""Runs bash on a terminal and relays its input and output."""
 
 START = 60.0
-"""Seconds that bash may take to be there."""
+"""Seconds that bash may take to start."""
 
 LEAST = 1.0
-"""Seconds that an interrupt is given at least: a request may take longer than what it interrupts."""
+"""Least seconds for an interrupt: a request may take longer than the interrupted command."""
 
 REST = 3.0
-"""Seconds for which the end of a command is waited for behind a text that was expected."""
+"""Seconds to wait for the end of a command after an expected text."""
 
 MOST = 64 << 20
-"""Characters of an output; of more, the beginning and the end are kept."""
+"""Most characters of an output; of a longer one, the beginning and the end are kept."""
 
 WAIT = 2.0
-"""Seconds of one wait for output, after which it is seen whether the caller has gone."""
+"""Seconds of one wait for output; then the session checks whether the caller has gone."""
 
 ESCAPES = re.compile(r"\x1B[@-_][0-?]*[ -/]*[@-~]")
 PLAIN = re.compile(rb"[^A-Za-z0-9 _./:=+,@%^-]")
@@ -73,9 +73,9 @@ INTERRUPT, SUSPEND = b"\x03", b"\x1a"
 
 
 class BashSession:
-    """One bash. Its actions run one after another; an interrupt may come in between from another thread.
+    """One bash. Its actions run one after another; another thread may interrupt them.
 
-    gone() says whether whoever waits has gone: then a wait ends, and the command runs on.
+    gone() reports whether the caller has gone: then a wait ends, and the command continues.
     """
 
     def __init__(self, sandbox: Sandbox, request: CreateBashSessionRequest) -> None:
@@ -86,7 +86,7 @@ class BashSession:
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._text = ""
         self._lock = threading.Lock()
-        self._pending = False  # a line was sent whose prompt was not seen
+        self._pending = False  # a line was sent whose prompt was not seen yet
         self._ended = False
         self._started: Process | None = None
 
@@ -97,7 +97,7 @@ class BashSession:
         return self._started
 
     def start(self, gone: Callable[[], bool]) -> str:
-        """Starts bash, and has it read its start-up files. Returns what these wrote.
+        """Starts bash, runs its start-up files, and returns their output.
 
         Raises:
             CommandTimeoutError: it takes too long.
@@ -115,7 +115,7 @@ class BashSession:
         return self._expect([], max(self._request.startup_timeout, LEAST), gone)[0]
 
     def close(self) -> None:
-        """Ends bash and all that it started."""
+        """Ends bash and all of its processes."""
         if self._started is not None:
             self._started.kill()
 
@@ -124,9 +124,9 @@ class BashSession:
 
         Raises:
             SessionNotInitializedError: bash has ended before.
-            BashIncorrectSyntaxError: the command is none.
-            CommandTimeoutError: the time is over; the command runs on, and can be interrupted.
-            NonZeroExitCodeError, NoExitCodeError: check is "raise", and it has another exit code than 0, or none.
+            BashIncorrectSyntaxError: the command is invalid.
+            CommandTimeoutError: the time is over; the command continues, and can be interrupted.
+            NonZeroExitCodeError, NoExitCodeError: check is "raise", and its exit code is not 0, or unknown.
         """
         with self._lock:
             if self._ended:
@@ -136,12 +136,12 @@ class BashSession:
             self._check_syntax(action.command)
             self._send(f"eval {_quoted(action.command)}")
             output, expected, code = self._expect(action.expect, action.timeout, gone, action.command)
-            if self._pending and action.check != "ignore":  # an expected text: it may end soon, and it may not
+            if self._pending and action.check != "ignore":  # after an expected text, it may end soon
                 output, code = self._rest(output, action, gone)
             return self._judged(action, BashObservation(output=output, exit_code=code, expect_string=expected))
 
     def interrupt(self, action: BashInterruptAction, gone: Callable[[], bool]) -> BashObservation:
-        """Stops what runs as Control-C does; if it does not care, it is suspended and killed.
+        """Interrupts the command as Control-C does. If that has no effect, it is suspended and killed.
 
         Raises:
             CommandTimeoutError: it does not end.
@@ -165,7 +165,7 @@ class BashSession:
             return None
         try:
             if not self._pending and self._text == "" and not expect:
-                return self._settled("", self._prompt, gone)  # whoever ran it has seen its end
+                return self._settled("", self._prompt, gone)  # its caller has seen its end
             output, expected, _ = self._expect(expect, most, gone)
             return self._settled(output, expected, gone) if expected == self._prompt else _observed(output, expected)
         except CommandTimeoutError:
@@ -174,7 +174,7 @@ class BashSession:
             self._lock.release()
 
     def _settled(self, output: str, expected: str, gone: Callable[[], bool]) -> BashObservation:
-        """Reads on to a prompt behind which there is no other: each Control-C may have made one."""
+        """Reads up to the last prompt: each Control-C may have produced one."""
         mark = uuid.uuid4().hex
         self._send(f"echo {mark[:8]}''{mark[8:]}")
         more, _, _ = self._expect([mark], START, gone)
@@ -182,7 +182,7 @@ class BashSession:
         return _observed(output + re.sub(self._prompt, "", more), expected)
 
     def _interact(self, action: BashAction, gone: Callable[[], bool]) -> BashObservation:
-        """Sends a line to whatever runs on the terminal, which has no exit code."""
+        """Sends a line to the program on the terminal. It has no exit code."""
         self._send(action.command)
         output, expected, _ = self._expect(action.expect, action.timeout, gone, action.command)
         if action.is_interactive_quit:
@@ -236,7 +236,7 @@ class BashSession:
     def _expect(
         self, expect: Iterable[str], timeout: float | None, gone: Callable[[], bool], command: str = ""
     ) -> tuple[str, str, int | None]:
-        """Reads until a prompt or one of these patterns: what came before, which one it was, the prompt's exit code."""
+        """Reads until a prompt or a pattern. Returns the text before it, the match, and the prompt's exit code."""
         named = [(pattern, re.compile(pattern, re.DOTALL)) for pattern in expect]
         prompt = re.compile(self._prompt)
         end = None if timeout is None else time.monotonic() + timeout
@@ -279,6 +279,6 @@ def _observed(output: str, expected: str) -> BashObservation:
 
 
 def _quoted(text: str) -> str:
-    """A word for bash of plain characters, in one line: what a terminal or a history would act on is escaped."""
+    """A word for bash on one line, with escapes for all characters that a terminal or a history could interpret."""
     data = text.encode("utf-8", "surrogateescape")
     return "$'" + PLAIN.sub(lambda m: b"\\x%02x" % m[0][0], data).decode("ascii") + "'"

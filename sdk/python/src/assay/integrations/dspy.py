@@ -1,4 +1,4 @@
-"""An interpreter of DSPy on a fleet: what RLM, ProgramOfThought, CodeAct and Flex write runs in a session of its own.
+"""An interpreter of DSPy on a fleet: code of RLM, ProgramOfThought, CodeAct and Flex runs in a session of its own.
 
     import dspy
     from assay.integrations.dspy import AssayInterpreter
@@ -6,8 +6,8 @@
     dspy.configure(lm=dspy.LM("openai/gpt-4o-mini"), interpreter_factory=AssayInterpreter)
     dspy.RLM("context, query -> answer")(context=book, query="Who did it?")
 
-AssayInterpreter.factory(policy={"memory": "1Gi"}) is one with options. Tools, llm_query and sub-agents among them, stay
-in this process: code in the sandbox calls them, several at once if it likes.
+AssayInterpreter.factory(policy={"memory": "1Gi"}) returns one with options. Tools, including llm_query and
+sub-agents, stay in this process. Code in the sandbox may call several of them at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ._interpreter import Interpreter, SessionEnded, failure, printed
 
 __all__ = ["AssayInterpreter"]
 
-#: Not a name for a tool or a variable.
+#: Reserved names, not allowed for a tool or a variable.
 RESERVED = frozenset({"SUBMIT", "__builtins__"})
 
 INSTRUCTIONS = (
@@ -44,21 +44,21 @@ INSTRUCTIONS = (
 
 
 class AssayInterpreter:
-    """A session of a fleet, as dspy.CodeInterpreter. It starts when it is first needed, and ends by shutdown.
+    """A session of a fleet, as dspy.CodeInterpreter. It starts at its first use, and ends by shutdown.
 
     Args:
         tools: functions of this process that code may call by name, also async ones. They are called with keywords:
-            arguments that code gives by place get the names that the function has for them.
-        output_fields: of SUBMIT: dicts with "name" and, for what it is annotated with, "type". None: SUBMIT(output).
-        client: whose fleet it is; else the one of ASSAY_URL and ASSAY_TOKEN.
-        policy: what the code may do. Where it names no wall, that is 10 minutes of each execution, since what tools
-            take counts.
+            positional arguments get the names of the function's parameters.
+        output_fields: of SUBMIT: dicts with "name" and, for its annotation, "type". None: SUBMIT(output).
+        client: the client to use; else the default client of ASSAY_URL and ASSAY_TOKEN.
+        policy: permissions and limits of the code. Without a wall in it, each execution has 10 minutes, since the
+            time of tools counts.
         image, name, labels, pool: of the session, as everywhere.
         idle_timeout: between two executions, in seconds or as a duration; default 1h.
-        lease: seconds after which the session ends when this process died.
+        lease: seconds after which the session ends if this process has died.
         callbacks: of DSPy, for this interpreter.
 
-    One execution at a time: neither another thread nor a tool may execute in it meanwhile.
+    Only one execution at a time: meanwhile neither another thread nor a tool may execute code in it.
     """
 
     execution_instructions = INSTRUCTIONS
@@ -85,28 +85,28 @@ class AssayInterpreter:
             client, policy, image=image, name=name, labels=labels, pool=pool, idle_timeout=idle_timeout, lease=lease
         )
         self._inputs = Inputs(self._interpreter)
-        self._submit: str | None = None  # the code that defines it, as it is in the session
+        self._submit: str | None = None  # the code in the session that defines SUBMIT
         self._busy = threading.Lock()
         self._interrupted: BaseException | None = None
 
     @classmethod
     def factory(cls, *, execution_instructions: str = INSTRUCTIONS, **options: Any) -> Callable[[], AssayInterpreter]:
-        """What makes an interpreter for each run, for interpreter_factory. Options are those of the class.
+        """A factory of interpreters for each run, for interpreter_factory. Options are those of the class.
 
         Args:
-            execution_instructions: what the model is told about the place where its code runs; say here which packages
-                an image has.
+            execution_instructions: instructions for the model about the environment of its code; list here the
+                packages of an image.
         """
         return _Factory(cls, execution_instructions, options)
 
     @property
     def session_id(self) -> str | None:
-        """Of the session on the fleet, once it has started."""
+        """Id of the session on the fleet, once it has started."""
         return self._interpreter.id
 
     @with_callbacks
     def start(self) -> None:
-        """Starts the session, if that is not done yet.
+        """Starts the session, if it is not started yet.
 
         Raises:
             CodeInterpreterError: the fleet refuses it or cannot be reached, or it has ended.
@@ -116,16 +116,16 @@ class AssayInterpreter:
 
     @with_callbacks
     def execute(self, code: str, variables: dict[str, Any] | None = None) -> Any:
-        """Executes code in what earlier executions left, and sets variables before.
+        """Sets variables, and executes code in the state of earlier executions.
 
         Returns:
-            FinalOutput if the code called SUBMIT; else the value of its last expression, if that is not None: as JSON
-            has it, else its repr; else what it printed, to either stream; else None.
+            FinalOutput if the code called SUBMIT; else the value of its last expression, if that is not None, as JSON
+            or its repr; else its printed output, of either stream; else None.
 
         Raises:
-            CodeExecutionError: of the code: an exception, or a limit of an execution. The session lives.
-            SyntaxError: it is no Python.
-            CodeInterpreterError: names or values that cannot be sent; or the session has ended, for good.
+            CodeExecutionError: of the code: an exception, or a limit of an execution. The session continues.
+            SyntaxError: it is not Python.
+            CodeInterpreterError: names or values cannot be sent; or the session has ended, for good.
         """
         if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise CodeInterpreterError(f"code: must be a str, not {type(code).__name__}")
@@ -150,7 +150,7 @@ class AssayInterpreter:
 
     @with_callbacks
     def shutdown(self) -> None:
-        """Ends the session. It raises nothing: where the fleet cannot be reached, the session ends by its lease."""
+        """Ends the session. It raises nothing: if the fleet cannot be reached, the session ends by its lease."""
         self._interpreter.close()
 
     def __enter__(self) -> AssayInterpreter:
@@ -168,7 +168,7 @@ class AssayInterpreter:
         self._interpreter.start()
 
     def _provide(self) -> None:
-        """Registers tools that are new. Those that are gone stay, and say that they are unknown."""
+        """Registers new tools. Removed tools stay registered, and report that they are unknown."""
         for tool in self.tools.keys() - self._interpreter.functions:
             _check_name("tool", tool)
             self._interpreter.provide(tool, self._answering(tool))
@@ -189,7 +189,7 @@ class AssayInterpreter:
             return plain(self.invoke_tool(tool, list(args), kwargs))
         except Exception:
             raise
-        except BaseException as e:  # a cancellation, say: for whoever executes, not for the code
+        except BaseException as e:  # such as a cancellation: for the caller of execute, not for the code
             self._interrupted = e
             raise RuntimeError(f"{type(e).__name__}: {e}") from e
 
@@ -217,7 +217,7 @@ class AssayInterpreter:
     def _run(self, code: str, variables: Mapping[str, Any]) -> Execution:
         try:
             return self._interpreter.run(code, variables)
-        except InvalidError as e:  # it is too long, say
+        except InvalidError as e:  # such as code that is too long
             raise CodeExecutionError(str(e)) from e
         finally:
             if self._interrupted is not None:
@@ -239,7 +239,7 @@ class AssayInterpreter:
 
 
 class _Factory:
-    """Makes interpreters with options. DSPy copies modules, and a client is nothing to be copied."""
+    """Makes interpreters with options. DSPy copies modules, and a client cannot be copied."""
 
     def __init__(self, cls: type[AssayInterpreter], execution_instructions: str, options: dict[str, Any]) -> None:
         self._cls, self._options = cls, options
@@ -254,14 +254,14 @@ class _Factory:
 
 @contextmanager
 def _ours() -> Generator[None]:
-    """What goes wrong on the way to the session and back, as DSPy calls it."""
+    """Turns errors of the fleet and the session into DSPy's."""
     try:
         yield
     except SessionEnded as e:
         raise CodeInterpreterError(
             f"The session has ended ({e.outcome}): {e}. Its state is lost; create a new interpreter."
         ) from e
-    except (AssayError, ValueError, TypeError) as e:  # the latter of what the client does not even send
+    except (AssayError, ValueError, TypeError) as e:  # the client itself refuses some values
         raise CodeInterpreterError(str(e)) from e
 
 
@@ -273,6 +273,6 @@ def _check_name(what: str, name: Any) -> None:
 
 
 def _where(code: str, line: int) -> str:
-    """The line of the code, for a model that is to mend it."""
+    """The line of the code, for a model that should correct it."""
     lines = code.splitlines()
     return f" (line {line}: {lines[line - 1].strip()[:200]})" if 0 < line <= len(lines) else ""

@@ -4,7 +4,7 @@
     Task(..., sandbox=("assay", "assay.yaml"))
     Task(..., sandbox=SandboxEnvironmentSpec("assay", AssaySandboxConfig(image="swe:1", policy={"memory": "2Gi"})))
 
-Inspect finds it by the entry point of this package. ASSAY_URL and ASSAY_TOKEN say which fleet it is.
+Inspect finds it by the entry point of this package. ASSAY_URL and ASSAY_TOKEN select the fleet.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from .._errors import AssayError, ConflictError, NotFoundError
 from .._processes import Completed
 
 LABEL = "inspect_ai"
-"""The label of the sessions that are sandboxes of Inspect's; its value is the name of the task."""
+"""Label of the sessions of Inspect's sandboxes; its value is the name of the task."""
 
 WRITE = ("/workspace", "/tmp", "/var/tmp")
-"""Where programs may write if the policy does not say it: Inspect's own tools are put into the last."""
+"""Default writable directories: Inspect puts its own tools into the last."""
 
 
 class AssaySandboxConfig(BaseModel):
-    """What sandboxes are made of.
+    """The configuration of sandboxes.
 
     Attributes:
-        policy: laid over assay.SANDBOX_POLICY, or the name of a stored one.
-        image: what programs find; "python" by default. It has a python3.
+        policy: laid over assay.SANDBOX_POLICY, or the name of a stored policy.
+        image: file system of programs, with a python3; "python" by default.
         env: variables of all commands.
-        cwd: where commands run and relative paths begin; /workspace by default.
+        cwd: directory of commands and relative paths; /workspace by default.
         pool: of workers.
-        labels: of the sessions that the sandboxes are.
-        url: of the fleet; ASSAY_URL by default. The token is ASSAY_TOKEN, and stands in no file.
+        labels: of the sandboxes' sessions.
+        url: of the fleet; ASSAY_URL by default. The token is ASSAY_TOKEN, never in a file.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,12 +65,12 @@ class AssaySandboxConfig(BaseModel):
     url: str | None = None
 
     def __hash__(self) -> int:
-        """Inspect asks for it, to tell configurations apart."""
+        """Inspect uses it to distinguish configurations."""
         return hash(self.model_dump_json())
 
     @classmethod
     def read(cls, config: SandboxEnvironmentConfigType | None) -> AssaySandboxConfig:
-        """The configuration that a task gives: a model, or a file of YAML or JSON."""
+        """The configuration of a task: a model, or a file of YAML or JSON."""
         if config is None:
             return cls()
         if isinstance(config, cls):
@@ -84,7 +84,7 @@ class AssaySandboxConfig(BaseModel):
         raise TypeError(f"the configuration of the sandbox assay is an AssaySandboxConfig, not {type(config).__name__}")
 
     def laid_over(self) -> dict[str, Any] | str:
-        """The policy, with where programs may write."""
+        """The policy, with the writable directories."""
         return self.policy if isinstance(self.policy, str) else {"write": list(WRITE), **(self.policy or {})}
 
 
@@ -108,7 +108,7 @@ class AssaySandboxEnvironment(SandboxEnvironment):
         timeout_retry: bool = True,
         concurrency: bool = True,
     ) -> ExecResult[str]:
-        """As SandboxEnvironment has it. A timeout is the command's own, so it is not retried."""
+        """Implements SandboxEnvironment. The timeout is the command's own, so it is not retried."""
         if user not in (None, "1000"):
             raise SandboxUserUnsupportedError(f"programs are user 1000 of their sandbox: they cannot be {user!r}")
         limit = SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE
@@ -117,7 +117,7 @@ class AssaySandboxEnvironment(SandboxEnvironment):
                 done = await self.sandbox.exec(cmd, stdin=input, cwd=cwd, env=env, timeout=timeout, limit=limit)
         except PermissionError:
             raise
-        except OSError as e:  # the command's failure: there is none of this name, or no such directory
+        except OSError as e:  # the command failed: it or its directory does not exist
             return ExecResult(False, 127 if e.errno == errno.ENOENT else 126, "", f"{cmd[0]}: {e}\n")
         if done.timed_out:
             raise timed_out(done, timeout)
@@ -128,7 +128,7 @@ class AssaySandboxEnvironment(SandboxEnvironment):
         return ExecResult(code == 0, code, text(done.stdout), text(done.stderr))
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
-        """As SandboxEnvironment has it. What is not writable by the policy is a PermissionError, too."""
+        """Implements SandboxEnvironment. A path that the policy does not make writable is a PermissionError, too."""
         try:
             with unavailable():
                 await self.sandbox.write_file(file, contents)
@@ -144,7 +144,7 @@ class AssaySandboxEnvironment(SandboxEnvironment):
     async def read_file(self, file: str, text: Literal[False]) -> bytes: ...
 
     async def read_file(self, file: str, text: bool = True) -> str | bytes:
-        """As SandboxEnvironment has it."""
+        """Implements SandboxEnvironment."""
         try:
             with unavailable():
                 data = await self.sandbox.read_file(file, limit=SandboxEnvironmentLimits.MAX_READ_FILE_SIZE)
@@ -157,12 +157,12 @@ class AssaySandboxEnvironment(SandboxEnvironment):
         return data.decode() if text else data
 
     def default_polling_interval(self) -> float:
-        """Seconds between Inspect's own looks at what its tools do in the sandbox."""
+        """Seconds between Inspect's polls of its tools in the sandbox."""
         return 0.5
 
     @classmethod
     def default_concurrency(cls) -> int | None:
-        """Most sandboxes at once: as many as a small fleet has room for. --max-sandboxes says it otherwise."""
+        """Most sandboxes at once, for which a small fleet has room. --max-sandboxes overrides it."""
         return 16
 
     @classmethod
@@ -175,9 +175,9 @@ class AssaySandboxEnvironment(SandboxEnvironment):
 
     @classmethod
     async def task_init(cls, task_name: str, config: SandboxEnvironmentConfigType | None) -> None:
-        """Checks, before any sample, that the fleet is there and takes the token and the policy.
+        """Checks, before any sample, that the fleet is reachable and accepts the token and the policy.
 
-        Raises APIError, Unreachable or ValueError, which says what is wrong.
+        Raises APIError, Unreachable or ValueError with the fault.
         """
         given = AssaySandboxConfig.read(config)
         async with AsyncClient(given.url) as client:
@@ -220,7 +220,7 @@ class AssaySandboxEnvironment(SandboxEnvironment):
 
     @classmethod
     async def cli_cleanup(cls, id: str | None) -> None:
-        """Ends the sandbox of this id, or all that are Inspect's."""
+        """Ends the sandbox of this id, or all of Inspect's."""
         async with AsyncClient() as client:
             for session in (await client.api.list_sessions(state="live")).sessions:
                 if LABEL in (session.spec.labels or {}) and id in (None, session.id):
@@ -230,7 +230,7 @@ class AssaySandboxEnvironment(SandboxEnvironment):
 
 @contextlib.contextmanager
 def unavailable() -> Generator[None, None, None]:
-    """What is about the fleet, or a sandbox that has ended, is an error of Inspect's: it is no program's result."""
+    """Turns errors of the fleet, or of an ended sandbox, into an error of Inspect: they are no program's result."""
     try:
         yield
     except AssayError as e:
@@ -242,7 +242,7 @@ def text(output: bytes) -> str:
 
 
 def timed_out(done: Completed, timeout: float | None) -> TimeoutError:
-    """With what was written until then, which Inspect shows to the model."""
+    """With the output until then, which Inspect shows to the model."""
     error = TimeoutError(f"Command timed out after {timeout} seconds")
     if written := text(done.stdout + done.stderr):
         error.__dict__["truncated_output"] = written

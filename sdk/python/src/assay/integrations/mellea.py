@@ -4,10 +4,10 @@
 
     env = AssayEnvironment(policy=CapabilityPolicy(timeout=10), allowed_imports=["math"])
     result = env.execute("import math; print(math.pi)")   # an ExecutionResult
-    result.enforcement["network_access"]                  # what was applied, by which mechanism
+    result.enforcement["network_access"]                  # the applied limit, and its mechanism
     env.tool()                                            # a MelleaTool
 
-Each execution is a job in a sandbox of its own. Within a with statement files live on from one to the next.
+Each execution is a job in a sandbox of its own. Within a with statement, files persist between executions.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ MODE = "assay"
 """execution_mode of results."""
 
 SCRIPT = "_program.py"
-"""What the code is called, in the directory where it runs."""
+"""File name of the code, in its working directory."""
 
 UNSET = "import os, sys; os.execve(sys.executable, [sys.executable, *sys.argv[1:]], {})"
-"""Starts an interpreter without a single variable."""
+"""Starts an interpreter without any environment variables."""
 
 FULL = "policy.disk: "
-"""How the fleet says that a program was not run, for its files."""
+"""Beginning of the fleet's message if it did not run a program because of its files."""
 
 MARKER = "... [truncated]"
-"""How an output ends that was cut, as in mellea's own environments."""
+"""End of a truncated output, as in mellea's own environments."""
 
 
 @dataclass
 class AssayResult(ExecutionResult):
-    """mellea's result, with what the fleet has besides.
+    """mellea's result, with further data of the fleet.
 
     Attributes:
         job: the whole result of the job; None if the code was not run.
-        enforcement: for each field of the policy what was requested and applied, by which mechanism and at which level.
+        enforcement: the requested and applied value, the mechanism and the level, for each field of the policy.
     """
 
     job: Result | None = None
@@ -75,20 +75,21 @@ class AssayEnvironment(ExecutionEnvironment):
     """Runs code on a fleet of Assay.
 
     Args:
-        allowed_imports: top-level modules that code may import, as in mellea: code that says it imports another one is
-            not run. It is a check of the text, not a wall; what code can do is the policy's. None is any.
-        policy: what code may do: all eleven fields are enforced. None is CapabilityPolicy(subprocess_execution=True).
-        working_directory: where code runs in the sandbox, an absolute path; default /workspace.
-        client: the fleet; default as of assay.run.
-        image: what code finds on its disk; default "python". It needs a python3.
+        allowed_imports: top-level modules that code may import, as in mellea: code with another import statement is not
+            run. This checks the text and is no security boundary; the policy is. None is any.
+        policy: permissions of the code: all eleven fields are enforced. None is
+            CapabilityPolicy(subprocess_execution=True).
+        working_directory: of the code in the sandbox, an absolute path; default /workspace.
+        client: the client to use; default as in assay.run.
+        image: file system of the code, with a python3; default "python".
         limits: of the fleet's own, such as {"memory": "1Gi", "cpu": 2}: see FleetCapabilityPolicy.
         variables: environment variables of the code. It has none of this machine's.
-        export_dir: where artifacts are put, each in a directory of its own, and stay. None: in a temporary directory,
-            which goes with the result.
-        deadline: seconds that an execution may take in all, waiting for a worker included; None: as long as it takes.
+        export_dir: directory for artifacts, each in a directory of its own, where they stay. None: a temporary
+            directory, which is removed with the result.
+        deadline: seconds for an execution, including the wait for a worker; None: no limit.
 
     Raises:
-        TypeError, ValueError: a field of the policy is of no use, or two contradict each other.
+        TypeError, ValueError: a field of the policy is invalid, or two contradict each other.
     """
 
     policy: FleetCapabilityPolicy
@@ -124,23 +125,23 @@ class AssayEnvironment(ExecutionEnvironment):
         self._files.forget()
 
     def explain(self) -> dict[str, tuple[models.Enforcement, ...]]:
-        """What would enforce each field of the policy on this fleet, before anything runs."""
+        """The enforcement of each field of the policy on this fleet, before anything runs."""
         answer = self._client.api.explain_policy(self.policy.to_fleet(), program="command")
         return by_field(answer.enforcement)
 
     def execute(self, code: str, timeout: int | None = None) -> AssayResult:
-        """Runs code as a script, and returns how it ended.
+        """Runs code as a script, and returns its result.
 
         Args:
             code: Python.
-            timeout: seconds, in place of the policy's.
+            timeout: seconds, instead of the policy's.
 
         Returns:
-            AssayResult: skipped, with a message and without a job, where an import is not allowed; skipped, with the
-            job, where packages cannot be installed, or when the time is over.
+            AssayResult: skipped, with a message and without a job, if an import is not allowed; skipped, with the
+            job, if packages cannot be installed, or when the time is over.
 
         Raises:
-            InfraError: nothing is known about the code: it is never a result that looks like its failure.
+            InfraError: there is no verdict on the code: this never becomes a result that looks like its failure.
             APIError, Unreachable: the fleet refuses the policy, or does not answer.
             Timeout: the deadline is over.
             ValueError: the files do not fit into limits["disk"], or filesystem_read_roots have too many.
@@ -167,11 +168,11 @@ class AssayEnvironment(ExecutionEnvironment):
         return self._result(done)
 
     def copy_in(self, host_path: Path, container_path: str) -> None:
-        """Copies a file of this machine to where code finds it, from the next execution on.
+        """Copies a local file into the sandbox, from the next execution on.
 
         Args:
             host_path: a file.
-            container_path: where it is in the sandbox; if it is relative, beneath the working directory.
+            container_path: its path in the sandbox; if it is relative, beneath the working directory.
 
         Raises:
             OSError: the file cannot be read.
@@ -187,8 +188,8 @@ class AssayEnvironment(ExecutionEnvironment):
         """Copies a file, as the last execution left it, to this machine.
 
         Raises:
-            RuntimeError: the environment is not open: files live on within a with statement only.
-            FileNotFoundError: there is no such file where code may write.
+            RuntimeError: the environment is not open: files persist only within a with statement.
+            FileNotFoundError: there is no such file in the writable directories.
         """
         if not self._open:
             raise RuntimeError("AssayEnvironment must be used as a context manager to call copy_out")
@@ -226,7 +227,7 @@ class AssayEnvironment(ExecutionEnvironment):
         if self._open:
             kept = [f"{w}/**" for w in policy["write"]]
             policy["artifacts"] = {**policy["artifacts"], "paths": kept}
-        text = code.encode("utf-8", "surrogatepass")  # what python cannot read is for python to say
+        text = code.encode("utf-8", "surrogatepass")  # python itself reports code that it cannot read
         files, size = self._files.job(read_roots(self.policy), {script: text})
         if "disk" not in self.policy.limits:
             policy["disk"] = DISK + size
@@ -269,13 +270,13 @@ class AssayEnvironment(ExecutionEnvironment):
         return result
 
     def _output(self, job: Result, stream: str) -> str:
-        """All that the fleet kept of a stream: beside the result, where it is long."""
+        """All of a stream that the fleet kept: a long one is stored beside the result."""
         if "stored" in job.part(stream):
             return self._client.api.get_output(job.id, stream).body.decode("utf-8", "replace")
         return str(job.part(stream).get("text", ""))
 
     def _export(self, job: Result, result: AssayResult) -> list[Artifact]:
-        """Copies what the policy exports to this machine, one artifact for each of its paths."""
+        """Copies the policy's exports to this machine, one artifact for each of its paths."""
         out: list[Artifact] = []
         made: list[Path] = []
         for path in self.policy.exports():
@@ -310,18 +311,18 @@ def _enforcement(job: Result | None) -> dict[str, tuple[models.Enforcement, ...]
 
 
 def _exit_code(job: Result) -> int | None:
-    """As subprocess has it: negative for a signal, and for a program that broke a limit, which is killed."""
+    """As in subprocess: negative for a signal, and for a program that exceeded a limit and was killed."""
     return job.exit_code if job.exit_code is not None else -9
 
 
 def _with_reason(text: str, job: Result) -> str:
-    """stderr, which is what mellea shows a model of a failure: with the fleet's sentence, where there is one."""
+    """stderr, which mellea shows a model after a failure, with the fleet's message, if there is one."""
     known = job.outcome in ("succeeded", "failed") or not job.message
     return text if known else f"{text.rstrip()}\n{job.outcome}: {job.message}"
 
 
 def _cut(text: str, most: int | None) -> str:
-    """The text without spaces around it, and with at most so many bytes, as mellea's own environments give it."""
+    """The text without surrounding spaces, truncated to that many bytes, as in mellea's own environments."""
     data = text.strip().encode("utf-8", "surrogatepass")
     if most is None or len(data) <= most:
         return text.strip()
@@ -332,7 +333,7 @@ def _cut(text: str, most: int | None) -> str:
 
 
 def _unauthorized(code: str, allowed: list[str] | None) -> list[str]:
-    """Top-level modules that code says it imports and may not, as mellea finds them; none in code that is no Python."""
+    """Top-level modules that code imports and may not, by mellea's rule; none in code that is not Python."""
     if not allowed:
         return []
     try:

@@ -4,7 +4,7 @@
     policy.unenforced_capabilities()  # []
     policy.to_fleet()                 # {"wall": "10s", "network": {"mode": "none"}, …}
 
-docs/integrations.md says of each field what it becomes, what enforces it, and which test tries to break it.
+For each field, docs/integrations.md has its translation, its mechanism, and the test that attacks it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from mellea.stdlib.tools.execution_policy import CapabilityPolicy
 from .. import models
 
 WORKSPACE = "/workspace"
-"""Where programs run by default."""
+"""Default working directory of programs."""
 
 WRITABLE = (WORKSPACE, "/tmp")
-"""What programs may write to if filesystem_write_roots is None."""
+"""Writable directories if filesystem_write_roots is None."""
 
 DISK = 64 << 20
-"""Bytes that programs may write by default, besides the files that are sent."""
+"""Bytes that programs may write by default, besides the sent files."""
 
 MOST_OUTPUT = 16 << 20
-"""Bytes of a stream that a fleet keeps at most."""
+"""Most bytes of a stream that a fleet keeps."""
 
 ROWS: dict[str, tuple[str, ...]] = {
     "filesystem_read_roots": ("read",),
@@ -44,29 +44,29 @@ ROWS: dict[str, tuple[str, ...]] = {
     "artifact_export_paths": ("artifacts",),
     "packages": ("packages",),
 }
-"""Which capabilities of the fleet's enforcement report a field is made of."""
+"""The capabilities in the fleet's enforcement report for each field."""
 
 NO_INSTALLS = {"PIP_NO_INDEX": "1", "PIP_USER": "0", "PYTHONNOUSERSITE": "1", "UV_OFFLINE": "1"}
-"""Variables with package_installation=False: installers look nowhere, and not for a place outside of the image."""
+"""Variables with package_installation=False: installers have no index, and no place outside of the image."""
 
 INSTALLS = {"PIP_USER": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1"}
-"""With True: pip installs beside the image's packages, which nobody can change."""
+"""With True: pip installs beside the image's packages, which are read-only."""
 
 LIMITS = frozenset(("isolation", "cpu", "memory", "processes", "disk", "files", "open_files", "syscalls"))
-"""Fields of a fleet's policy about which mellea's has nothing to say."""
+"""Fields of a fleet's policy that mellea's policy does not have."""
 
 
 @dataclass
 class FleetCapabilityPolicy(CapabilityPolicy):
-    """mellea's policy where a fleet enforces it: the same fields, and no warning about paths.
+    """mellea's policy as enforced by a fleet: the same fields, and no warning about paths.
 
     Attributes:
-        limits: fields of the fleet's policy about which mellea's says nothing, such as {"memory": "1Gi", "cpu": 2}.
+        limits: fields of the fleet's policy that mellea's does not have, such as {"memory": "1Gi", "cpu": 2}.
         variables: environment variables of programs. With env_var_access=False there are none.
-        cwd: directory in the sandbox where programs run; default the first of filesystem_write_roots, or /workspace.
+        cwd: working directory of programs; default the first of filesystem_write_roots, or /workspace.
 
     Raises:
-        TypeError, ValueError: a field is of no use, or two fields contradict each other; the text begins with its name.
+        TypeError, ValueError: a field is invalid, or two fields contradict each other; the text begins with its name.
     """
 
     limits: Mapping[str, Any] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class FleetCapabilityPolicy(CapabilityPolicy):
         variables: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> FleetCapabilityPolicy:
-        """Imports a policy of mellea's. One that was imported before keeps what is not given anew."""
+        """Imports a policy of mellea. A policy that was imported before keeps its own values, unless they are given."""
         own: dict[str, Any] = {"limits": limits, "variables": variables, "cwd": cwd}
         if isinstance(policy, FleetCapabilityPolicy):
             own = {name: getattr(policy, name) if value is None else value for name, value in own.items()}
@@ -102,18 +102,19 @@ class FleetCapabilityPolicy(CapabilityPolicy):
 
     @property
     def directory(self) -> str:
-        """Where programs run."""
+        """Working directory of programs."""
         if self.cwd is not None:
             return self.cwd
         return _paths(self.filesystem_write_roots)[0] if self.filesystem_write_roots else WORKSPACE
 
     def places(self) -> tuple[list[str], list[str]]:
-        """What programs may write to, and what they may only read, besides the image: directories in the sandbox."""
+        """Writable and read-only directories in the sandbox, besides the image."""
         unlimited = self.filesystem_write_roots is None
         write = _topmost(WRITABLE if unlimited else _paths(self.filesystem_write_roots))
         read = [_directory_of(root) for root in self.filesystem_read_roots or ()]
         if not covered(self.directory, [*write, *read]):
-            # Programs run somewhere: in a directory of theirs where nothing says otherwise, else in one without files.
+            # Programs need a working directory: a writable one if there is no restriction, else an empty read-only
+            # one.
             (write if unlimited else read).append(self.directory)
         write = _topmost(write)
         read = _topmost([r for r in read if not covered(r, write)])
@@ -126,7 +127,7 @@ class FleetCapabilityPolicy(CapabilityPolicy):
         return write, read
 
     def to_fleet(self) -> dict[str, Any]:
-        """The policy as the fleet has it, for a program that is a command."""
+        """The fleet's policy, for a program that is a command."""
         write, read = self.places()
         size, files = self.limits.get("disk", DISK), self.limits.get("files", 4096)
         exported = [str(p) for p in self.exports()]
@@ -147,29 +148,29 @@ class FleetCapabilityPolicy(CapabilityPolicy):
         }
 
     def environment(self) -> dict[str, str]:
-        """All variables of programs, but for those of the image."""
+        """All variables of programs, except those of the image."""
         if not self.env_var_access:
             return {}
         return {**(INSTALLS if self.package_installation else NO_INSTALLS), **self.variables}
 
     def clocks(self, seconds: float) -> dict[str, str]:
-        """Limits of time, so that a program that computes on all its cores has as long as one that sleeps."""
+        """Limits of time. A program that computes on all its cores may run as long as one that sleeps."""
         cores = max(float(self.limits.get("cpu", 1)), 1.0)
         return {"wall": f"{seconds}s", "cpu_time": f"{seconds * cores:.3f}s"}
 
     def exports(self) -> list[str]:
-        """artifact_export_paths as absolute paths in the sandbox: relative ones are beneath the directory."""
+        """artifact_export_paths as absolute paths in the sandbox: relative ones are beneath the working directory."""
         return [posixpath.normpath(posixpath.join(self.directory, str(p))) for p in self.artifact_export_paths]
 
 
 def by_field(enforcement: Iterable[models.Enforcement]) -> dict[str, tuple[models.Enforcement, ...]]:
-    """A fleet's enforcement report by mellea's fields: what was requested and applied, by which mechanism and level."""
+    """A fleet's enforcement report by mellea's fields: requested and applied value, mechanism and level."""
     rows = {e.capability: e for e in enforcement}
     return {name: tuple(rows[c] for c in capabilities if c in rows) for name, capabilities in ROWS.items()}
 
 
 def covered(path: str, places: Iterable[str]) -> str | None:
-    """Which of the places a path is, or lies beneath."""
+    """The place that a path is, or lies beneath."""
     return next((p for p in places if path == p or path.startswith(p.rstrip("/") + "/")), None)
 
 
@@ -222,7 +223,7 @@ def _paths(roots: Iterable[Path] | None) -> list[str]:
 
 
 def _directory_of(root: Path) -> str:
-    """Where a root is in the sandbox: directories are mounted, so of a file it is the directory."""
+    """The directory of a root in the sandbox: directories are mounted, so a file's parent directory."""
     root = Path(root).absolute()
     if not root.exists():
         raise ValueError(f"filesystem_read_roots: {root} is not there: what is to be read is sent from this machine")
@@ -236,11 +237,11 @@ def _topmost(paths: Iterable[str]) -> list[str]:
 
 
 def _stream(most: int | None) -> dict[str, Any]:
-    """A limit of the fleet's: with room for the newline at the end, which mellea does not count."""
+    """A limit of the fleet, with room for the final newline, which mellea does not count."""
     return {"limit": MOST_OUTPUT if most is None else min(most + 1, MOST_OUTPUT), "on_exceed": "truncate"}
 
 
 def _globs(paths: Iterable[str]) -> list[str]:
-    """What finds the files at these paths, and beneath those that are directories."""
+    """Patterns for the files at these paths, and beneath directories among them."""
     literal = [p.replace("\\", "\\\\").replace("*", "\\*").replace("?", "\\?").replace("[", "\\[") for p in paths]
     return [g for p in literal for g in (p, f"{p}/**")]

@@ -31,48 +31,48 @@ __all__ = ["AssayEnvironment", "AssayEnvironmentConfig"]
 E = TypeVar("E", bound="AssayEnvironment")
 
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
-"""First line of the output by which an agent ends its run; the rest is what it submits."""
+"""First line of the output with which an agent ends its run; the rest is its submission."""
 
 UNAME = 'for f in s n r v m; do uname -"$f"; done'
 
 
 class AssayEnvironmentConfig(BaseModel):
-    """Of a sandbox of a fleet."""
+    """Configuration of a sandbox of a fleet."""
 
     image: str | None = None
-    """What commands find on their disk, with a python3 and the interpreter; default "python"."""
+    """File system of commands, with a python3 and the interpreter; default "python"."""
     cwd: str = ""
     """Working directory of commands; default /workspace."""
     env: dict[str, str] = {}
     """Variables of commands."""
     forward_env: list[str] = []
-    """Names of variables of this machine that commands have, too, where they are set; env takes precedence."""
+    """Names of local variables that commands get, too, if they are set; env takes precedence."""
     timeout: int = 30
     """Seconds that a command may take."""
     interpreter: list[str] = ["bash", "-lc"]
-    """What runs commands: they are appended to it."""
+    """Interpreter of commands, to which they are appended."""
     policy: dict[str, Any] | str | None = None
-    """What commands may do and use; see docs/policy.md."""
+    """Permissions and limits of commands; see docs/policy.md."""
     name: str | None = None
     labels: dict[str, str] = {}
     url: str | None = None
     """Address of the fleet; default as of assay.run. The token is ASSAY_TOKEN."""
     lease: float | None = 60.0
-    """Seconds for which the sandbox goes on when this process died."""
+    """Seconds for which the sandbox continues after the death of this process."""
     output_limit: int = 8 << 20
-    """Bytes of a command's output; one that writes more is killed."""
+    """Most bytes of a command's output; a command that writes more is killed."""
 
 
 class AssayEnvironment:
-    """Runs the commands of an agent in one sandbox, in which files live on from one to the next.
+    """Runs the commands of an agent in one sandbox, in which files persist between commands.
 
     A command that fails, takes too long or cannot be started is an output, as in mini-swe-agent's own environments.
-    What the fleet fails at raises assay's errors, which end the run: it is nothing that an agent could work on.
+    Failures of the fleet raise assay's errors, which end the run: an agent cannot fix them.
 
     Args:
         config_class: of the config.
         logger: of its own.
-        client: the fleet, in place of the config's url.
+        client: the client, instead of the config's url.
         kwargs: see AssayEnvironmentConfig.
     """
 
@@ -94,7 +94,7 @@ class AssayEnvironment:
             env={**forwarded, **c.env},
         )  # fmt: skip
         self.cleanup = weakref.finalize(self, self._sandbox.close)
-        """Ends the sandbox, as the end of this object and of the process do. Nothing happens the second time."""
+        """Ends the sandbox, as the end of this object and of the process do. Does nothing the second time."""
         self._sandbox.start()
         lines = self._sandbox.exec(["sh", "-c", UNAME], timeout=60).stdout.decode("utf-8", "replace").splitlines()
         self._system = dict(zip(("system", "node", "release", "version", "machine"), lines))
@@ -105,15 +105,15 @@ class AssayEnvironment:
 
         Args:
             action: {"command": …}.
-            cwd: working directory in place of the config's.
-            timeout: seconds, in place of the config's.
+            cwd: working directory instead of the config's.
+            timeout: seconds, instead of the config's.
 
         Returns:
-            dict: output (both streams, as they were written), returncode, exception_info: why the command has no
-            returncode of its own, which is then -1; "" otherwise.
+            dict: output (both streams, in order), returncode, exception_info: why the command has no returncode of
+            its own, which is then -1; "" otherwise.
 
         Raises:
-            Submitted: it ended with 0, and its output begins with the line that submits.
+            Submitted: it ended with 0, and its output begins with the submitting line.
             AssayError: the fleet failed, or the sandbox has ended.
         """
         command, seconds = str(action.get("command", "")), timeout or self.config.timeout
@@ -137,7 +137,7 @@ class AssayEnvironment:
         return {"output": text, "returncode": done.exit_code, "exception_info": ""}
 
     def get_template_vars(self, **kwargs: Any) -> dict[str, Any]:
-        """The config, what uname says in the sandbox, and what is given."""
+        """The config, uname of the sandbox, and the given variables."""
         return recursive_merge(self.config.model_dump(), self._system, kwargs)
 
     def serialize(self) -> dict[str, Any]:
@@ -158,8 +158,7 @@ class AssayEnvironment:
 
 
 def _of_command(error: OSError | ValueError) -> bool:
-    """Whether it is about what was to be run, not about the fleet, whose errors are OSError, too, where they are of
-    connections and time."""
+    """Whether an error is about the command. The fleet's errors about connections and time are OSErrors, too."""
     return not isinstance(error, (ConnectionError, TimeoutError))
 
 
@@ -173,7 +172,7 @@ def _failed(output: str, e: Exception) -> dict[str, Any]:
 
 
 def _check_finished(output: Mapping[str, Any]) -> None:
-    """Raises Submitted where the output says that the task is done."""
+    """Raises Submitted if the output submits the task."""
     first, _, submission = output["output"].lstrip().partition("\n")
     if first.strip() == SUBMIT and output["returncode"] == 0:
         extra = {"exit_status": "Submitted", "submission": submission}

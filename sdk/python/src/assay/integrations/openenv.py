@@ -2,8 +2,8 @@
 
     uvicorn --factory assay.integrations.openenv:app
 
-serves it by OpenEnv's own server; AssayEnv is its client. Each connection has an environment of its own, and each
-episode a session of its own, which ends with it.
+serves it by OpenEnv's own server; AssayEnv is its client. Each connection has an environment of its own. Each
+episode has a session of its own, which ends with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .._sync._session import Session
 
 
 class CodeAction(Action):
-    """Code that is executed where the episode's code before left off."""
+    """Code that is executed in the state of the episode's previous code."""
 
     code: str = Field(min_length=1, description="Python code, or a script for the shell")
     shell: bool = Field(default=False, description="Whether it is a script for bash")
@@ -40,7 +40,7 @@ class CodeAction(Action):
 
 
 class CodeObservation(Observation):
-    """What came of it."""
+    """The result of an action."""
 
     stdout: str = Field(default="", description="Standard output")
     stderr: str = Field(default="", description="Standard error, with the traceback of an exception")
@@ -54,7 +54,7 @@ class CodeObservation(Observation):
 
 
 class CodeState(State):
-    """Where an episode stands."""
+    """The state of an episode."""
 
     session_id: str | None = Field(default=None, description="Of the session, None before the first reset")
     last_outcome: str | None = Field(default=None, description="Of the last step")
@@ -62,10 +62,11 @@ class CodeState(State):
 
 
 class AssayEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
-    """An environment of sessions. What fails of the fleet is raised: it is an error for the client, and has no reward.
+    """An environment of sessions. Failures of the fleet are raised: they are errors for the client, and have no
+    reward.
 
     Args:
-        client: whose fleet it is; else the one of ASSAY_URL and ASSAY_TOKEN.
+        client: the client to use; else the default client of ASSAY_URL and ASSAY_TOKEN.
         policy, image, name, labels: of the sessions.
         setup: code that is executed at the beginning of each episode.
         max_steps: steps after which an episode is done; None: any number.
@@ -107,13 +108,13 @@ class AssayEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
 
         Args:
             seed: of Python's random.
-            episode_id: else one is made up.
-            setup: code that is executed, in place of the environment's own.
-            variables: that code finds.
+            episode_id: else a generated one.
+            setup: code that is executed, instead of the environment's own.
+            variables: of the session.
 
         Raises:
             ProgramError: setup failed.
-            APIError, Unreachable: there is no session to be had.
+            APIError, Unreachable: no session is available.
         """
         self.close()
         self._reset_rubric()
@@ -128,10 +129,10 @@ class AssayEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
         return self._apply_transform(observed(session.run(code).check()) if code else CodeObservation())
 
     def step(self, action: CodeAction, timeout_s: float | None = None, **kwargs: Any) -> CodeObservation:
-        """Executes an action. Without an episode one begins with it.
+        """Executes an action. Without an episode, it begins one.
 
         Raises:
-            InfraError: the fleet lost the session: nothing is known about the action.
+            InfraError: the fleet lost the session: the effect of the action is unknown.
             ConflictError: the session had ended before.
         """
         if self._session is None:
@@ -152,7 +153,7 @@ class AssayEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
 
     @property
     def state(self) -> CodeState:
-        """Where the episode stands."""
+        """The state of the episode."""
         return self._state
 
     def close(self) -> None:
@@ -162,7 +163,7 @@ class AssayEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
             session.close()
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """What the environment is."""
+        """A description of the environment."""
         text = "Python and shell sessions in sandboxes of an Assay fleet"
         return EnvironmentMetadata(name="assay", description=text, version=__version__)
 
@@ -194,10 +195,10 @@ class AssayEnv(EnvClient[CodeAction, CodeObservation, CodeState]):
 
 
 def app(*, max_concurrent_envs: int = 64, **of_the_environment: Any) -> Any:
-    """The environment as an application of OpenEnv's server, for so many connections at once.
+    """The environment as an application of OpenEnv's server, for that many connections at once.
 
-    Further arguments are those of AssayEnvironment; a rubric or a transform with a state of its own is shared by all
-    connections, so give a factory to OpenEnv's create_app for those.
+    Further arguments are those of AssayEnvironment. All connections share its rubric and its transform. If these
+    have state, pass a factory to OpenEnv's create_app instead.
     """
     factory = partial(AssayEnvironment, **of_the_environment)
     return create_app(

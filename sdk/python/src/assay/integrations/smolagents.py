@@ -1,12 +1,12 @@
-"""An executor of smolagents on a fleet: what a CodeAgent writes runs in a session of its own.
+"""An executor of smolagents on a fleet: code of a CodeAgent runs in a session of its own.
 
     from assay.integrations.smolagents import AssayExecutor
 
     with CodeAgent(tools=[search], model=model, executor=AssayExecutor(host_tools=["search"])) as agent:
         agent.run("Who wrote it?")
 
-Tools are sent as source, as to every remote executor of the package; those in host_tools, and managed agents, stay in
-this process, and code in the sandbox calls them.
+Tools are sent as source, as to every remote executor of the package. Those in host_tools, and managed agents, stay
+in this process, and code in the sandbox calls them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from ._interpreter import Interpreter, SessionEnded, failure, printed
 
 __all__ = ["AssayExecutor", "SessionEnded"]
 
-#: Source is made of tools by one thread at a time: ast.parse of CPython before 3.11.8 fails in several (gh-106905).
+#: Serializes the creation of tools' source: ast.parse of CPython before 3.11.8 fails in several threads
+# (gh-106905).
 _parsing = threading.Lock()
 
 
@@ -40,26 +41,26 @@ class AssayExecutor(RemotePythonExecutor):
     """A session of a fleet, as a PythonExecutor: CodeAgent(executor=AssayExecutor()). It ends by cleanup.
 
     Args:
-        additional_imports: modules, or distributions, that the code needs. They are those of the image, and of
-            policy["packages"], which the fleet installs; nothing is installed in the session.
+        additional_imports: modules, or distributions, that the code needs. They come from the image, or from
+            policy["packages"], which the fleet installs; the session installs nothing.
         logger: of smolagents; else one that prints errors.
-        client: whose fleet it is; else the one of ASSAY_URL and ASSAY_TOKEN.
-        policy: what the code may do. Where it names no wall, that is 10 minutes of each step, since what tools on the
-            host take counts.
+        client: the client to use; else the default client of ASSAY_URL and ASSAY_TOKEN.
+        policy: permissions and limits of the code. Without a wall in it, each step has 10 minutes, since the time of
+            tools on the host counts.
         image, name, labels, pool: of the session, as everywhere.
         idle_timeout: between two steps, in seconds or as a duration; default 1h.
-        lease: seconds after which the session ends when this process died.
-        host_tools: names of tools that stay in this process, or "all" of them but final_answer: those with secrets, or
-            that need a network which the code has not, or whose source cannot be sent. Managed agents always stay.
-        max_print_outputs_length: characters of what a step printed that the agent sees, the beginning and the end;
-            default as of the package's own LocalPythonExecutor.
+        lease: seconds after which the session ends if this process has died.
+        host_tools: names of tools that stay in this process, or "all" except final_answer: tools with secrets, with a
+            need for a network that the code has not, or with source that cannot be sent. Managed agents always stay.
+        max_print_outputs_length: characters of a step's printed output that the agent sees, the beginning and the end;
+            default as in the package's own LocalPythonExecutor.
 
-    Values cross as the package's SafeSerializer has them, which is JSON. Pickles are never read here: code in the
-    sandbox could do anything with them.
+    Values cross in the format of the package's SafeSerializer, which is JSON. Pickles are never read here: they
+    would let code of the sandbox run here.
 
     Raises:
-        InterpreterError: additional_imports are not there.
-        AssayError: the session cannot be had. Once it has ended, whatever is asked raises SessionEnded.
+        InterpreterError: additional_imports are missing.
+        AssayError: no session is available. Once it has ended, every call raises SessionEnded.
     """
 
     def __init__(
@@ -99,27 +100,27 @@ class AssayExecutor(RemotePythonExecutor):
 
     @property
     def session_id(self) -> str | None:
-        """Of the session on the fleet, once it has started."""
+        """Id of the session on the fleet, once it has started."""
         return self._interpreter.id
 
     @property
     def state(self) -> dict[str, Any]:
-        """What a step printed that failed: a CodeAgent asks for it, and shows it to the model.
+        """The printed output of a failed step: a CodeAgent reads it, and shows it to the model.
 
         Raises:
-            AssayError: it failed for a reason that is not the code's. Raised here, it ends the run of the agent, which
-                takes whatever a step raises for the model's fault, and would go on to a made-up answer.
+            AssayError: the step failed for a reason outside the code. Raised here, it ends the run of the agent. The
+                agent blames the model for any exception of a step, and would go on to a made-up answer.
         """
         if self._failure is not None:
             raise self._failure
         return {"_print_outputs": self._logs}
 
     def run_code_raise_errors(self, code: str) -> CodeOutput:
-        """Executes code in what earlier steps left.
+        """Executes code in the state of earlier steps.
 
         Returns:
-            CodeOutput. output: what final_answer was given; else the value of the last expression, as JSON has it, or
-            its repr, or a picture if the step drew one. logs: what was printed, to either stream.
+            CodeOutput. output: the argument of final_answer; else the value of the last expression, as JSON or its
+            repr, or a picture if the step drew one. logs: the printed output, of either stream.
 
         Raises:
             AgentError: of the code: an exception, a limit of a step, a final answer that cannot be sent.
@@ -133,7 +134,7 @@ class AssayExecutor(RemotePythonExecutor):
             raise
 
     def send_tools(self, tools: dict[str, Tool]) -> None:
-        """Makes tools known to the code: as source, or as functions that are answered here.
+        """Makes tools available to the code: as source, or as functions that are answered here.
 
         Raises:
             ValueError: a tool's source cannot be sent.
@@ -153,10 +154,10 @@ class AssayExecutor(RemotePythonExecutor):
             self._setup("final_answer = _assay_ends(final_answer)")
 
     def send_variables(self, variables: dict[str, Any]) -> None:
-        """Sets variables, as SafeSerializer has them.
+        """Sets variables, in the format of SafeSerializer.
 
         Raises:
-            SerializationError: a value is of a type that it does not know.
+            SerializationError: a value is of a type that it does not support.
             TooLargeError: together they are above 16 MiB.
         """
         if variables:
@@ -165,10 +166,10 @@ class AssayExecutor(RemotePythonExecutor):
             self._setup(SafeSerializer.get_deserializer_code(False) + prepared.VARIABLES)
 
     def install_packages(self, additional_imports: list[str]) -> list[str]:
-        """Checks that modules are there.
+        """Checks that modules are installed.
 
         Raises:
-            InterpreterError: some are not; it says which, and what to do.
+            InterpreterError: some are missing; the text names them, and the remedy.
         """
         asked = [name.removesuffix(".*") for name in additional_imports if name != "*"]
         if asked:
@@ -181,15 +182,15 @@ class AssayExecutor(RemotePythonExecutor):
         return list(additional_imports)
 
     def cleanup(self) -> None:
-        """Ends the session. It raises nothing: where the fleet cannot be reached, the session ends by its lease."""
+        """Ends the session. It raises nothing: if the fleet cannot be reached, the session ends by its lease."""
         self._interpreter.close()
 
     def _run(self, code: str) -> Execution:
         try:
             execution = self._interpreter.run(code)
-        except InvalidError as e:  # it is too long, say
+        except InvalidError as e:  # such as code that is too long
             raise AgentError(str(e), self.logger) from e
-        if self._failure is not None:  # of a host tool, whose caller has seen it as an error
+        if self._failure is not None:  # of a host tool, whose caller got it as an error
             raise self._failure
         self._logs = truncate_content(printed(execution), self._most)
         return execution
@@ -213,7 +214,7 @@ class AssayExecutor(RemotePythonExecutor):
             raise AgentError("The final answer is larger than 16 MiB.", self.logger) from e
         except AssayError:
             raise
-        except Exception as e:  # whatever can be wrong with what code in the sandbox has written there
+        except Exception as e:  # code in the sandbox may have written anything there
             raise AgentError(f"The final answer cannot be read: {type(e).__name__}: {e}", self.logger) from e
 
     def _stays(self, name: str, tool: Any) -> bool:
@@ -222,7 +223,7 @@ class AssayExecutor(RemotePythonExecutor):
         return name in self._host_tools if self._host_tools != "all" else name != "final_answer"
 
     def _answer(self, tools: Mapping[str, Callable[..., Any]]) -> None:
-        """Has tools answered here, under their own names."""
+        """Answers tools here, under their own names."""
         if not tools:
             return
         new = tools.keys() - self._interpreter.functions
@@ -243,7 +244,7 @@ class AssayExecutor(RemotePythonExecutor):
             args, kwargs = SafeSerializer.loads(payload)
             try:
                 return SafeSerializer.dumps(executor._host[name](*args, **kwargs))
-            except AssayError as e:  # a fleet that fails is not for the code to deal with
+            except AssayError as e:  # code cannot handle a failing fleet
                 executor._failure = e
                 raise
 
@@ -257,7 +258,7 @@ class AssayExecutor(RemotePythonExecutor):
 
 
 def _needed(name: str, tool: Tool) -> set[str]:
-    """Modules that a tool's source imports. ValueError if that cannot be sent."""
+    """Modules that a tool's source imports. ValueError if the source cannot be sent."""
     try:
         get_tools_definition_code({name: tool})
         return set(tool.to_dict()["requirements"]) - {"smolagents"}

@@ -6,7 +6,7 @@
     await deployment.runtime.run_in_session(BashAction(command="cd /tmp && export X=1"))
     await deployment.stop()
 
-Calls may come from one event loop after another, as those of SWE-agent do.
+Calls may come from one event loop after another, as SWE-agent's do.
 """
 
 from __future__ import annotations
@@ -68,24 +68,24 @@ T = TypeVar("T")
 
 
 class AssayDeploymentConfig(BaseModel):
-    """Of a sandbox of a fleet: as of client.sandbox."""
+    """Configuration of a sandbox of a fleet: see client.sandbox."""
 
     image: str | None = None
-    """What commands find on their disk, with a python3 and a bash; default "python"."""
+    """File system of commands, with a python3 and a bash; default "python"."""
     policy: dict[str, Any] | str | None = None
-    """What commands may do and use; see docs/policy.md."""
+    """Permissions and limits of commands; see docs/policy.md."""
     name: str | None = None
     labels: dict[str, str] = {}
     env: dict[str, str] = {}
     """Variables of all commands."""
     cwd: str | None = None
-    """Where commands run, and relative paths begin."""
+    """Directory of commands and relative paths."""
     url: str | None = None
     """Address of the fleet; default as of assay.run. The token is ASSAY_TOKEN."""
     startup_timeout: float = 180.0
-    """Seconds that the sandbox may take to be there."""
+    """Seconds that the sandbox may take to start."""
     lease: float | None = 60.0
-    """Seconds for which it goes on when this process died."""
+    """Seconds for which it continues after the death of this process."""
 
     type: Literal["assay"] = "assay"
 
@@ -98,8 +98,8 @@ class AssayDeploymentConfig(BaseModel):
 class AssayRuntime(AbstractRuntime):
     """Sessions, commands and files of one sandbox.
 
-    What programs do wrong is in its responses, or one of swerex.exceptions. OSError is about a file, or a command that
-    cannot be started. What the fleet fails at raises assay's errors.
+    Faults of programs are in its responses, or raise one of swerex.exceptions. OSError is about a file, or a
+    command that cannot be started. Failures of the fleet raise assay's errors.
     """
 
     def __init__(self, sandbox: Sandbox, *, logger: logging.Logger | None = None) -> None:
@@ -143,10 +143,10 @@ class AssayRuntime(AbstractRuntime):
         return CloseBashSessionResponse()
 
     async def execute(self, command: Command) -> CommandResponse:
-        """Runs a command apart from the sessions.
+        """Runs a command outside of the sessions.
 
         Raises:
-            CommandTimeoutError: the time is over; it was killed with all that it started.
+            CommandTimeoutError: the time is over; it was killed with all of its processes.
             NonZeroExitCodeError: it failed, and check is true.
             OSError: it cannot be started.
         """
@@ -172,7 +172,7 @@ class AssayRuntime(AbstractRuntime):
         return WriteFileResponse()
 
     async def upload(self, request: UploadRequest) -> UploadResponse:
-        """Copies a file or a directory of this machine. Links are followed, modes are kept."""
+        """Copies a local file or directory. Links are followed, modes are kept."""
         source = Path(request.source_path)
         await _call(lambda gone: self._upload(source, request.target_path, gone))
         return UploadResponse()
@@ -189,7 +189,7 @@ class AssayRuntime(AbstractRuntime):
         return self._sessions[name]
 
     def _wait(self, command: Command, gone: Callable[[], bool]) -> tuple[int, bytes, bytes]:
-        """Runs a command until it ends, or nobody waits for it any more."""
+        """Runs a command until it ends, or its caller has gone."""
         given = command.command
         argv = ["sh", "-c", given] if command.shell and isinstance(given, str) else given
         argv = [argv] if isinstance(argv, str) else argv
@@ -223,7 +223,7 @@ class AssayRuntime(AbstractRuntime):
             self._sandbox.exec(["mkdir", "-p", target, *empty])
 
     def _put(self, target: str, file: Path) -> str:
-        """Where the file is then: in a directory that is there already, under its own name."""
+        """Writes a file, and returns its path: within an existing directory, under its own name."""
         try:
             self._sandbox.write_file(target, file.read_bytes())
         except IsADirectoryError:
@@ -237,7 +237,7 @@ class AssayDeployment(AbstractDeployment):
 
     Args:
         logger: of its own.
-        client: the fleet, in place of the config's url.
+        client: the client, instead of the config's url.
         kwargs: see AssayDeploymentConfig.
     """
 
@@ -256,7 +256,7 @@ class AssayDeployment(AbstractDeployment):
         self._hooks.add_hook(hook)
 
     async def start(self, *args: Any, **kwargs: Any) -> None:
-        """Makes the sandbox.
+        """Starts the sandbox.
 
         Raises:
             DeploymentStartupError: the fleet refuses it, has no room for it, or takes too long.
@@ -279,7 +279,7 @@ class AssayDeployment(AbstractDeployment):
         self._hooks.on_custom_step("Sandbox started")
 
     async def stop(self, *args: Any, **kwargs: Any) -> None:
-        """Ends the sandbox. Nothing happens the second time."""
+        """Ends the sandbox. Does nothing the second time."""
         runtime, self._runtime = self._runtime, None
         if runtime is not None:
             await runtime.close()
@@ -295,9 +295,9 @@ class AssayDeployment(AbstractDeployment):
 
 
 async def _call(f: Callable[[Callable[[], bool]], T]) -> T:
-    """Runs it in a thread, and tells it when nobody waits for it any more.
+    """Runs a function in a thread, with a predicate that becomes true when the caller has gone.
 
-    The sandbox is that of the synchronous client, since an event loop may end between two calls.
+    The sandbox is the synchronous client's, since an event loop may end between two calls.
     """
     gone = threading.Event()
     try:
@@ -308,7 +308,7 @@ async def _call(f: Callable[[Callable[[], bool]], T]) -> T:
 
 
 def _drained(process: Process, gone: Callable[[], bool]) -> tuple[bytes, bytes]:
-    """All that it writes until its end. Above 64 MiB of a stream it is killed."""
+    """All output until the end. Above 64 MiB of a stream, the command is killed."""
     out, err = bytearray(), bytearray()
     while True:
         o, e = process.read(wait=WAIT)
@@ -323,7 +323,7 @@ def _drained(process: Process, gone: Callable[[], bool]) -> tuple[bytes, bytes]:
 
 
 def _files(source: Path, target: str) -> Iterator[tuple[Path, str]]:
-    """Files to upload, and where to; FileNotFoundError if there is none."""
+    """Files to upload, and their targets; FileNotFoundError if there are none."""
     if not source.is_dir():
         yield source, target
         return

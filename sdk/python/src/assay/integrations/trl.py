@@ -3,7 +3,7 @@
     GRPOTrainer(model, reward_funcs=[code_reward], train_dataset=…)      # with a column "tests"
     GRPOTrainer(model, reward_funcs=[CodeReward("ground_truth", reward="pass")], …)
 
-What nothing is known about is None, which TRL leaves out of the group. docs/integrations.md has the formats of tests.
+A reward without a verdict is None, which TRL omits from the group. docs/integrations.md has the formats of tests.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ __all__ = ["AsyncCodeReward", "CodeReward", "Options", "async_code_reward", "cod
 
 
 class CodeReward:
-    """A reward function of code: the completions' rewards, by the tests in a column of the data set.
+    """A reward function for code: the completions' rewards, by the tests in a column of the data set.
 
     Args:
         column: of the data set, with the tests of each row, as JSON text or objects; see to_tests. Where it is None,
-            so is the reward.
-        name: by which TRL logs it.
-        on_error: "none", or "raise" where nothing is known or tests failed: for trainers that make a 0 of None.
+            the reward is None.
+        name: its name in TRL's logs.
+        on_error: "none", or "raise" for missing verdicts and failed tests: for trainers that turn None into 0.
         options: those of Options.
 
-    A completion is text, or messages, the last of which counts. None is what it is where nothing is known after all
-    attempts, where the tests failed by themselves, and where the timeout is over; how many they are is logged as
-    NAME/unknown and NAME/broken, and the outcome of each as the column NAME/outcome.
+    A completion is text, or messages, of which the last counts. The reward is None if there is no verdict after all
+    attempts, if the tests failed by themselves, or if the timeout is over. Their numbers are logged as NAME/unknown
+    and NAME/broken, and the outcome of each as the column NAME/outcome.
 
     Raises:
         ValueError, InvalidError: there is no such column, or it has no tests.
-        InfraError, Timeout, ProgramError: nothing is known, or the tests failed by themselves (on_error="raise").
+        InfraError, Timeout, ProgramError: there is no verdict, or the tests failed by themselves (on_error="raise").
         APIError, Unreachable: the fleet refuses such jobs, or does not answer for as long as patience.
     """
 
@@ -68,7 +68,7 @@ class CodeReward:
             cancel(futures)
 
     def _futures(self, completions: Sequence[Any], columns: Mapping[str, Any]) -> Iterable[Future | None]:
-        """A future for each completion: None where there are no tests for it."""
+        """A future for each completion; None for one without tests."""
         tests = columns.get(self._column)
         if tests is None or len(tests) != len(completions):
             have = ", ".join(k for k, v in columns.items() if isinstance(v, list))
@@ -102,7 +102,7 @@ class CodeReward:
         return rewards
 
     def _result(self, future: Future) -> Result | None:
-        """The result; None where nothing is known, or not in time."""
+        """The result; None if there is none, or none in time."""
         try:
             if future.done():
                 return future.result()
@@ -123,7 +123,7 @@ class CodeReward:
 
 
 class AsyncCodeReward(CodeReward):
-    """CodeReward for TRL's event loop, where it runs beside other reward functions that wait."""
+    """CodeReward for TRL's event loop, where it runs beside other waiting reward functions."""
 
     async def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
@@ -133,7 +133,7 @@ class AsyncCodeReward(CodeReward):
             futures.extend(self._futures(completions, columns))
             waiting = [asyncio.wrap_future(f) for f in futures if f is not None]
             for w in waiting:
-                w.add_done_callback(lambda f: f.cancelled() or f.exception())  # what it raises is looked at below
+                w.add_done_callback(lambda f: f.cancelled() or f.exception())  # _rewards handles its exception
             if waiting:
                 await asyncio.wait(waiting, timeout=self._options.timeout)
             return self._rewards(futures, columns)
@@ -146,7 +146,7 @@ async_code_reward = AsyncCodeReward(name="async_code_reward")
 
 
 def text_of(completion: Any) -> str:
-    """What a completion says: itself, or its last message, of which there may be parts."""
+    """The text of a completion: itself, or its last message, which may have parts."""
     if isinstance(completion, str):
         return completion
     content: Any = completion[-1].get("content") if completion else ""

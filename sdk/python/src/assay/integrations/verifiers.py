@@ -3,8 +3,8 @@
     async with provision(AssayConfig(image="swe:1")) as box:
         trace = await agent.run(task, runtime=box)
 
-verifiers makes runtimes by itself of the kinds that its configuration names, and no package can add one: an
-AssayRuntime is a box that a run borrows. ASSAY_URL and ASSAY_TOKEN say which fleet it is.
+verifiers itself makes only runtimes of the kinds in its configuration, and no package can add a kind. An
+AssayRuntime is a box that a run borrows. ASSAY_URL and ASSAY_TOKEN select the fleet.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from .._errors import AssayError
 from .._sync._client import Client
 
 LOOK = 60.0
-"""Seconds for which one look at the output of a process waits."""
+"""Seconds for which one read of a process's output waits."""
 
 
 class AssayConfig(BaseConfig):
-    """What a box is made of. Resources have the units of verifiers: cores and GB."""
+    """The configuration of a box. Resources have the units of verifiers: cores and GB."""
 
     type: Literal["assay"] = "assay"
     image: str = "python"
-    """What programs find; it has a python3."""
+    """File system of programs, with a python3."""
     workdir: str | None = None
-    """Where programs run and relative paths begin; None is /workspace."""
+    """Directory of programs and relative paths; None is /workspace."""
     cpu: float | None = None
     memory: float | None = None
     disk: float | None = None
-    """Files are in memory, so memory has to be more than this."""
+    """Files are in memory, so memory has to be larger than this."""
     policy: dict[str, Any] | None = None
     """Further fields of the policy, such as {"network": {"mode": "open"}}."""
     pool: str | None = None
     """Of workers."""
     local: bool = True
-    """Whether programs reach addresses of this host, as the policy's network says. If not, what they need of it goes
-    through a tunnel of verifiers' own."""
+    """Whether programs can reach addresses of this host, as the policy's network allows. If not, they reach it
+    through a tunnel of verifiers."""
     url: str | None = None
     """Of the fleet; ASSAY_URL by default. The token is ASSAY_TOKEN."""
 
@@ -60,8 +60,8 @@ class AssayConfig(BaseConfig):
 
 
 class AssayRuntimeInfo(AssayConfig, BaseRuntimeInfo):
-    """What a trace has of a box while it is in memory. Written down it is null, as of no runtime: verifiers would not
-    read a trace whose runtime is of a kind that it does not have."""
+    """A trace's description of a box in memory. It is serialized as null, as for no runtime: verifiers cannot read
+    a trace with an unknown kind of runtime."""
 
     @model_serializer
     def _written(self) -> None:
@@ -69,7 +69,7 @@ class AssayRuntimeInfo(AssayConfig, BaseRuntimeInfo):
 
 
 class AssayProcess(RuntimeProcess):
-    """A live process. Its streams are fetched as they are read, so whoever reads neither holds it up."""
+    """A live process. Its streams are fetched as they are read, so unread streams do not block each other."""
 
     def __init__(self, process: AsyncProcess) -> None:
         self._process = process
@@ -100,7 +100,7 @@ class AssayProcess(RuntimeProcess):
         self._over = not out and not err and self._process.exit_code is not None
 
     async def write(self, data: bytes) -> None:
-        """BrokenPipeError: it has ended."""
+        """Raises BrokenPipeError if it has ended."""
         with failing("write to a process", BrokenPipeError):
             await self._process.write(data)
 
@@ -123,9 +123,9 @@ class AssayProcess(RuntimeProcess):
 
 
 class AssayRuntime(Runtime):
-    """A box on the fleet. Whatever is the fleet's failure is a SandboxError, and never a ProgramResult."""
+    """A box on the fleet. Failures of the fleet are SandboxErrors, and never a ProgramResult."""
 
-    supports_user: ClassVar[bool] = True  # with_user says which one
+    supports_user: ClassVar[bool] = True  # with_user checks the user
 
     def __init__(self, config: AssayConfig, name: str | None = None) -> None:
         super().__init__(name)
@@ -139,7 +139,7 @@ class AssayRuntime(Runtime):
 
     @property
     def sandbox(self) -> AsyncSandbox:
-        """What it is on the fleet. SandboxError: it is not started."""
+        """Its sandbox on the fleet. SandboxError: it is not started."""
         if self._sandbox is None:
             raise SandboxError("the box is not started, or was stopped")
         return self._sandbox
@@ -161,7 +161,7 @@ class AssayRuntime(Runtime):
         self._users = set(whoami.stdout.decode().split())
 
     async def run(self, argv: list[str], env: dict[str, str]) -> ProgramResult:
-        """A program that does not exist is 127, as in a shell; one that a signal ended 128 and its number."""
+        """The exit code is as in a shell: 127 for a missing program, 128 plus the number of a signal."""
         with failing(f"run {argv[:1]}", OSError):
             try:
                 done = await self.sandbox.exec(argv, env=self.process_env(env))
@@ -196,7 +196,7 @@ class AssayRuntime(Runtime):
             await self.sandbox.write_file(path, data)
 
     def with_user(self, user: str | None, home: str | None = None) -> Runtime:
-        """A view as the user that programs are anyway: the image's name for user 1000. ValueError for any other."""
+        """A view as the programs' only user: the image's name for user 1000. ValueError for other users."""
         if user is not None and user not in self._users:
             raise ValueError(f"programs of a box are user 1000, {sorted(self._users)}: they cannot be {user!r}")
         return super().with_user(user, home)
@@ -224,7 +224,7 @@ class AssayRuntime(Runtime):
 async def provision(
     config: AssayConfig | None = None, name: str | None = None, env: Mapping[str, str] | None = None
 ) -> AsyncGenerator[AssayRuntime, None]:
-    """A box that is started, to be given to agent.run(task, runtime=box), and torn down at the end."""
+    """A started box for agent.run(task, runtime=box), which is stopped at the end."""
     box = AssayRuntime(config or AssayConfig(), name)
     register(box)
     box.env = dict(env or {})
@@ -236,13 +236,13 @@ async def provision(
 
 
 def code(number: int) -> int:
-    """An exit code as a shell has it."""
+    """An exit code as in a shell."""
     return number if number >= 0 else 128 - number
 
 
 @contextlib.contextmanager
 def failing(what: str, *programs: type[OSError]) -> Generator[None, None, None]:
-    """Makes what is not the program's a SandboxError; programs are errors that are."""
+    """Turns errors into SandboxErrors, except those in programs, which are the program's."""
     try:
         yield
     except AssayError as e:

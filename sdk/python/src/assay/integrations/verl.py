@@ -3,9 +3,9 @@
     reward.custom_reward_function.path=pkg://assay.integrations.verl
     reward.custom_reward_function.name=compute_score
 
-verl's reward loop calls compute_score for every answer, without waiting for the one before; what comes within a moment
-goes to the fleet together. Options (Options of this module) are reward_kwargs. docs/integrations.md has the formats of
-ground truths, and what verl makes of an exception.
+verl's reward loop calls compute_score for every answer, without waiting for the previous one. Answers within a
+moment are sent together. Options (Options of this module) are reward_kwargs. docs/integrations.md has the formats
+of ground truths, and verl's handling of exceptions.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ._rewards import Options, graded, nothing
 __all__ = ["Options", "code_of", "compute_score", "compute_score_batch", "compute_score_sync", "to_tests"]
 
 OF_VERL = ("reward_router_address", "reward_model_tokenizer")
-"""Arguments that verl adds where it has a reward model, for which there is no use here."""
+"""Arguments that verl adds if it has a reward model; they are not used here."""
 
 Score = dict[str, Any]
 
 
 class Answer:
-    """One answer on its way to a score."""
+    """One answer that is being scored."""
 
     def __init__(self, solution: str, truth: Any, given: Mapping[str, Any]) -> None:
         options = {k: v for k, v in given.items() if k not in OF_VERL}
@@ -56,7 +56,7 @@ class Answer:
         return self._options.timeout
 
     def score(self) -> Score | float:
-        """The score, now that the time is over or the future done."""
+        """The score, when the time is over or the future done."""
         if not self.future.done():
             raise Timeout(f"an answer has no result within {self.timeout} s")
         fault = self._fault
@@ -64,7 +64,7 @@ class Answer:
             result = self.future.result()
         except InvalidError as e:
             if not isinstance(e, TooLargeError) and not e.field.startswith("program"):
-                raise  # not for the sake of its tests
+                raise  # not because of its tests
             fault, result = e, nothing()
         reward = None if fault else reward_of(result, self._options.reward)
         if reward is None:
@@ -80,35 +80,35 @@ async def compute_score(
     """The score of one answer, for verl's reward loop.
 
     Args:
-        data_source, extra_info: are not looked at.
+        data_source, extra_info: ignored.
         solution_str: the answer, with code in it.
         ground_truth: its tests; see to_tests.
-        options: those of Options, and broken: the score where the tests are at fault, so that no answer could have
-            passed; default: that raises. detail: whether all that verl may log is returned, or only the score.
+        options: those of Options, and broken: the score if the tests are at fault, so that no answer could have passed;
+            by default that raises. detail: whether all loggable values are returned, or only the score.
 
     Returns:
         {"score", "acc" (1.0 if all tests passed), "passed", "total", "outcome", "job"}, or the score alone.
 
     Raises:
-        InfraError: nothing is known about the answer, after all attempts. It is never a score.
-        ProgramError, InvalidError, ValueError: the tests failed by themselves, or are none, and broken is not given.
+        InfraError: the answer has no verdict after all attempts. This is never a score.
+        ProgramError, InvalidError, ValueError: the tests failed by themselves, or are invalid, and broken is not given.
         APIError, Unreachable: the fleet refuses such jobs, or does not answer for as long as patience.
         Timeout: the timeout is over.
     """
     answer = Answer(solution_str, ground_truth, options)
     done = asyncio.wrap_future(answer.future)
-    done.add_done_callback(lambda f: f.cancelled() or f.exception())  # what it raises is looked at in score
+    done.add_done_callback(lambda f: f.cancelled() or f.exception())  # score handles its exception
     try:
         await asyncio.wait([done], timeout=answer.timeout)
         return answer.score()
     finally:
-        answer.future.cancel()  # with its job, if it is under way
+        answer.future.cancel()  # and its job, if it is running
 
 
 def compute_score_sync(
     data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **options: Any
 ) -> Score | float:
-    """compute_score for those that cannot await: the reward managers remote and, of old, naive, dapo and prime."""
+    """compute_score for reward managers that cannot await: remote and, of old, naive, dapo and prime."""
     return scores([(solution_str, ground_truth)], options)[0]
 
 
@@ -119,7 +119,7 @@ def compute_score_batch(
     extra_infos: Iterable[Any] = (),
     **options: Any,
 ) -> list[Score | float]:
-    """compute_score of many answers at once, for the reward manager batch of old. If one raises, all are canceled."""
+    """compute_score of many answers at once, for the old reward manager batch. If one raises, all are canceled."""
     solutions, truths = list(solution_strs), list(ground_truths)
     if len(solutions) != len(truths):
         raise ValueError(f"ground_truths: there are {len(truths)} for {len(solutions)} solutions")
@@ -127,7 +127,7 @@ def compute_score_batch(
 
 
 def scores(samples: Sequence[tuple[str, Any]], options: Mapping[str, Any]) -> list[Score | float]:
-    """The scores of answers that go out together."""
+    """The scores of answers that are sent together."""
     answers: list[Answer] = []
     try:
         for solution, truth in samples:
@@ -141,7 +141,7 @@ def scores(samples: Sequence[tuple[str, Any]], options: Mapping[str, Any]) -> li
 
 
 def details(result: Result, reward: float) -> Score:
-    """What verl may log; it wants the same keys of every answer."""
+    """Values for verl's logs; it requires the same keys for every answer."""
     tests: Mapping[str, Any] = result.raw.get("tests") or {}
     return {
         "score": reward, "acc": float(result.ok), "passed": int(tests.get("passed", 0)),

@@ -1,4 +1,4 @@
-"""What all generated models can: be read from JSON and be written as JSON."""
+"""Common base of all generated models: they read and write JSON."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ M = TypeVar("M", bound="Model")
 
 
 class Field(NamedTuple):
-    """How a field is called in JSON, and what has to be done to read it."""
+    """The name of a field in JSON, and how to read it."""
 
     name: str
     wire: str
     shape: str  # a model's name, [name] for a list, {name} for an object of them, "@" for a time, "" for plain JSON
-    zero: str  # of what kind it is where a server leaves out what it has to say; "" if it may
+    zero: str  # kind of the value if the server omits it; "" if it may be None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A JSON object of the API. What a newer server says beyond it is left out."""
+    """A JSON object of the API. Unknown fields of a newer server are ignored."""
 
     _shapes: ClassVar[dict[str, str]] = {}
     _wires: ClassVar[dict[str, str]] = {}
@@ -33,7 +33,7 @@ class Model:
     def from_dict(cls: type[M], data: Mapping[str, Any]) -> M:
         """Reads the model from a JSON object.
 
-        Fields that are unknown are left out; fields that are missing are None, or empty where the API promises them.
+        Unknown fields are ignored; missing fields are None, or empty if the API always has them.
         """
         values: dict[str, Any] = {}
         for f in _fields(cls):
@@ -92,7 +92,7 @@ def _zero(cls: type[Model], kind: str) -> Any:
 
 
 def parse_time(text: str) -> datetime:
-    """Reads a time of RFC 3339; what is finer than a microsecond is cut off."""
+    """Reads a time of RFC 3339, truncated to microseconds."""
     text = text.strip().upper().replace("Z", "+00:00")
     head, sign, zone = text[:19], "", ""
     for i, c in enumerate(text[19:], 19):
@@ -106,7 +106,7 @@ def parse_time(text: str) -> datetime:
 
 
 def to_json(value: Any) -> Any:
-    """A value as plain JSON has it: models, in lists and in dicts too, become dicts."""
+    """A value as plain JSON: models, in lists and in dicts too, become dicts."""
     if isinstance(value, Model):
         return value.to_dict()
     if isinstance(value, Mapping):

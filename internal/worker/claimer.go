@@ -103,7 +103,7 @@ func (w *Worker) claimSome(ctx context.Context, ds []queue.Message, unread map[s
 }
 
 // returnAll returns deliveries: those without a lease to the queue, the others to the dispatchers.
-// The queue would redeliver a leased job to workers whose claims are then refused.
+// The queue would redeliver such a job to workers whose claims are then refused.
 func (w *Worker) returnAll(ctx context.Context, ds []queue.Message, unread map[store.Ref]job.Lease, delay time.Duration, until time.Time) {
 	var free []queue.Message
 	for _, d := range ds {

@@ -15,14 +15,14 @@ import (
 
 const (
 	bigOutput = 16 << 20               // bytes, the most that a policy allows
-	bigEvery  = 500 * time.Millisecond // between two jobs that write so much
-	bigMost   = 4                      // of them at once: else one is left out
+	bigEvery  = 500 * time.Millisecond // between two jobs with large output
+	bigMost   = 4                      // at once; more are skipped
 )
 
-// bigresult measures small jobs alone, beside jobs that write 16 MiB to nowhere, and beside
-// jobs that write them to their output, which is kept: two of either a second. What
-// the writing itself costs is the same, so "ratio" is what the results cost others: the rate
-// beside the latter to that beside the former.
+// bigresult measures small jobs alone, then beside jobs that write 16 MiB to /dev/null, then beside
+// jobs whose output of 16 MiB is kept. Two of the large jobs run a second. Writing costs the same
+// in both cases. So "ratio", the last rate to the second, is the cost of large results for other
+// jobs.
 func bigresult(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx)
 	if err != nil {
@@ -83,8 +83,8 @@ func bigresult(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, nil
 }
 
-// keepWriting runs jobs with some code at an even pace until done is called, which says how
-// many there were. Without code it does nothing.
+// keepWriting runs jobs with some code at an even pace until done is called, which returns their
+// number. Without code it does nothing.
 func (t *target) keepWriting(ctx context.Context, isolation policy.Isolation, code string) (done func() (int64, error)) {
 	if code == "" {
 		return func() (int64, error) { return 0, nil }
@@ -117,7 +117,7 @@ func (t *target) keepWriting(ctx context.Context, isolation policy.Isolation, co
 			select {
 			case places <- struct{}{}:
 				running.Go(one)
-			default: // that many are under way
+			default: // the most are running
 			}
 			if pause.For(pacing, bigEvery) != nil {
 				return

@@ -16,16 +16,17 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// What canary saturates a machine with, and the limit of its programs: each takes some milliseconds of it.
+// The load with which canary saturates a machine, and the limit of its programs, which need some
+// milliseconds.
 const (
 	canaryRounds  = 5
 	canaryWall    = "2s"
-	canaryWork    = 20 // programs that work for each core, in the fleet
-	canaryOutside = 2  // processes that work for each core, outside
+	canaryWork    = 20 // busy programs for each core, in the fleet
+	canaryOutside = 2  // busy processes for each core, outside
 )
 
-// canary grades the whole example on the idle machine and on a saturated one, round by round, and
-// compares the verdicts program by program: "differ" says how many were not the same.
+// canary grades the whole example on the idle machine and on a saturated one, round by round. It
+// compares the verdicts of each program: "differ" counts the differences.
 func canary(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
@@ -78,7 +79,7 @@ func canary(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, nil
 }
 
-// graded is a verdict, and what explains it.
+// graded is a verdict with its explanation.
 type graded struct {
 	verdict
 	usage   job.Usage
@@ -91,7 +92,7 @@ type verdict struct {
 	first         job.Outcome // of its cases
 }
 
-// verdicts grades specs, and says how long that took.
+// verdicts grades specs, and returns the time that it took.
 func (t *target) verdicts(ctx context.Context, specs []job.Spec) (map[string]graded, time.Duration, error) {
 	began := time.Now()
 	b, err := t.SubmitSpecs(ctx, client.BatchOptions{Name: "canary"}, slices.Values(specs))
@@ -119,8 +120,8 @@ func (t *target) verdicts(ctx context.Context, specs []job.Spec) (map[string]gra
 	return all, time.Since(began), nil
 }
 
-// saturate keeps the cores busy, with programs of the fleet and with others, until the
-// returned function is called; it returns the error that it is given, or its own.
+// saturate keeps the cores busy, with programs of the fleet and with others, until the returned
+// function is called. That returns its argument, or its own error.
 func (t *target) saturate(ctx context.Context, limited json.RawMessage) (relieve func(error) error, err error) {
 	var outside []*exec.Cmd
 	end := func() {

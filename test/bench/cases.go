@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	casesOf     = 20 // of one submission
-	casesAtOnce = 4  // submissions
-	casesRounds = 4  // in which the two take turns
+	casesOf     = 20 // cases of one submission
+	casesAtOnce = 4  // submissions at once
+	casesRounds = 4  // rounds in which the two alternate
 	adding      = "a, b = map(int, input().split())\nprint(a + b)"
 )
 
-// cases measures submissions of twenty cases each in two ways that take turns: as one request for each case in the
-// format of SandboxFusion, which is what verl's reward function sends, and as one job with tests.
+// cases measures submissions of twenty cases each in two ways, which alternate: one request for
+// each case in the format of SandboxFusion, as verl's reward function sends, and one job with
+// tests.
 func cases(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx, "ASSAY_DROP_INS=sandboxfusion")
 	if err != nil {
@@ -36,7 +37,7 @@ func cases(ctx context.Context, b *bench) (r stats.Report, err error) {
 	spec.Program = job.Program{Tests: &tests}
 	var native, dropIn rated
 	for round := range 1 + casesRounds {
-		if round == 1 { // the first is to warm up
+		if round == 1 { // the first round is the warm-up
 			native, dropIn = rated{}, rated{}
 		}
 		err = dropIn.run(ctx, b.duration/(2*casesRounds), func() (bool, error) { return fusion.All(ctx, t.url, questions) })
@@ -59,13 +60,13 @@ func cases(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, nil
 }
 
-// rated counts submissions, and those that were not judged right.
+// rated counts submissions, and those with a wrong verdict.
 type rated struct {
 	n, bad int
 	took   time.Duration
 }
 
-// run judges some submissions at a time for d.
+// run judges submissions for d, some at a time.
 func (s *rated) run(ctx context.Context, d time.Duration, judge func() (bool, error)) error {
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -8,18 +8,19 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-const compatClients = 64 // that wait for an answer each, as a trainer has threads
+const compatClients = 64 // clients that wait for an answer each, as a trainer's threads do
 
-// What they ask. The second takes a third of a second of a core, of which the machine has a few: as many as the memory of a
-// worker holds share them, and all of those are to be over within the time of a request, or none is.
+// The two questions. The second takes a third of a second of a core, of which the machine has a
+// few. As many as fit into the worker's memory share the cores. They should all finish within the
+// time of a request, else none does.
 var (
 	prints = fusion.Ask("print(1+1)", "2\n", 10)
 	works  = fusion.Ask("import time\nwhile time.process_time() < 0.3: pass\nprint('done')", "done\n", 10)
 )
 
-// compat measures requests in the format of SandboxFusion from clients that wait for each answer, between two halves of
-// batches of the same program; then four times as many clients, and in the end as many with more work than can be done
-// in the time of their requests.
+// compat measures requests in the format of SandboxFusion from clients that wait for each answer,
+// between two halves of batches of the same program. Then it measures four times as many clients,
+// and finally as many with more work than fits into the time of their requests.
 func compat(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx, "ASSAY_DROP_INS=sandboxfusion")
 	if err != nil {
@@ -37,7 +38,7 @@ func compat(ctx context.Context, b *bench) (r stats.Report, err error) {
 		return err
 	}
 	for _, part := range []func() error{
-		asked(&few, prints, compatClients, time.Second), // to warm up
+		asked(&few, prints, compatClients, time.Second), // warm-up
 		half, asked(&few, prints, compatClients, b.duration), half,
 		asked(&many, prints, 4*compatClients, b.duration), asked(&over, works, 4*compatClients, b.duration),
 	} {

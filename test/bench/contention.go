@@ -16,21 +16,23 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// What the programs of contention need, and their limit.
+// The programs of contention, and their limit.
 const (
-	contendedPerCore = 20  // programs that work, unless -n says how many in all
-	contendedCPU     = 1.0 // seconds that each of them works
+	contendedPerCore = 20  // busy programs, unless -n sets their total
+	contendedCPU     = 1.0 // seconds of CPU time of each
 	contendedWall    = "2500ms"
-	contendedLate    = 2 // programs of each late kind for each core
+	contendedLate    = 2 // programs of each late kind, for each core
 )
 
-// contention has many more programs work than there are cores, each for one second under a
-// limit of 2.5, which all of them keep on an idle machine: "falsely_timed_out" says how many did
-// not. Beside them are as many half that sleep, a few of both kinds that are late wherever they run
-// ("not_timed_out" of those should be 0), and a client that has one toy run after the other:
-// "toy_p95_ms". "makespan_ratio" is how long all took, in parts of the CPU time that they
-// need on all cores, where a toy needs what the same program does as a process of its own, beside
-// no others; "makespan_toys_free" is the same as if toys needed nothing.
+// contention runs many more busy programs than there are cores. Each works for one second under a
+// limit of 2.5 s, which all of them keep on an idle machine: "falsely_timed_out" counts the others.
+// Half as many programs sleep. A few of both kinds are always late: "not_timed_out" of those should
+// be 0.
+//
+// A client runs one toy program after the other: "toy_p95_ms". "makespan_ratio" is the time of all,
+// relative to the CPU time that they need on all cores. A toy counts there as the same program in a
+// process of its own, without any others. "makespan_toys_free" is the same without the cost of
+// toys.
 func contention(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
@@ -46,7 +48,7 @@ func contention(ctx context.Context, b *bench) (r stats.Report, err error) {
 	}
 	sleep := func(seconds float64) job.Spec { return spec(fmt.Sprintf("import time; time.sleep(%g)", seconds)) }
 	toy := spec("print(1+1)")
-	for range 10 { // warm up
+	for range 10 { // warm-up
 		if _, err := t.Run(ctx, toy); err != nil {
 			return nil, err
 		}
@@ -96,7 +98,7 @@ func contention(ctx context.Context, b *bench) (r stats.Report, err error) {
 			res, err := t.Run(toys, toy)
 			if err != nil {
 				if toys.Err() != nil {
-					err = nil // all the others are over
+					err = nil // all other jobs are over
 				}
 				asked <- err
 				return
@@ -138,7 +140,7 @@ func contention(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, nil
 }
 
-// outcomesOf submits a batch and says how its jobs ended.
+// outcomesOf submits a batch and returns the outcomes of its jobs.
 func (t *target) outcomesOf(ctx context.Context, body []byte) (map[job.Outcome]int64, error) {
 	batch, err := t.SubmitBatch(ctx, client.BatchOptions{}, bytes.NewReader(body))
 	for err == nil && !batch.Done() {

@@ -13,12 +13,12 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// cpu is the CPU time so far of the parts of a fleet of our own. Beside the rate
-// of jobs it says what they cost, which is the same on a busy machine.
+// cpu is the CPU time so far of the parts of the bench's own fleet. It complements the rate of jobs
+// with their cost, which is the same on a busy machine.
 type cpu map[string]time.Duration
 
-// cpuNow reads the clocks of the dispatcher, the worker, Postgres, the rest
-// (NATS, containerd and `assay dev`), the sandboxes, and of ourselves.
+// cpuNow reads the CPU time of the dispatcher, the worker, Postgres, the rest (NATS, containerd and
+// `assay dev`), the sandboxes, and the bench itself.
 func (t *target) cpuNow() (cpu, error) {
 	if t.cmd == nil {
 		return nil, errNotOurs
@@ -45,8 +45,8 @@ func (t *target) cpuNow() (cpu, error) {
 	return out, err
 }
 
-// sandboxCPU is what the worker's control group has used. It is found by one of
-// its members: whatever a shim of this fleet's containerd has started.
+// sandboxCPU returns the CPU time of the worker's control group. It finds the group by a member:
+// any process that a shim of this fleet's containerd has started.
 func (t *target) sandboxCPU(all map[int]procs.Process) (time.Duration, error) {
 	for _, shim := range all {
 		if !strings.Contains(filepath.Base(shim.Args[0]), "containerd-shim") || !strings.Contains(strings.Join(shim.Args, " "), t.dir) {
@@ -62,10 +62,10 @@ func (t *target) sandboxCPU(all map[int]procs.Process) (time.Duration, error) {
 			}
 		}
 	}
-	return 0, nil // nothing runs in containers
+	return 0, nil // no containers run
 }
 
-// groupCPU reads the clock of a control group, on cgroup v1 or v2.
+// groupCPU reads the CPU time of a control group, on cgroup v1 or v2.
 func groupCPU(name string) (time.Duration, error) {
 	if raw, err := os.ReadFile("/sys/fs/cgroup/cpuacct/" + name + "/cpuacct.usage"); err == nil {
 		ns, err := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
@@ -84,7 +84,7 @@ func groupCPU(name string) (time.Duration, error) {
 	return 0, fmt.Errorf("cpu.stat of %s has no usage_usec", name)
 }
 
-// perJob is the cost of n jobs since before, in milliseconds by part.
+// perJob returns the cost of n jobs since before, in milliseconds by part.
 func (c cpu) perJob(before cpu, n int) map[string]float64 {
 	out := map[string]float64{}
 	var sum time.Duration

@@ -26,7 +26,7 @@ func (t *target) child(program string) (procs.Process, error) {
 	return procs.Process{}, fmt.Errorf("the fleet has no process %s", program)
 }
 
-// database is the fleet's.
+// database returns the address of the fleet's database.
 func (t *target) database() (database.URL, error) {
 	dispatcher, err := t.child("dispatcher")
 	if err != nil {
@@ -36,8 +36,8 @@ func (t *target) database() (database.URL, error) {
 	return database.URL(url), err
 }
 
-// controlPlaneCPU is the CPU time so far of dispatcher, Postgres and NATS (which
-// runs inside `assay dev`): the whole tree without the worker and containerd.
+// controlPlaneCPU returns the CPU time so far of the dispatcher, Postgres and NATS (which runs
+// inside `assay dev`): of the whole tree without the worker and containerd.
 func (t *target) controlPlaneCPU() (time.Duration, error) {
 	var not []int
 	for _, program := range []string{"worker", "containerd"} {

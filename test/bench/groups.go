@@ -13,20 +13,19 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// groupSteps are the numbers of live batches beside which it is measured: few before and
-// after many, so that a machine that gets slower does not show.
+// groupSteps are the numbers of waiting batches in each measurement. The small number is measured
+// before and after the large one, so that a machine that slows down does not distort the ratio.
 var groupSteps = []int{10, 10_000, 10}
 
 const (
-	groupJobs    = 200    // of each batch, unless -n says so: 10,000 times 2,000 are 20 GB
-	groupWarm    = 2_000  // jobs before it is measured
-	groupMeasure = 32_000 // jobs that are measured
+	groupJobs    = 200    // of each batch, unless -n sets it: 10,000 times 2,000 take 20 GB
+	groupWarm    = 2_000  // warm-up jobs
+	groupMeasure = 32_000 // measured jobs
 )
 
-// groups measures the control plane alone (see noop) while few and while many batches wait:
-// "ratio" is the rate beside 10,000 to the mean rate beside 10, "look_ratio" that of the mean
-// times of a look of the scheduler. The rows of the batches are written into the database, all
-// at once.
+// groups measures the control plane alone (see noop) while few and while many batches wait. "ratio"
+// is the rate beside 10,000 to the mean rate beside 10. "look_ratio" is the same for the mean time
+// of a scheduler pass. The rows of the batches are written directly into the database, all at once.
 func groups(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
@@ -49,7 +48,7 @@ func groups(ctx context.Context, b *bench) (r stats.Report, err error) {
 	for _, n := range groupSteps {
 		b.logf("%d batches", n)
 		jobs := each
-		if n*jobs < 2*(groupWarm+groupMeasure) { // they are to live until the end
+		if n*jobs < 2*(groupWarm+groupMeasure) { // enough jobs until the end
 			jobs = 2 * (groupWarm + groupMeasure) / n
 		}
 		if err := db.Run(ctx, liveBatches(n, jobs)); err != nil {
@@ -71,8 +70,8 @@ func groups(ctx context.Context, b *bench) (r stats.Report, err error) {
 	}, nil
 }
 
-// liveBatches writes n batches of so many queued jobs each, like those of the last batch that
-// ended, in one transaction. They are marked by their name.
+// liveBatches writes n batches of that many queued jobs each, copied from the last batch that
+// ended, in one transaction. Their name marks them.
 func liveBatches(n, jobs int) []string {
 	ms := time.Now().UnixMilli()
 	batch := fmt.Sprintf(`(lpad(to_hex(%d::bigint), 12, '0') || '70008' || lpad(to_hex(g), 15, '0'))::uuid`, ms)
@@ -87,8 +86,8 @@ INSERT INTO jobs (id, batch_id, tenant_id, pool, identity) SELECT %[2]s, %[1]s, 
 COMMIT`, batch, id, n, jobs)}
 }
 
-// endBatches ends what is left of them, so that it is not there any more for the queue.
-// What is under way ends by itself before.
+// endBatches ends the remaining jobs of the batches, so that they are no longer in the queue.
+// Dispatched jobs end by themselves before.
 var endBatches = []string{
 	`UPDATE batches SET cancel_requested = true WHERE name = 'groups'`, `SELECT pg_sleep(3)`, `
 WITH ended AS (
@@ -98,8 +97,8 @@ each AS (SELECT batch_id, count(*) AS n FROM ended GROUP BY batch_id)
 UPDATE batch_counts c SET canceled = c.canceled + n, recorded = c.recorded + n, ended_at = CASE WHEN c.recorded + n = c.total THEN now() END
 FROM each e WHERE e.batch_id = c.batch_id`, `VACUUM jobs, batch_counts`}
 
-// recordingRate is how many jobs a second are recorded, and how long a look of the
-// scheduler takes meanwhile, by what the dispatcher has counted.
+// recordingRate returns how many jobs a second are recorded, and the mean time of a scheduler pass
+// meanwhile, from the dispatcher's counters.
 func (t *target) recordingRate(ctx context.Context) (jobs, lookMS float64, err error) {
 	const recorded, looks, ms = "assay_jobs_finished_total", "assay_look_milliseconds_count", "assay_look_milliseconds_sum"
 	start, err := t.counters(ctx, recorded, looks, ms)
@@ -124,7 +123,7 @@ func (t *target) recordingRate(ctx context.Context) (jobs, lookMS float64, err e
 	return 0, 0, fmt.Errorf("%d jobs were not recorded within 3 minutes", groupWarm+groupMeasure)
 }
 
-// counters are the sums of the series of some names in /metrics, each of which must be there.
+// counters returns the sums of the series of some names in /metrics. A missing name is an error.
 func (t *target) counters(ctx context.Context, names ...string) (map[string]float64, error) {
 	rq, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url+"/metrics", nil)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// historySteps are the numbers of days of kept history with which it is measured.
+// historySteps are the numbers of days of history in each measurement.
 var historySteps = []int{0, 35, 365, 0, 365, 0}
 
-// historyRows is how many ended jobs and results each day of the history has.
+// historyRows is the number of ended jobs and results of each day of history.
 const historyRows = 20
 
-// history measures the control plane alone (see noop) with days of ended jobs beside
-// today's, as many as a fleet keeps: none, 35 days, 365, none, 365 and none. A ratio is the
-// mean rate with so many days to that without; "ratio" is that of the most, which has as
-// much without before it as after it: a machine that gets slower does not show.
+// history measures the control plane alone (see noop) with days of ended jobs besides today's, as
+// many as a fleet keeps: 0, 35, 365, 0, 365 and 0. A ratio is the mean rate with that many days to
+// the rate without. "ratio" is that for 365 days. It is measured between runs without history, so
+// that a machine that slows down does not distort it.
 func history(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv, "ASSAY_RETENTION=0")
 	if err != nil {
@@ -38,7 +38,7 @@ func history(ctx context.Context, b *bench) (r stats.Report, err error) {
 	rates := map[int][]float64{}
 	measure := func(days int) (float64, error) {
 		b.logf("%d days of history", days)
-		if _, err := t.runBatch(ctx, spec, 500); err != nil { // plans are made anew
+		if _, err := t.runBatch(ctx, spec, 500); err != nil { // plans are made again
 			return 0, err
 		}
 		o, err := t.batches(ctx, spec, b.n, b.duration, 2000)
@@ -76,7 +76,7 @@ func history(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, nil
 }
 
-// oldDay is a day of the history, counted from two days ago: newer ones are always there.
+// oldDay returns a day of the history, counted from two days ago: newer days always exist.
 func oldDay(n int) time.Time { return time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -2-n) }
 
 // oldRows copies an ended job and its result into a day.
@@ -92,15 +92,15 @@ old_jobs AS (
 INSERT INTO results SELECT (jsonb_populate_record(r, jsonb_build_object('id', i.old, 'batch_id', i.old,
 	'recorded_at', '%[1]s'::timestamp + interval '1 minute'))).* FROM ids i JOIN results r ON r.id = i.id`
 
-// parents are the tables that have a partition for each day.
+// parents are the tables with a partition for each day.
 var parents = []string{"jobs", "specs", "attempts", "results"}
 
-// addDays adds the days of the history from one number of them to another.
+// addDays extends the history from one number of days to another.
 func addDays(ctx context.Context, db database.URL, from, to int) error {
 	var script []string
 	for n := from; n < to; n++ {
 		day := oldDay(n).Format(time.DateOnly)
-		for _, parent := range parents { // locks of a few tables at a time
+		for _, parent := range parents { // a few tables at a time, to limit the locks
 			script = append(script, fmt.Sprintf(`SELECT assay_partition('%s', '%s')`, parent, day))
 		}
 		script = append(script, fmt.Sprintf(oldRows, day, historyRows))
@@ -108,7 +108,7 @@ func addDays(ctx context.Context, db database.URL, from, to int) error {
 	return db.Run(ctx, script)
 }
 
-// dropDays removes so many days of the history.
+// dropDays removes the days of the history.
 func dropDays(ctx context.Context, db database.URL, days int) error {
 	var script []string
 	for n := range days {

@@ -14,8 +14,9 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// idle measures the memory of warm slots, as many as a worker of this host keeps ready: the proportional share (PSS) of every
-// process that exists for them, shims included, by the slot.
+// idle measures the memory of warm slots, as many as a worker of this host keeps ready. It sums the
+// proportional share (PSS) of all their processes, including shims, and divides it by the number of
+// slots.
 func idle(ctx context.Context, b *bench) (r stats.Report, err error) {
 	slots := b.n
 	if slots == 0 {
@@ -36,7 +37,7 @@ func idle(ctx context.Context, b *bench) (r stats.Report, err error) {
 		return nil, err
 	}
 	began := time.Now()
-	if _, err := t.runBatch(ctx, sleepingJob(isolation), slots); err != nil { // all at once: that many slots are wanted
+	if _, err := t.runBatch(ctx, sleepingJob(isolation), slots); err != nil { // all at once, so that many slots are needed
 		return nil, err
 	}
 	b.logf("waiting for the slots to be made and to settle")
@@ -49,7 +50,7 @@ func idle(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, nil
 }
 
-// sleepingJob keeps its slot long enough for all of them to have one.
+// sleepingJob returns a job that keeps its slot until all jobs have one.
 func sleepingJob(isolation policy.Isolation) job.Spec {
 	return job.Spec{
 		Image: "python", Policy: json.RawMessage(fmt.Sprintf(`{"isolation":%q,"cpu":0.1,"memory":"64Mi"}`, isolation)),
@@ -57,8 +58,8 @@ func sleepingJob(isolation policy.Isolation) job.Spec {
 	}
 }
 
-// settled waits until the number of slots has not changed for a while, and
-// returns it with the memory of all of them and of what they hang on, in KiB.
+// settled waits until the number of slots has not changed for a while. It returns the number, and
+// the memory of all of their processes, in KiB.
 func settled(ctx context.Context, address string) (n int, kb int64, err error) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -82,9 +83,9 @@ func settled(ctx context.Context, address string) (n int, kb int64, err error) {
 	return 0, 0, errors.New("the slots did not settle within two minutes")
 }
 
-// standing returns how many slots stand below the shims of containerd at
-// address, and the memory of all their processes. A slot is a process 1 in the
-// innermost pid namespaces that there are: a box of a cell, or a container.
+// standing returns how many slots stand below the shims of containerd at address, and the memory of
+// all their processes. A slot is a process 1 in an innermost pid namespace: a box of a cell, or a
+// container.
 func standing(address string) (n int, kb int64, err error) {
 	all, err := procs.All()
 	if err != nil {
@@ -96,7 +97,7 @@ func standing(address string) (n int, kb int64, err error) {
 			continue
 		}
 		for _, q := range procs.Below(all, p.PID) {
-			if size, err := q.Kilobytes("smaps_rollup", "Pss"); err == nil { // else it has just ended
+			if size, err := q.Kilobytes("smaps_rollup", "Pss"); err == nil { // otherwise it has just ended
 				kb += size
 			}
 			switch level, first := q.Namespaces(); {

@@ -28,9 +28,9 @@ var libraries = []library{
 	{"data", `["pandas","scipy","sympy"]`, "import pandas\nimport scipy\nimport sympy"},
 }
 
-// libs measures programs that import packages of their policy, in turn with a loop of
-// bare interpreters over the same packages and all cores. It needs a python3 of the
-// image's version, and packages from the index that the fleet has.
+// libs measures programs that import packages of their policy. It alternates with a loop of bare
+// interpreters over the same packages and all cores. It needs a python3 of the image's version, and
+// packages from the fleet's index.
 func libs(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
@@ -80,14 +80,14 @@ func libs(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, nil
 }
 
-// sight shows what a program that imports nothing finds in its interpreter.
+// sight prints the state of an interpreter in which a program has imported nothing.
 const sight = `
 import sys, os, threading, gc, warnings, signal
 print(sorted(sys.modules), sys.meta_path, sys.path_hooks, sorted(os.listdir("/proc/self/fd")), threading.active_count(), len(os.listdir("/proc/self/task")))
 print(len(gc.get_objects()) // 100, len(object.__subclasses__()) // 10, warnings.filters, [signal.getsignal(n) for n in (2, 15, 17)], os.getcwd(), dict(os.environ), os.getpid(), os.getppid())
 `
 
-// lateSight shows whether a program finds what it will import before it does.
+// lateSight shows whether modules are loaded before the program imports them.
 const lateSight = `
 import sys
 found = any(name.partition(".")[0] == "numpy" for name in sys.modules)
@@ -95,7 +95,7 @@ import numpy
 print(found)
 `
 
-// draws is a random number from everywhere that a program may have one from.
+// draws prints a random number from each source that a program can use.
 const draws = `
 import numpy
 import random, os, uuid, secrets
@@ -109,7 +109,7 @@ func (l library) spec(isolation policy.Isolation, code string) job.Spec {
 	}
 }
 
-// measure puts what l costs into r.
+// measure adds the cost of l to r.
 func (l library) measure(ctx context.Context, b *bench, t *target, isolation policy.Isolation, r stats.Report) error {
 	spec := l.spec(isolation, l.code)
 	b.logf("%s: building its environment", l.name)
@@ -168,7 +168,7 @@ func (l library) measure(ctx context.Context, b *bench, t *target, isolation pol
 	return nil
 }
 
-// packages is the directory with the packages of l, which our own fleet has built.
+// packages returns the directory with the packages of l, which the bench's own fleet has built.
 func (t *target) packages(l library) (string, error) {
 	var names []string
 	if err := json.Unmarshal([]byte(l.packages), &names); err != nil {
@@ -193,7 +193,7 @@ func (t *target) packages(l library) (string, error) {
 	return found, err
 }
 
-// said runs n jobs alike and returns what each of them printed.
+// said runs n equal jobs and returns the output of each.
 func (t *target) said(ctx context.Context, spec job.Spec, n int) (all []string, err error) {
 	o, err := t.runBatch(ctx, spec, n)
 	if err != nil {
@@ -215,7 +215,7 @@ func (t *target) said(ctx context.Context, spec job.Spec, n int) (all []string, 
 	return all, nil
 }
 
-// sameDraws counts the random numbers that a program has drawn which another had.
+// sameDraws counts the random numbers that two programs have both drawn.
 func (t *target) sameDraws(ctx context.Context, isolation policy.Isolation) (same int, err error) {
 	seen := map[string]bool{}
 	all, err := t.said(ctx, libraries[0].spec(isolation, draws), 200)

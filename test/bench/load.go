@@ -30,16 +30,16 @@ func policyOf(isolation policy.Isolation) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"isolation":%q}`, isolation))
 }
 
-// lines returns n jobs alike as JSON Lines.
+// lines returns n equal jobs as JSON Lines.
 func lines(spec job.Spec, n int) ([]byte, error) {
 	one, err := json.Marshal(spec)
 	return bytes.Repeat(append(one, '\n'), n), err
 }
 
-// outcome is what became of a load.
+// outcome is the result of a load.
 type outcome struct {
 	jobs    int
-	errors  int // recorded with another outcome than succeeded
+	errors  int // recorded with an outcome other than succeeded
 	took    time.Duration
 	batches []job.ID
 }
@@ -51,7 +51,7 @@ func (o *outcome) add(other outcome) {
 	o.batches = append(o.batches, other.batches...)
 }
 
-// runBatch submits n jobs alike and waits until all are recorded.
+// runBatch submits n equal jobs and waits until all are recorded.
 func (t *target) runBatch(ctx context.Context, spec job.Spec, n int) (o outcome, err error) {
 	body, err := lines(spec, n)
 	if err != nil {
@@ -70,8 +70,8 @@ func (t *target) runBatch(ctx context.Context, spec job.Spec, n int) (o outcome,
 	return outcome{n, n - int(b.Outcomes[job.Succeeded]), time.Since(began), []job.ID{b.ID}}, nil
 }
 
-// batches keeps the fleet busy with jobs alike: n of them if that is not zero,
-// else for d. The batches grow until one takes about a second.
+// batches keeps the fleet busy with equal jobs: n of them if n is not 0, else for d. The batches
+// grow until one takes about a second.
 func (t *target) batches(ctx context.Context, spec job.Spec, n int, d time.Duration, first int) (outcome, error) {
 	if n > 0 {
 		return t.runBatch(ctx, spec, n)
@@ -88,8 +88,8 @@ func (t *target) batches(ctx context.Context, spec job.Spec, n int, d time.Durat
 	})
 }
 
-// twoUnderWay runs batches for d, two at any time, so that the end of one does not
-// show. It returns the sum of all, and took is the time from the first to the last.
+// twoUnderWay runs batches for d, two at any time, to hide the end of each. It returns the sum of
+// all. Its took is the time from the first to the last.
 func twoUnderWay(ctx context.Context, d time.Duration, run func(context.Context) (outcome, error)) (sum outcome, err error) {
 	var mu sync.Mutex
 	began := time.Now()
@@ -113,8 +113,8 @@ func twoUnderWay(ctx context.Context, d time.Duration, run func(context.Context)
 	return sum, err
 }
 
-// latencies returns how long jobs of the batches took from acceptance to
-// record, in milliseconds, from a sample of at most most.
+// latencies returns the times of jobs of the batches from acceptance to record, in milliseconds,
+// from a sample of at most most jobs.
 func (t *target) latencies(ctx context.Context, batches []job.ID, most int) ([]float64, error) {
 	var out []float64
 	for _, id := range batches {
@@ -137,7 +137,7 @@ func (t *target) latencies(ctx context.Context, batches []job.ID, most int) ([]f
 	return out, nil
 }
 
-// report puts the common fields together.
+// report returns the common fields of a report.
 func (o outcome) report(ms []float64) stats.Report {
 	return stats.Report{
 		"jobs": o.jobs, "errors": o.errors, "seconds": stats.Round(o.took.Seconds(), 3),
@@ -153,7 +153,7 @@ func (b *bench) measured(ctx context.Context, t *target, spec job.Spec, first in
 		return nil, err
 	}
 	b.logf("measuring")
-	before, beforeErr := t.cpuNow() // of a fleet that is not ours there is none
+	before, beforeErr := t.cpuNow() // of the bench's own fleet only
 	o, err := t.batches(ctx, spec, b.n, b.duration, first)
 	if err != nil {
 		return nil, err

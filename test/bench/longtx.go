@@ -7,14 +7,13 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// longtxParts is in how many parts it is measured beside the transaction: what it keeps
-// from being cleaned up grows with each.
+// longtxParts is the number of parts of the measurement beside the transaction. The rows that it
+// protects from vacuum grow with each part.
 const longtxParts = 4
 
-// longtx measures the control plane alone (see noop) beside a transaction that reads the
-// jobs once and stays open, as a dump does: before, in some parts beside it, and after.
-// "ratio" is the rate beside it to the mean of the two without, "ratio_end" that of the
-// last part.
+// longtx measures the control plane alone (see noop) beside a transaction that reads the jobs once
+// and stays open, as a dump does: before it, in some parts beside it, and after it. "ratio" is the
+// rate beside it to the mean of the two without, "ratio_end" is the same for the last part.
 func longtx(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
@@ -45,7 +44,7 @@ func longtx(ctx context.Context, b *bench) (r stats.Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer tx.Close() // of no use to it, if something failed
+	defer tx.Close() // no longer needed if something failed
 	beside, all := make([]float64, longtxParts), 0.0
 	for i := range beside {
 		if beside[i], err = measure(fmt.Sprintf("beside one, part %d of %d", i+1, longtxParts)); err != nil {

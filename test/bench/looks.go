@@ -14,14 +14,15 @@ import (
 	"github.com/assay-run/assay/test/bench/database"
 )
 
-// measuredLooks is how many looks are measured, after a few that are not.
+// measuredLooks is the number of measured scheduler passes, after warmLooks unmeasured ones.
 const measuredLooks, warmLooks = 30, 5
 
-// requeueLooks takes back what looks have dispatched.
+// requeueLooks queues the jobs again that passes have dispatched.
 var requeueLooks = []string{`UPDATE jobs SET state = 'queued' WHERE state = 'dispatched' AND pool = '` + looksClass + `'`, `VACUUM jobs`}
 
-// lookCost returns the median CPU time of a look that fills so many places, in milliseconds: of this
-// process, which is the dispatcher's part, and of the servers of its connections.
+// lookCost returns the median CPU time of a scheduler pass that fills that many places, in
+// milliseconds: of this process, which does the dispatcher's part, and of the servers of its
+// connections.
 func lookCost(ctx context.Context, db database.URL, places int) (float64, error) {
 	s, err := postgres.Open(ctx, postgres.Config{DSN: string(db), MaxConns: 1, MinConns: 1, ApplicationTag: looksClass})
 	if err != nil {

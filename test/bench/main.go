@@ -1,6 +1,6 @@
-// Command bench measures a fleet. It starts one of its own in a temporary
-// directory, by the same `assay dev` that people use, unless ASSAY_URL names
-// one; ratios are taken in the same run. Its last line is one JSON object.
+// Command bench measures a fleet. It starts one of its own in a temporary directory, by `assay
+// dev`, unless ASSAY_URL names a fleet. Ratios are taken in the same run. Its last line is one JSON
+// object.
 package main
 
 import (
@@ -31,11 +31,11 @@ func main() {
 	}
 }
 
-// scenario measures one thing.
+// scenario is one measurement.
 type scenario struct {
 	about string
 	run   func(context.Context, *bench) (stats.Report, error)
-	waits bool // it is one client that waits for each answer
+	waits bool // whether it is one client that waits for each answer
 }
 
 var scenarios = map[string]scenario{
@@ -66,7 +66,7 @@ var scenarios = map[string]scenario{
 	"bigresult":  {about: "small jobs beside jobs with 16 MiB of output", run: bigresult},
 }
 
-// bench is what a scenario works with.
+// bench has the options of a scenario.
 type bench struct {
 	duration time.Duration
 	n        int // 0: the scenario's own choice
@@ -74,7 +74,7 @@ type bench struct {
 	verbose  bool
 }
 
-// logf tells a person what goes on.
+// logf reports progress to a person.
 func (b *bench) logf(format string, args ...any) { fmt.Fprintf(b.log, "bench: "+format+"\n", args...) }
 
 func run(ctx context.Context, args []string, out, log io.Writer) error {
@@ -116,8 +116,8 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		return r.Write(out, *name, err)
 	}
 	if s.waits {
-		// Like the parts of a fleet, it has half of the machine: on two cores, one
-		// that may use both wakes the other for nothing.
+		// The client gets half of the machine, like the parts of a fleet. On two cores, a client
+		// that may use both would wake the other for nothing.
 		runtime.GOMAXPROCS(max(runtime.NumCPU()/2, 1))
 	}
 	r, err := s.run(ctx, b)

@@ -19,7 +19,7 @@ import (
 //go:embed map.py
 var mapProgram string
 
-// mapped is what a Python process says of its map.
+// mapped is the report of a Python process about its map.
 type mapped struct {
 	OK         int     `json:"ok"`
 	Seconds    float64 `json:"seconds"`
@@ -27,8 +27,8 @@ type mapped struct {
 	PeakMB     float64 `json:"peak_mb"`
 }
 
-// pythonMap measures client.map of the Python client between two halves of the same number of jobs that are
-// submitted as they are in scenario python: what else the machine does, both see.
+// pythonMap measures client.map of the Python client between two halves of the same number of jobs,
+// submitted as in scenario python. So other load on the machine affects both.
 func pythonMap(ctx context.Context, b *bench) (r stats.Report, err error) {
 	python, err := sdkPython()
 	if err != nil {
@@ -76,7 +76,7 @@ func pythonMap(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, nil
 }
 
-// mapped has a Python process map n jobs.
+// mapped runs client.map over n jobs in a Python process.
 func (t *target) mapped(ctx context.Context, python string, n int, isolation string) (m mapped, err error) {
 	cmd := exec.CommandContext(ctx, python, "-c", mapProgram, t.url, strconv.Itoa(n), isolation)
 	var stderr bytes.Buffer
@@ -91,7 +91,7 @@ func (t *target) mapped(ctx context.Context, python string, n int, isolation str
 	return m, nil
 }
 
-// sdkPython is an interpreter that has the Python client: that of `make sdk`, or what SDK_PYTHON names.
+// sdkPython returns an interpreter with the Python client: SDK_PYTHON, or the one of `make sdk`.
 func sdkPython() (string, error) {
 	python := os.Getenv("SDK_PYTHON")
 	if python == "" {

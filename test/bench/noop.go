@@ -7,11 +7,10 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// noopEnv makes a fleet that runs nothing.
+// noopEnv makes a fleet whose worker runs no programs.
 const noopEnv = "ASSAY_RUNTIME=noop"
 
-// noop measures everything but the running: accept, schedule, deliver, claim,
-// record.
+// noop measures all steps except running: accept, schedule, deliver, claim, record.
 func noop(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// smallBatch is what a large batch is compared with.
+// smallBatch is the size of the batch that the large batch is compared with.
 const smallBatch = 1000
 
-// poll measures GET /v1/batches/{id} on a finished batch: it must cost the same
-// whatever the batch's size.
+// poll measures GET /v1/batches/{id} on a finished batch. Its cost must not depend on the batch's
+// size.
 func poll(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {

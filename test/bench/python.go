@@ -10,7 +10,7 @@ import (
 
 func python(ctx context.Context, b *bench) (stats.Report, error) { return b.inCells(ctx, pythonJob) }
 
-// inCells measures batches of jobs in isolation cell, or what there is of it.
+// inCells measures batches of jobs in isolation cell, or the isolation that replaces it.
 func (b *bench) inCells(ctx context.Context, spec func(policy.Isolation) job.Spec) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {

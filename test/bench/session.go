@@ -19,9 +19,9 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// sessions measures what an agent waits for: the first execute of a new session,
-// the next one, a context of 1 MiB, a host function that the client answers, and
-// a copy of the session. All are medians, through the API.
+// sessions measures an agent's waiting times: the first execute of a new session, the next one, a
+// context of 1 MiB, a host function that the client answers, and a copy of the session. All are
+// medians, through the API.
 func sessions(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, "ASSAY_MEMORY=128Gi")
 	if err != nil {
@@ -29,7 +29,7 @@ func sessions(ctx context.Context, b *bench) (r stats.Report, err error) {
 	}
 	defer t.stopped(&err)
 	spec := job.SessionSpec{Functions: []string{"ask"}, Policy: json.RawMessage(`{"callbacks": {"allow": ["ask"], "max_calls": 1000000}}`)}
-	for range 10 { // warm slots are made by demand
+	for range 10 { // warm slots are created on demand
 		if _, err := t.session(ctx, spec, nil); err != nil {
 			return nil, err
 		}
@@ -50,11 +50,11 @@ func sessions(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, t.manySessions(ctx, r)
 }
 
-// liveSessions is how many sessions are held at once, all of one tenant.
+// liveSessions is the number of concurrent sessions, all of one tenant.
 const liveSessions = 500
 
-// manySessions opens so many sessions, each with a state of its own, asks every
-// one of them for it while all are there, and notes what they take.
+// manySessions opens liveSessions sessions, each with a state of its own, and reads the state of
+// each while all are open. It records their cost.
 func (t *target) manySessions(ctx context.Context, r stats.Report) error {
 	before, err := available()
 	if err != nil {
@@ -104,7 +104,7 @@ func (t *target) manySessions(ctx context.Context, r stats.Report) error {
 	})
 }
 
-// available is this machine's memory that is there to be had, in KiB.
+// available returns this machine's available memory, in KiB.
 func available() (kib int64, err error) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
@@ -119,10 +119,10 @@ func available() (kib int64, err error) {
 	return 0, errors.New("/proc/meminfo does not say what is available")
 }
 
-// mebibyte is a context of some size.
+// mebibyte is a context of about 1 MiB.
 var mebibyte = strings.Repeat("assay ", 1<<20/6)
 
-// session is the life of one: times are added up by what they measure.
+// session opens, uses and ends one session, and adds the time of each step to times.
 func (t *target) session(ctx context.Context, spec job.SessionSpec, times map[string][]float64) (*job.Session, error) {
 	note := func(what string, since time.Time) {
 		if times != nil {

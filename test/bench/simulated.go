@@ -24,14 +24,14 @@ import (
 // fleetSizes are the numbers of simulated workers.
 var fleetSizes = []int{1, 10, 100, 1000}
 
-// workerSlots is how many jobs a simulated worker holds at once.
+// workerSlots is the number of jobs that a simulated worker holds at once.
 const workerSlots = 4
 
-// simulated measures what one job costs the control plane (dispatcher, Postgres
-// and NATS), by the size of the fleet. The workers are real ones, each with a
-// connection of its own, that run nothing; their CPU time is not counted.
+// simulated measures the cost of one job in the control plane (dispatcher, Postgres and NATS), by
+// the size of the fleet. The workers are real, each with a connection of its own, but run no
+// programs. Their CPU time is not counted.
 func simulated(ctx context.Context, b *bench) (r stats.Report, err error) {
-	t, err := b.target(ctx, noopEnv, "ASSAY_SLOTS=1") // the fleet's own worker takes next to nothing
+	t, err := b.target(ctx, noopEnv, "ASSAY_SLOTS=1") // the fleet's own worker takes almost no jobs
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,8 @@ func simulated(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, nil
 }
 
-// withWorkers runs n jobs on a fleet of that many simulated workers and returns
-// the CPU time that the control plane spent meanwhile.
+// withWorkers runs n jobs on a fleet of that many simulated workers, and returns the CPU time of
+// the control plane meanwhile.
 func (t *target) withWorkers(ctx context.Context, url string, key *identity.Key, size, n int) (o outcome, cpu time.Duration, err error) {
 	running, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -114,7 +114,7 @@ func (t *target) withWorkers(ctx context.Context, url string, key *identity.Key,
 	if err := t.registered(ctx, size); err != nil {
 		return o, 0, err
 	}
-	if _, err := t.runBatch(ctx, pythonJob(policy.Task), 2000); err != nil { // warm up
+	if _, err := t.runBatch(ctx, pythonJob(policy.Task), 2000); err != nil { // warm-up
 		return o, 0, err
 	}
 	before, err := t.controlPlaneCPU()
@@ -128,7 +128,7 @@ func (t *target) withWorkers(ctx context.Context, url string, key *identity.Key,
 	return o, after - before, err
 }
 
-// registered waits until the fleet knows of size workers that are not draining.
+// registered waits until the fleet lists size workers that are not draining.
 func (t *target) registered(ctx context.Context, size int) error {
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		ws, err := t.Workers(ctx)
@@ -141,7 +141,7 @@ func (t *target) registered(ctx context.Context, size int) error {
 				alive++
 			}
 		}
-		if alive > size { // and the fleet's own
+		if alive > size { // the fleet's own worker counts, too
 			return nil
 		}
 		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
@@ -169,7 +169,7 @@ func simulate(ctx context.Context, url string, key *identity.Key, id string) err
 	return w.Run(ctx)
 }
 
-// nothing is the object store of workers whose jobs leave nothing.
+// nothing is the object store of workers whose jobs leave no objects.
 type nothing struct{}
 
 var errNothing = errors.New("simulated workers have no object store")

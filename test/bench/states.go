@@ -15,14 +15,15 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// How many batches of one job are submitted at once, and are asked about.
+// The numbers of concurrent submits, and of batches in one request.
 const (
 	submitsAtOnce = 16
-	statesAtOnce  = 1000 // that one request may ask for
+	statesAtOnce  = 1000 // the most of one request
 )
 
-// states measures what it costs the dispatcher, in processors, to be asked once a second how far each of many batches is, half
-// of which are not over; and what one GET of a batch costs it.
+// states measures the dispatcher's CPU use, in processors, for a request for the state of each of
+// many batches every second. Half of the batches are not over. It also measures the cost of one GET
+// of a batch.
 func states(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
@@ -123,7 +124,7 @@ func (t *target) allDone(ctx context.Context, ids []job.ID) error {
 	return nil
 }
 
-// askEach asks for the state of each batch once a second, as many of them at a time as may be.
+// askEach requests the state of each batch once a second, as many in one request as allowed.
 func (t *target) askEach(ctx context.Context, ids []job.ID, d time.Duration) (ms []float64, took time.Duration, err error) {
 	parts := slices.Collect(slices.Chunk(ids, statesAtOnce))
 	began := time.Now()
@@ -144,7 +145,7 @@ func (t *target) askEach(ctx context.Context, ids []job.ID, d time.Duration) (ms
 	return ms, time.Since(began), nil
 }
 
-// getEach asks for one batch after the other, and adds what that cost.
+// getEach requests one batch after the other, and adds the cost to r.
 func (t *target) getEach(ctx context.Context, ids []job.ID, d time.Duration, r stats.Report) error {
 	before, err := t.cpuNow()
 	if err != nil {

@@ -13,12 +13,11 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// submitBatch is how many jobs are accepted in one request.
+// submitBatch is the number of jobs in one request.
 const submitBatch = 10_000
 
-// submit measures how fast jobs are accepted, each batch in one request, and
-// what that costs the dispatcher in memory. The worker is held meanwhile: the
-// running of jobs is another scenario's.
+// submit measures how fast jobs are accepted, each batch in one request, and the dispatcher's
+// memory for that. The worker is stopped meanwhile: other scenarios measure the running of jobs.
 func submit(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {

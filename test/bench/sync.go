@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// synchronous is one client that submits, waits, and only then submits again:
-// what an agent sees.
+// synchronous measures one client that submits a job only after the previous one has ended, as an
+// agent does.
 func synchronous(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
@@ -18,7 +18,7 @@ func synchronous(ctx context.Context, b *bench) (r stats.Report, err error) {
 	}
 	defer t.stopped(&err)
 	spec := pythonJob(isolation)
-	for range 10 { // warm up
+	for range 10 { // warm-up
 		if _, err := t.Run(ctx, spec); err != nil {
 			return nil, err
 		}
@@ -55,12 +55,11 @@ func synchronous(ctx context.Context, b *bench) (r stats.Report, err error) {
 	for name, all := range stages {
 		medians[name] = stats.Percentile(all, 0.5)
 	}
-	r["stages_p50_ms"] = medians // where the time went, as the records say; api: before it was accepted, and after it was recorded
+	r["stages_p50_ms"] = medians // time by stage, from the records; api: before acceptance and after the record
 	return r, nil
 }
 
-// more says whether to go on: until n jobs if there is a number, else for the
-// duration.
+// more reports whether to go on: until n jobs if n is not 0, else for the duration.
 func more(b *bench, done int, began time.Time) bool {
 	if b.n > 0 {
 		return done < b.n

@@ -22,18 +22,18 @@ const (
 	stopTimeout  = 90 * time.Second
 )
 
-// target is the fleet under measurement.
+// target is the measured fleet.
 type target struct {
 	*client.Client
 	url string
-	cmd *exec.Cmd // of our own `assay dev`; nil if ASSAY_URL names a fleet
+	cmd *exec.Cmd // of the bench's own `assay dev`; nil if ASSAY_URL names a fleet
 	dir string
 }
 
-// errNotOurs says that a scenario looks at the fleet's processes.
+// errNotOurs is the error of scenarios that need to inspect the fleet's processes.
 var errNotOurs = errors.New("this scenario measures a fleet of its own; unset ASSAY_URL")
 
-// target returns the fleet to measure, with extra environment if it is our own.
+// target returns the fleet to measure, with extra environment if it is the bench's own.
 func (b *bench) target(ctx context.Context, env ...string) (*target, error) {
 	t := &target{url: os.Getenv("ASSAY_URL")}
 	if t.url == "" {
@@ -61,7 +61,7 @@ func (t *target) start(ctx context.Context, b *bench, env []string) (err error) 
 	if t.dir, err = os.MkdirTemp("", "assay-bench-"); err != nil {
 		return err
 	}
-	if err := os.Chmod(t.dir, 0o755); err != nil { // Postgres and sandboxes run as others
+	if err := os.Chmod(t.dir, 0o755); err != nil { // Postgres and sandboxes run as other users
 		return err
 	}
 	t.cmd = exec.Command(assay, "dev", "--data", filepath.Join(t.dir, "data"), "--listen", "127.0.0.1:0")
@@ -71,7 +71,7 @@ func (t *target) start(ctx context.Context, b *bench, env []string) (err error) 
 		t.cmd.Args = append(t.cmd.Args, "--verbose")
 		t.cmd.Stderr = os.Stderr
 	}
-	t.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM} // our ^C is not its own
+	t.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM} // ^C for the bench must not reach it
 	out, err := t.cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (t *target) start(ctx context.Context, b *bench, env []string) (err error) 
 	return t.ready(ctx, out)
 }
 
-// ready waits for the line that says where the API is.
+// ready waits for the line with the address of the API.
 func (t *target) ready(ctx context.Context, out io.Reader) error {
 	found := make(chan string, 1)
 	go func() {
@@ -108,7 +108,7 @@ func (t *target) ready(ctx context.Context, out io.Reader) error {
 	}
 }
 
-// stop ends our own fleet and removes what it kept.
+// stop ends the bench's own fleet and removes its data.
 func (t *target) stop() error {
 	if t.cmd == nil {
 		return errors.Join(removeAll(t.dir))
@@ -130,8 +130,8 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// cellTarget is target with the isolation that scenarios of cells have: cell, or what there is in
-// its place, which the note says then.
+// cellTarget is target with the isolation for scenarios of cells: cell, or a replacement, which the
+// note then explains.
 func (b *bench) cellTarget(ctx context.Context, env ...string) (t *target, isolation policy.Isolation, note string, err error) {
 	if t, err = b.target(ctx, env...); err != nil {
 		return nil, "", "", err
@@ -143,8 +143,8 @@ func (b *bench) cellTarget(ctx context.Context, env ...string) (t *target, isola
 	return t, isolation, note, nil
 }
 
-// isolation returns the wall to measure: the wanted one if a worker offers it,
-// else task, and a note that says so.
+// isolation returns the isolation to measure: the wanted one if a worker offers it, else task, with
+// a note.
 func (t *target) isolation(ctx context.Context, want policy.Isolation) (policy.Isolation, string, error) {
 	workers, err := t.Workers(ctx)
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// rounds is how often fleet and bare loop take turns, so that whatever else the
-// machine does meets both alike.
+// rounds is how often fleet and bare loop alternate, so that other load on the machine affects
+// both.
 const rounds = 4
 
-// task measures isolation task beside a bare containerd client loop, in turns.
+// task measures isolation task, alternating with a loop of a bare containerd client.
 func task(ctx context.Context, b *bench) (stats.Report, error) { return b.beside(ctx, policy.Task, "") }
 
 // gvisor is task under runsc.
@@ -50,8 +50,8 @@ func gvisor(ctx context.Context, b *bench) (_ stats.Report, err error) {
 	return b.beside(ctx, policy.GVisor, script)
 }
 
-// beside measures an isolation that has a container for each job; binary is what
-// the shim runs for the bare loop, "" for runc.
+// beside measures an isolation with a container for each job. binary is the shim's runtime in the
+// bare loop; "" is runc.
 func (b *bench) beside(ctx context.Context, isolation policy.Isolation, binary string) (r stats.Report, err error) {
 	t, err := b.target(ctx)
 	if err != nil {
@@ -109,14 +109,13 @@ func (b *bench) beside(ctx context.Context, isolation policy.Isolation, binary s
 	return r, nil
 }
 
-// What a client sees that finds a slot ready: think is longer than the making of
-// one takes.
+// A client that always finds a warm slot: think is longer than the creation of a slot.
 const (
 	pacedJobs = 40
 	think     = 300 * time.Millisecond
 )
 
-// paced runs jobs of one client that thinks before each.
+// paced runs jobs of one client that pauses before each.
 func (t *target) paced(ctx context.Context, spec job.Spec) (ms []float64, err error) {
 	for i := range pacedJobs + 5 {
 		if err := pause.For(ctx, think); err != nil {
@@ -130,14 +129,14 @@ func (t *target) paced(ctx context.Context, spec job.Spec) (ms []float64, err er
 		if res.Outcome != job.Succeeded {
 			return nil, fmt.Errorf("a paced job ended as %s: %s", res.Outcome, res.Message)
 		}
-		if i >= 5 { // the first ones ask for the slots
+		if i >= 5 { // the first jobs trigger the warm slots
 			ms = append(ms, job.Milliseconds(time.Since(sent)))
 		}
 	}
 	return ms, nil
 }
 
-// rawLoop opens the bare loop on the containerd that the fleet's worker uses.
+// rawLoop opens the bare loop on the containerd of the fleet's worker.
 func (t *target) rawLoop(ctx context.Context) (*rawloop.Loop, error) {
 	address := os.Getenv("ASSAY_CONTAINERD_ADDRESS")
 	if t.cmd != nil {

@@ -15,10 +15,10 @@ const (
 	tenantJobs    = 20    // of each batch
 )
 
-// tenants measures the control plane alone (see noop) while batches of one tenant and of 5,000
-// tenants, or -n, wait: as many batches and jobs each time. "ratio" is the rate with many tenants to
-// the mean rate with one, before and after. "look_ratio" is the CPU time of a look of the scheduler,
-// Postgres included, with many tenants to that with one: the worst of several numbers of places.
+// tenants measures the control plane alone (see noop) while batches of one tenant wait, and while
+// batches of 5,000 tenants, or -n, wait. The number of batches and jobs is the same. "ratio" is the
+// rate with many tenants to the mean rate with one, before and after. "look_ratio" is the same for
+// the CPU time of a scheduler pass, including Postgres, at its worst number of places.
 func tenants(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
@@ -67,9 +67,9 @@ func tenants(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, nil
 }
 
-// liveTenants writes the batches of n tenants into the queue, like the last job that ended and in one transaction.
-// With a class the jobs are of that class, which no worker runs. Like those of groups they are marked
-// by their name.
+// liveTenants writes the batches of n tenants into the queue, copied from the last job that ended,
+// in one transaction. With a class, the jobs have that class, which no worker runs. Like those of
+// groups, the batches are marked by their name.
 func liveTenants(n int, class string) []string {
 	ms := time.Now().UnixMilli()
 	batch := fmt.Sprintf(`(lpad(to_hex(%d::bigint), 12, '0') || '70008' || lpad(to_hex(g), 15, '0'))::uuid`, ms)
@@ -89,13 +89,14 @@ INSERT INTO jobs (id, batch_id, tenant_id, pool, identity) SELECT %[2]s, %[1]s, 
 COMMIT`, batch, id, tenantBatches, tenantJobs, n, pool), `VACUUM ANALYZE jobs`, `VACUUM ANALYZE batches`, `ANALYZE tenants`}
 }
 
-// looksClass is a class that no worker runs, so the fleet's scheduler leaves it alone.
+// looksClass is a class that no worker runs, so the fleet's scheduler ignores it.
 const looksClass = "bench-looks"
 
-// lookPlaces are the windows that a look fills.
+// lookPlaces are the numbers of places that a scheduler pass fills.
 var lookPlaces = []int{16, 100, 500, 2000}
 
-// lookCosts returns the CPU time of a look in milliseconds, with one tenant and with many, by places.
+// lookCosts returns the CPU time of a scheduler pass in milliseconds, with one tenant and with
+// many, by places.
 func lookCosts(ctx context.Context, b *bench, db database.URL, many int) (map[int][2]float64, error) {
 	costs := map[int][2]float64{}
 	for i, n := range []int{1, many} {

@@ -14,8 +14,8 @@ import (
 	"github.com/assay-run/assay/test/bench/stats"
 )
 
-// tests grades the whole example, reference and wrong solutions, again and again
-// until the time is over, and counts the verdicts that are wrong.
+// tests grades the whole example, reference and wrong solutions, repeatedly until the time is over,
+// and counts the wrong verdicts.
 func tests(ctx context.Context, b *bench) (r stats.Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func tests(ctx context.Context, b *bench) (r stats.Report, err error) {
 		return o, err
 	}
 	var sum outcome
-	before, beforeErr := t.cpuNow() // of a fleet that is not ours there is none
+	before, beforeErr := t.cpuNow() // of the bench's own fleet only
 	if b.n > 0 {
 		for sum.jobs < b.n && err == nil {
 			var o outcome
@@ -63,8 +63,7 @@ func tests(ctx context.Context, b *bench) (r stats.Report, err error) {
 	return r, nil
 }
 
-// gradeBatch runs one batch to its end and returns how many of its verdicts are
-// wrong. A result that is missing is one.
+// gradeBatch runs one batch to its end and returns the number of wrong or missing verdicts.
 func (t *target) gradeBatch(ctx context.Context, specs []job.Spec) (o outcome, wrong int, err error) {
 	began := time.Now()
 	b, err := t.SubmitSpecs(ctx, client.BatchOptions{Name: "tests"}, slices.Values(specs))

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	watcherCount = 5000             // unless -n says so; one tenant has half of a dispatcher's requests at once
-	watcherWait  = 20 * time.Second // of one request, and the time over which the first ones are spread
+	watcherCount = 5000             // unless -n sets it; one tenant gets half of a dispatcher's concurrent requests
+	watcherWait  = 20 * time.Second // of one request, and the time over which the first requests are spread
 )
 
-// watchers measures what it costs that very many clients wait for a batch each, none of
-// which ends: "dispatcher_cores" are the cores that the dispatcher uses, "idle_cores" those
-// that it uses for the same batches with nobody who waits. The worker is held meanwhile.
+// watchers measures the cost of very many clients that each wait for a batch that does not end.
+// "dispatcher_cores" are the cores that the dispatcher uses, "idle_cores" are the same without
+// waiting clients. The worker is stopped meanwhile.
 func watchers(ctx context.Context, b *bench) (r stats.Report, err error) {
 	n := b.n
 	if n == 0 {
@@ -44,7 +44,7 @@ func watchers(ctx context.Context, b *bench) (r stats.Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = syscall.Kill(worker.PID, syscall.SIGCONT) }() // or it could not be stopped
+	defer func() { _ = syscall.Kill(worker.PID, syscall.SIGCONT) }() // a stopped worker would not end
 	ids, err := t.heldBatches(ctx, db, worker, n)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func watchers(ctx context.Context, b *bench) (r stats.Report, err error) {
 	b.logf("%d watchers", n)
 	w := watch(ctx, t.url, ids)
 	defer w.stop()
-	if err := pause.For(ctx, watcherWait+time.Second); err != nil { // all have come
+	if err := pause.For(ctx, watcherWait+time.Second); err != nil { // until all have arrived
 		return nil, err
 	}
 	answered, failed := w.answered.Load(), w.failed.Load()
@@ -75,8 +75,8 @@ func watchers(ctx context.Context, b *bench) (r stats.Report, err error) {
 	}, nil
 }
 
-// heldBatches makes n batches of a job each that do not end, since the worker is held, and
-// returns their ids.
+// heldBatches makes n batches of a job each and returns their ids. They do not end, since the
+// worker is stopped.
 func (t *target) heldBatches(ctx context.Context, db database.URL, worker procs.Process, n int) ([]string, error) {
 	if _, err := t.runBatch(ctx, pythonJob("task"), 10); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (t *target) coresFor(ctx context.Context, d time.Duration) (map[string]floa
 	return cores, nil
 }
 
-// watching is clients that ask for one batch each, again and again.
+// watching is a group of clients that repeatedly request one batch each.
 type watching struct {
 	answered, failed atomic.Int64
 	why              atomic.Value // a string

@@ -1,3 +1,4 @@
-// Package compose runs the compose file as a team would: in Docker, with every service of it, under load, with containers killed on the
-// way. Where there is no registry, the images are built of Debian packages and Go modules (make test-compose).
+// Package compose runs the compose file as a team would: in Docker, with all of its services, under
+// load, and with containers killed meanwhile. Without a registry, the images are built from Debian
+// packages and Go modules (make test-compose).
 package compose

@@ -1,5 +1,5 @@
-// Package corpus reads the programs that attacks are made of: each says in the comment at its top what it tries and what may
-// come of it.
+// Package corpus reads attack programs. The comment at the top of each describes the attack and its
+// allowed outcomes.
 package corpus
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/language"
 )
 
-// Header is the comment at the top of a program, as pairs of key and value from lines like "// key: value". Comment is what
-// begins such a line. A line of it without a value has an empty one.
+// Header returns the pairs in the comment at the top of a program, from lines like "// key: value".
+// The comment argument is the beginning of such lines. A line without a value has an empty one.
 func Header(source, comment string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for line := range strings.Lines(source) {
@@ -30,7 +30,7 @@ func Header(source, comment string) iter.Seq2[string, string] {
 	}
 }
 
-// Outcomes are those of a list like "failed|timed_out".
+// Outcomes parses a list like "failed|timed_out".
 func Outcomes(list string) (out []job.Outcome) {
 	for o := range strings.SplitSeq(list, "|") {
 		out = append(out, job.Outcome(o))
@@ -38,16 +38,17 @@ func Outcomes(list string) (out []job.Outcome) {
 	return out
 }
 
-// Source is a program in a language that is compiled.
+// Source is a program in a compiled language.
 type Source struct {
-	Name, Text string // Name is its file's
+	Name, Text string // Name is the file name
 	Tries      string
 	Language   *language.Language
 	Outcomes   []job.Outcome
 }
 
-// Sources reads the programs of a directory whose names end like languages of the catalogue, *.c or *.cpp. It is an error if
-// one does not say what it tries and what may come of it, or says anything else, or if there are fewer than least.
+// Sources reads the programs of a directory with extensions of languages of the catalogue, *.c or
+// *.cpp. It fails if a header lacks the attack or its outcomes, or has unknown keys, or if there
+// are fewer programs than least.
 func Sources(dir fs.FS, least int) (all []Source, err error) {
 	names, err := fs.Glob(dir, "*.c*")
 	if err != nil {

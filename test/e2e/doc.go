@@ -1,5 +1,4 @@
-// Package e2e tells whole stories over the real programs: a fleet as `assay dev`
-// runs it, its API, and what a client finds recorded. How a sandbox behaves in
-// detail is the subject of pkg/runtime/runtimetest; here it is that the same
-// outcome comes out at the other end, and that nothing is left behind.
+// Package e2e tests whole scenarios over the real programs: a fleet of `assay dev`, its API, and
+// the records that a client finds. pkg/runtime/runtimetest tests sandboxes in detail. Here the
+// tests check that the same outcome reaches the client, and that no data is left behind.
 package e2e

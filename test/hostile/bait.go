@@ -13,10 +13,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Bait is what attacks are told of on this machine and must not get at: a port, a
-// socket, a file. Close it when nothing attacks any more.
+// Bait is resources of this machine that attacks are pointed to and must not reach: a port, a
+// socket, a file. Close it after the attacks.
 type Bait struct {
-	file, secret string // that no job may read, write or remove, and what it says
+	file, secret string // file that no job may read, write or remove, and its content
 	port         int    // that no job may reach
 	abstract     string // socket that no job may reach
 	visits       atomic.Int64
@@ -24,7 +24,7 @@ type Bait struct {
 	accepting    sync.WaitGroup
 }
 
-// LayBait lays it out, the file in a directory that exists.
+// LayBait creates the bait. The directory for the file must exist.
 func LayBait(dir string) (*Bait, error) {
 	b := &Bait{file: filepath.Join(dir, "secret"), secret: "secret-" + string(job.NewID()), abstract: "@hostile-" + string(job.NewID())}
 	if err := os.WriteFile(b.file, []byte(b.secret), 0o666); err != nil { // #nosec: it is bait
@@ -42,7 +42,7 @@ func LayBait(dir string) (*Bait, error) {
 	return b, nil
 }
 
-// listen counts who comes to an address.
+// listen counts the connections to an address.
 func (b *Bait) listen(network, address string) (net.Listener, error) {
 	l, err := net.Listen(network, address)
 	if err != nil {
@@ -62,7 +62,7 @@ func (b *Bait) listen(network, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Close ends the listening. The file is left to whoever gave the directory.
+// Close ends the listeners. The caller removes the file with its directory.
 func (b *Bait) Close() {
 	for _, l := range b.listeners {
 		_ = l.Close()
@@ -70,8 +70,8 @@ func (b *Bait) Close() {
 	b.accepting.Wait()
 }
 
-// Env is the environment that tells an attack where things are. The mark is in it, by
-// which its processes are found; cgroup is the control group that holds all jobs.
+// Env returns environment variables with the addresses of the bait for an attack. The mark
+// identifies the attack's processes. cgroup is the control group of all jobs.
 func (b *Bait) Env(mark, cgroup string) map[string]string {
 	return map[string]string{
 		"HOSTILE_MARK": mark, "HOSTILE_FILE": b.file, "HOSTILE_PORT": strconv.Itoa(b.port),
@@ -80,7 +80,7 @@ func (b *Bait) Env(mark, cgroup string) map[string]string {
 	}
 }
 
-// addresses are those of this machine.
+// addresses returns the addresses of this machine.
 func addresses() []string {
 	list := []string{"127.0.0.1", "::1"}
 	found, _ := net.InterfaceAddrs()
@@ -92,7 +92,7 @@ func addresses() []string {
 	return list
 }
 
-// Taken lists what was taken of the bait since it was last asked.
+// Taken lists the violations since its last call.
 func (b *Bait) Taken() (what []string) {
 	if n := b.visits.Swap(0); n > 0 {
 		what = append(what, fmt.Sprintf("%d connections reached the host", n))
@@ -103,7 +103,7 @@ func (b *Bait) Taken() (what []string) {
 	return what
 }
 
-// Secret is what the file says, which must come out nowhere.
+// Secret returns the content of the file, which must appear in no output.
 func (b *Bait) Secret() string { return b.secret }
 
 // WithMark lists processes of this machine whose environment has mark.

@@ -18,14 +18,14 @@ import (
 //go:embed programs hostile.py hostile.h
 var files embed.FS
 
-// Neighbour is the code of an honest Python job that uses a little of everything that
-// the kernel counts, and prints what it was refused beside one "round" at its
-// beginning. It ends after as many rounds as the variable ROUNDS says; without, never.
+// Neighbour is the code of an honest Python job that uses a little of every resource that the kernel
+// counts. It prints one "round" at its beginning, and each refusal. It ends after as many rounds as
+// the variable ROUNDS sets; without it, never.
 //
 //go:embed neighbour.py
 var Neighbour string
 
-// Attack is one program of the corpus, and what its header says of it.
+// Attack is one program of the corpus, and its header.
 type Attack struct {
 	Subject, Name string
 	Lang          string // py, c or sh
@@ -37,28 +37,27 @@ type Attack struct {
 	Victim        Victim
 	Alone         bool
 
-	// Foreign is what else comes of it where the sandbox has a kernel of its own,
-	// which permits it, or does not know it, to nobody's harm but the program's.
+	// Foreign is further outcomes in a sandbox with a kernel of its own. That kernel permits the
+	// attack or does not implement it, to the harm of the program alone.
 	Foreign []job.Outcome
 }
 
-// Victim is whose innocent job runs beside an attack.
+// Victim is the owner of the innocent job beside an attack.
 type Victim string
 
 const (
 	Nobody Victim = ""
 	Same   Victim = "yes"   // of the attacker's own tenant
-	Other  Victim = "other" // of another one
+	Other  Victim = "other" // of another tenant
 )
 
-// corpusPolicy is small, so that bombs go off soon. Its times are long, for busy
-// machines; a program that may use them up has others.
+// corpusPolicy is small, so that bombs exhaust it soon. Its times are long, for busy machines.
+// Programs that may use them up have others.
 var corpusPolicy = map[string]any{
 	"wall": "60s", "cpu_time": "60s", "memory": "128Mi", "disk": "16Mi", "files": 512, "processes": 32,
 }
 
-// Corpus returns every attack, in order. It fails for a header that says nothing, or
-// something unknown.
+// Corpus returns all attacks, in order. It fails if a header is empty or has unknown keys.
 func Corpus() (all []*Attack, err error) {
 	names, err := fs.Glob(files, "programs/*/*.*")
 	if err != nil {
@@ -111,7 +110,7 @@ func (a *Attack) set(key, value string) error {
 			return fmt.Errorf("gvisor: say why that will do")
 		}
 		a.Foreign = corpus.Outcomes(list)
-	case "at gvisor": // what the attack means there, for people: it is judged as elsewhere
+	case "at gvisor": // the attack's meaning there, for people: it is judged as elsewhere
 		if value == "" {
 			return fmt.Errorf("at gvisor: say what it measures there")
 		}
@@ -134,11 +133,11 @@ func (a *Attack) set(key, value string) error {
 	return nil
 }
 
-// String names the attack by its file.
+// String returns the attack's file name.
 func (a *Attack) String() string { return a.Subject + "/" + a.Name + "." + a.Lang }
 
-// Document is the attack's policy at an isolation, with variables for its
-// environment, as a client writes it.
+// Document returns the attack's policy at an isolation, with variables for its environment, as a
+// client writes it.
 func (a *Attack) Document(isolation policy.Isolation, env map[string]string) (json.RawMessage, error) {
 	fields := maps.Clone(a.Policy)
 	fields["isolation"] = isolation
@@ -148,8 +147,8 @@ func (a *Attack) Document(isolation policy.Isolation, env map[string]string) (js
 	return json.Marshal(fields)
 }
 
-// Program returns what the attack runs, and its files by their paths. The binary is
-// that of a C program (see Build).
+// Program returns the program of the attack, and its files by path. The binary is that of a C
+// program (see Build).
 func (a *Attack) Program(binary []byte) (job.Program, map[string][]byte, error) {
 	switch a.Lang {
 	case "py":
@@ -166,9 +165,8 @@ func (a *Attack) Program(binary []byte) (job.Program, map[string][]byte, error) 
 
 func command(argv ...string) job.Program { return job.Program{Command: &job.Command{Argv: argv}} }
 
-// Build is an honest job that compiles the C programs among attacks, whose binaries
-// are its artifacts: Built tells which is whose. Only its policy, program and files
-// are of use.
+// Build returns an honest job that compiles the C programs among attacks. Its artifacts are the
+// binaries, and Built returns the attack of each. Only its policy, program and files are useful.
 func Build(attacks []*Attack) (build *Attack, p job.Program, sources map[string][]byte, err error) {
 	prelude, err := files.ReadFile("hostile.h")
 	sources = map[string][]byte{"/workspace/src/hostile.h": prelude}
@@ -184,20 +182,20 @@ func Build(attacks []*Attack) (build *Attack, p job.Program, sources map[string]
 	}}, command("bash", "-c", script), sources, err
 }
 
-// Built says whose binary an artifact of Build is, as String does.
+// Built returns the attack of an artifact of Build, as String does.
 func Built(artifact string) string {
 	return strings.Replace(path.Base(artifact), "__", "/", 1) + ".c"
 }
 
-// Seen is what came of an attack.
+// Seen is the result of an attack.
 type Seen struct {
 	Outcome job.Outcome
 	Message string
-	Said    string   // to both streams
+	Said    string   // both streams
 	Kept    []string // paths of artifacts
 }
 
-// Judge lists what should not have come of the attack at an isolation.
+// Judge lists the violations of an attack at an isolation.
 func (a *Attack) Judge(isolation policy.Isolation, s Seen) (wrong []string) {
 	if isolation == policy.GVisor && slices.Contains(a.Foreign, s.Outcome) {
 		return nil

@@ -1,4 +1,4 @@
-// Package image runs the images that `make images` builds, as containers that have nothing of this host but its network:
-// no socket, no namespace of processes, no path, no device.
-// That takes the images and is `make test-image`; what compares files runs with every other test.
+// Package image runs the images of `make images`, as containers that share only the network with
+// this host: no socket, no pid namespace, no path, no device. These tests need the images: `make
+// test-image`. The comparisons of files run with all other tests.
 package image

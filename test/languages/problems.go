@@ -16,32 +16,33 @@ import (
 //go:embed problems/*.txt
 var problems embed.FS
 
-// The shapes of problems. A program of the first two is a prompt, what completes it and a test of that in the same language,
-// one behind the other, and its exit code is the verdict. One of the third reads and writes.
+// The shapes of problems. A program of the first two is the concatenation of a prompt, its
+// completion and a test in the same language; its exit code is the verdict. A program of the third
+// shape reads and writes.
 const (
 	multiplE   = "multipl-e"
 	humanEvalX = "humaneval-x"
 	stdio      = "stdio"
 )
 
-// problem is one with its solutions.
+// problem is one problem with its solutions.
 type problem struct {
 	name, shape  string
 	language     string // of the catalogue
-	main         string // what the file is to be called; "": as the language does
+	main         string // name of the file; "": the language's default
 	flags        []string
 	prompt, test string
 	cases        []job.Stdio
 	solutions    []solution
 }
 
-// solution is a right one if it is to succeed.
+// solution is a solution with its expected outcomes; a right one succeeds.
 type solution struct {
 	text string
-	want []job.Outcome // one of them
+	want []job.Outcome // any of them
 }
 
-// readProblems returns those of all languages, by file and in the order in which they stand there.
+// readProblems returns the problems of all languages, ordered by file and position.
 func readProblems() ([]problem, error) {
 	files, err := problems.ReadDir("problems")
 	if err != nil {
@@ -92,7 +93,7 @@ func parseProblem(lang, section string) (problem, error) {
 	return p, nil
 }
 
-// add takes a part in.
+// add parses a part of the problem.
 func (p *problem) add(title, text string) error {
 	switch what, outcomes, _ := strings.Cut(title, " "); what {
 	case "prompt":
@@ -117,7 +118,7 @@ func (p *problem) add(title, text string) error {
 	return nil
 }
 
-// program is what is judged of a solution.
+// program returns the program that judges a solution.
 func (p *problem) program(s solution) job.Program {
 	var how *job.Compile
 	if p.flags != nil {
@@ -133,7 +134,7 @@ func (p *problem) program(s solution) job.Program {
 	return job.Program{Code: code}
 }
 
-// memory is the least that a policy for the language has to have, or 256 MiB.
+// memory returns the least memory in a policy for the language, or 256 MiB.
 func (p *problem) memory() (job.Size, error) {
 	l, err := language.Find(p.language)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 //go:embed programs/*.txt
 var programs embed.FS
 
-// program is the files of one, of which the main one has no name.
+// program is the files of a program; the main file has no name.
 type program map[string]string
 
-// read returns the programs of a language, by what they show.
+// read returns the programs of a language, by section title.
 func read(language string) (map[string]program, error) {
 	text, err := programs.ReadFile("programs/" + language + ".txt")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// DB is a set of series. Their first values are of the time Start, and the others follow in steps.
+// DB is a set of series. Their first values have the time Start, and the others follow in steps.
 type DB struct {
 	step   time.Duration
 	parser parser.Parser
@@ -34,8 +34,9 @@ func New(step time.Duration) *DB {
 	})}
 }
 
-// Load adds a series for each line, in the notation of promtool: name{label="value"} 1 2 _ 0+1x10. It also takes the text
-// that a process exports, whose series have one value. Every series gets the labels of more.
+// Load adds a series for each line, in the notation of promtool: name{label="value"} 1 2 _ 0+1x10.
+// It also accepts the text format of exporters, whose series have one value. Every series gets the
+// labels of more.
 func (d *DB) Load(t testing.TB, lines string, more map[string]string) {
 	t.Helper()
 	for line := range strings.Lines(lines) {
@@ -65,7 +66,8 @@ func (d *DB) Load(t testing.TB, lines string, more map[string]string) {
 	}
 }
 
-// Query returns the result of an expression at a time after Start: a value for each set of labels. A scalar has no labels.
+// Query returns the result of an expression at a time after Start: a value for each set of labels.
+// A scalar has no labels.
 func (d *DB) Query(t testing.TB, expr string, after time.Duration) []promql.Sample {
 	t.Helper()
 	all := &storage.MockQueryable{MockQuerier: &storage.MockQuerier{SelectMockFunction: d.find}}

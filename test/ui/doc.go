@@ -1,3 +1,4 @@
-// Package ui looks at the web page with a real browser, of a real fleet: each page and each action, in both themes, with
-// the keyboard, while it changes, and with markup in whatever programs write. Build tag ui; `make test-ui` runs it.
+// Package ui tests the web page in a real browser, with a real fleet. It covers each page and each
+// action, in both themes, with the keyboard, during updates, and with markup in the output of
+// programs. Build tag ui; `make test-ui` runs it.
 package ui

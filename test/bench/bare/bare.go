@@ -1,4 +1,4 @@
-// Package bare runs code in interpreters of this host, without sandboxes, to compare with.
+// Package bare runs code in interpreters of this host, without sandboxes, for comparison.
 package bare
 
 import (
@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// interpreter returns the path of this host's Python: what its PATH has may be a script that
-// looks for one, and whoever measures that makes us look good.
+// interpreter returns the path of this host's Python. The python3 in PATH may be a wrapper script,
+// whose extra time would favour the fleet.
 func interpreter(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "python3", "-c", "import sys; print(sys.executable)").Output()
 	if err != nil {
@@ -22,15 +22,15 @@ func interpreter(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// command is code in an interpreter that sees the packages below site, too.
+// command returns code in an interpreter that can also import the packages below site.
 func command(ctx context.Context, python, site, code string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, python, "-B", "-c", code)
 	cmd.Env = []string{"PYTHONPATH=" + site, "HOME=/nonexistent", "OPENBLAS_NUM_THREADS=1"}
 	return cmd
 }
 
-// PerSecond runs code in interpreters of this host, so many at once, one after the other,
-// and returns how many a second.
+// PerSecond runs code in interpreters of this host, at as many at once, and returns how many it ran
+// a second.
 func PerSecond(ctx context.Context, site, code string, at int, d time.Duration) (float64, error) {
 	python, err := interpreter(ctx)
 	if err != nil {
@@ -54,8 +54,8 @@ func PerSecond(ctx context.Context, site, code string, at int, d time.Duration) 
 	return float64(n.Load()) / time.Since(began).Seconds(), err
 }
 
-// CPU returns the CPU time that code needs in an interpreter of this host, on average over n
-// that run one after the other. They see nothing that is installed, which would cost more.
+// CPU returns the mean CPU time of code in an interpreter of this host, over n sequential runs. The
+// interpreters see no installed packages, which would cost more.
 func CPU(ctx context.Context, code string, n int) (sum time.Duration, err error) {
 	python, err := interpreter(ctx)
 	if err != nil {

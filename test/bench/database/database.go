@@ -1,4 +1,4 @@
-// Package database speaks with a fleet's Postgres, through psql.
+// Package database connects to a fleet's Postgres, through psql.
 package database
 
 import (
@@ -12,13 +12,13 @@ import (
 // URL is the address of a database.
 type URL string
 
-// Run runs statements, each a transaction of its own.
+// Run runs statements, each in a transaction of its own.
 func (d URL) Run(ctx context.Context, statements []string) error {
 	_, err := d.Ask(ctx, strings.Join(statements, ";\n"))
 	return err
 }
 
-// Ask returns what statements answer, a line for each row.
+// Ask returns the output of statements, a line for each row.
 func (d URL) Ask(ctx context.Context, script string) (string, error) {
 	psql := d.psql(ctx)
 	psql.Stdin = strings.NewReader(script + ";\n")

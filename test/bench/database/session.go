@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Session is a connection that stays as it is until it is closed.
+// Session is a connection that keeps its transaction until it is closed.
 type Session struct {
 	psql *exec.Cmd
 	in   io.WriteCloser
 	said bytes.Buffer
 }
 
-// Open runs statements and returns when they are done; their transaction is still open.
+// Open runs statements and returns when they are done. Their transaction stays open.
 func (d URL) Open(ctx context.Context, script string) (*Session, error) {
 	s := &Session{psql: d.psql(ctx)}
 	s.psql.Stderr = &s.said
@@ -44,7 +44,7 @@ func (d URL) Open(ctx context.Context, script string) (*Session, error) {
 	return nil, fmt.Errorf("open a transaction: %w", errors.Join(err, s.Close()))
 }
 
-// Close ends it. Closing twice is the same as once.
+// Close ends the session. It may be called again.
 func (s *Session) Close() error {
 	if s.in == nil {
 		return nil

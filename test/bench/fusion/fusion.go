@@ -1,5 +1,5 @@
-// Package fusion asks a server in the format of SandboxFusion, with many clients that wait for each answer, and counts
-// what they are told.
+// Package fusion sends requests in the format of SandboxFusion, from many clients that wait for
+// each answer, and counts the answers.
 package fusion
 
 import (
@@ -14,33 +14,33 @@ import (
 	"time"
 )
 
-// timeout is longer than any request that is sent here may wait in a fleet.
+// timeout is longer than any of these requests may wait in a fleet.
 const timeout = 60 * time.Second
 
-// Question is a program, and what it is to print.
+// Question is a program and its expected output.
 type Question struct{ body, prints string }
 
 // Ask returns a request as verl sends it, with the same limit for compiling as for running, in seconds.
 func Ask(code, prints string, limit float64) Question { return AskWith(code, "", prints, limit) }
 
-// AskWith is Ask for a program that reads.
+// AskWith is Ask for a program with input.
 func AskWith(code, stdin, prints string, limit float64) Question {
-	body, _ := json.Marshal(map[string]any{ // of strings and numbers
+	body, _ := json.Marshal(map[string]any{ // strings and numbers only
 		"compile_timeout": limit, "run_timeout": limit, "code": code, "stdin": stdin, "memory_limit_MB": 256, "language": "python",
 		"files": map[string]string{}, "fetch_files": []string{},
 	})
 	return Question{string(body), prints}
 }
 
-// Answers counts them.
+// Answers counts the answers.
 type Answers struct {
-	OK, Late, Wrong, Other int       // right; 504; a verdict that the program did not earn; anything else
-	Strange                string    // the first that is wrong or of another kind
-	MS                     []float64 // of each right one, in milliseconds
+	OK, Late, Wrong, Other int       // right; 504; an undeserved verdict; anything else
+	Strange                string    // the first wrong or other answer
+	MS                     []float64 // of each right answer, in milliseconds
 	Took                   time.Duration
 }
 
-// Run has clients send a question to the server at url again and again for d.
+// Run sends a question from several clients to the server at url, repeatedly for d.
 func Run(ctx context.Context, url string, q Question, clients int, d time.Duration) (all Answers, err error) {
 	c := &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	defer c.CloseIdleConnections()
@@ -71,7 +71,7 @@ func Run(ctx context.Context, url string, q Question, clients int, d time.Durati
 	return all, ctx.Err()
 }
 
-// All sends questions at once, and reports whether each was answered right.
+// All sends questions at once, and reports whether each answer was right.
 func All(ctx context.Context, url string, questions []Question) (right bool, err error) {
 	var mu sync.Mutex
 	var all Answers
@@ -92,7 +92,7 @@ func All(ctx context.Context, url string, questions []Question) (right bool, err
 	return all.OK == len(questions), err
 }
 
-// keeping keeps the connections of All, as clients do.
+// keeping keeps the connections of All open, as clients do.
 var keeping = &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
 
 func send(ctx context.Context, c *http.Client, url string, q Question) (status int, body []byte, err error) {

@@ -1,4 +1,4 @@
-// Package procs reads processes from /proc: who started whom, and what they use.
+// Package procs reads processes from /proc: their parents, and their resource usage.
 package procs
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Process is one process, as /proc shows it.
+// Process is one process, from /proc.
 type Process struct {
 	PID, Parent int
 	Args        []string
@@ -29,14 +29,14 @@ func All() (map[int]Process, error) {
 	}
 	all := make(map[int]Process, len(dirs))
 	for _, dir := range dirs {
-		if p, ok := Read(dir); ok { // else it has just ended
+		if p, ok := Read(dir); ok { // otherwise it has just ended
 			all[p.PID] = p
 		}
 	}
 	return all, nil
 }
 
-// Read reads the process of a directory of /proc, such as /proc/self; it may just have ended.
+// Read reads the process of a directory of /proc, such as /proc/self. It may just have ended.
 func Read(dir string) (p Process, ok bool) {
 	stat, err := os.ReadFile(dir + "/stat")
 	if err != nil {
@@ -48,7 +48,7 @@ func Read(dir string) (p Process, ok bool) {
 	}
 	p.Args = strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00")
 	p.PID, _ = strconv.Atoi(filepath.Base(dir))
-	// The second field is the name in parentheses, which may hold anything.
+	// The second field is the name in parentheses, which may have any characters.
 	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(f) < 15 {
 		return p, false
@@ -61,7 +61,7 @@ func Read(dir string) (p Process, ok bool) {
 	return p, true
 }
 
-// Below returns root and everything below it, leaving out the subtrees of not.
+// Below returns root and all processes below it, without the subtrees of not.
 func Below(all map[int]Process, root int, not ...int) (out []Process) {
 	skip := map[int]bool{}
 	for _, pid := range not {
@@ -84,8 +84,8 @@ func Below(all map[int]Process, root int, not ...int) (out []Process) {
 	return out
 }
 
-// Env returns a variable of a process's environment: how a fleet of our own
-// tells where its parts are.
+// Env returns a variable of a process's environment, which has the addresses of the parts of the
+// bench's own fleet.
 func (p Process) Env(name string) (string, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
 	if err != nil {
@@ -94,7 +94,7 @@ func (p Process) Env(name string) (string, error) {
 	value := ""
 	for v := range strings.SplitSeq(string(raw), "\x00") {
 		if after, ok := strings.CutPrefix(v, name+"="); ok {
-			value = after // the last one wins, as for the process itself
+			value = after // the last one wins, as in the process itself
 		}
 	}
 	if value == "" {
@@ -117,8 +117,8 @@ func (p Process) Kilobytes(file, field string) (int64, error) {
 	return 0, fmt.Errorf("process %d: %s has no %s", p.PID, file, field)
 }
 
-// Namespaces returns how deep below ours the pid namespace of a process is, and
-// whether it is the first one there.
+// Namespaces returns how deep below the bench's own the pid namespace of a process is, and whether
+// the process is the first one there.
 func (p Process) Namespaces() (depth int, first bool) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {

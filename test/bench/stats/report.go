@@ -12,7 +12,7 @@ import (
 // Report is a scenario's JSON object.
 type Report map[string]any
 
-// Noted says in which isolation it was measured, and why it was another one than wanted.
+// Noted adds the measured isolation, and why it is not the wanted one.
 func (r Report) Noted(isolation policy.Isolation, note string) {
 	r["isolation"] = isolation
 	if note != "" {
@@ -20,7 +20,7 @@ func (r Report) Noted(isolation policy.Isolation, note string) {
 	}
 }
 
-// Write prints what a scenario reports, or says which one failed.
+// Write prints the report of a scenario, or returns an error that names the scenario.
 func (r Report) Write(out io.Writer, name string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -1,4 +1,4 @@
-// Package stats is what figures are made of, and the report that has them.
+// Package stats computes figures and holds the report.
 package stats
 
 import (
@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Rate is how many a second.
+// Rate returns n per second.
 func Rate(n int, d time.Duration) float64 { return Round(float64(n)/max(d.Seconds(), 1e-9), 2) }
 
-// Round rounds to so many digits behind the point.
+// Round rounds to that many decimal places.
 func Round(f float64, digits int) float64 {
 	p := math.Pow10(digits)
 	return math.Round(f*p) / p
 }
 
-// Percentile returns the q-quantile of values by the nearest rank; 0 of none.
+// Percentile returns the q-quantile of values by the nearest rank, or 0 without values.
 func Percentile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -26,7 +26,7 @@ func Percentile(values []float64, q float64) float64 {
 	return Round(sorted[min(max(rank, 0), len(sorted)-1)], 3)
 }
 
-// Mean is the arithmetic mean; 0 of none.
+// Mean returns the arithmetic mean, or 0 without values.
 func Mean(of []float64) (m float64) {
 	for _, v := range of {
 		m += v / float64(len(of))

@@ -1,4 +1,4 @@
-// Package turns measures two builds of this project at once.
+// Package turns compares two builds of this project.
 package turns
 
 import (
@@ -18,32 +18,31 @@ import (
 )
 
 const (
-	// fleetStart is how long both fleets may start before they take turns.
+	// fleetStart is the time for both fleets to start before they alternate.
 	fleetStart = 4 * time.Second
-	// turn is how long one fleet runs while the other is stopped: far below the
-	// seconds in which a machine's speed changes, far above what a stop costs.
+	// turn is how long one fleet runs while the other is stopped. It is far below the seconds in
+	// which a machine's speed changes, and far above the cost of a stop.
 	turn = 700 * time.Millisecond
 )
 
-// Comparison measures a scenario in two builds of this project at once. Their
-// fleets take turns: while one runs, all processes of the other are stopped.
-// Both then meet the same machine, whose speed may change by a third between
-// two runs of which one follows the other.
+// Comparison measures a scenario in two builds of this project. Their fleets alternate: while one
+// runs, all processes of the other are stopped. So both have the same conditions. The speed of a
+// machine may change by a third between consecutive runs.
 type Comparison struct {
 	Scenario string
-	Duration time.Duration // for which each of the two runs
+	Duration time.Duration // of each of the two runs
 	Rounds   int
-	Trees    [2]string // directories with bin/bench: what is measured, what it is compared with
+	Trees    [2]string // directories with bin/bench: the measured build, and the build to compare with
 	Logf     func(format string, args ...any)
 }
 
-// ratios maps each figure of a report ("cpu_ms_per_job.all") to the first
-// build's divided by the second's, one for each round.
+// ratios maps each figure of a report ("cpu_ms_per_job.all") to the quotients of the first build's
+// figure and the second's, one for each round.
 type ratios map[string][]float64
 
-// Run returns the ratios and their medians: {"ratio": {figure: median},
-// "rounds": {figure: [ratio, …]}}. Figures of time that passed ("jobs_per_s")
-// hold the stops, so only their ratios say something.
+// Run returns the ratios and their medians: {"ratio": {figure: median}, "rounds": {figure: [ratio,
+// …]}}. Figures of elapsed time ("jobs_per_s") include the stops, so only their ratios are
+// meaningful.
 func (c *Comparison) Run(ctx context.Context) (stats.Report, error) {
 	all := ratios{}
 	for i := range c.Rounds {
@@ -61,7 +60,7 @@ func (c *Comparison) Run(ctx context.Context) (stats.Report, error) {
 	return stats.Report{"beside": c.Trees[1], "ratio": medians, "rounds": all}, nil
 }
 
-// round measures both once.
+// round measures both builds once.
 func (c *Comparison) round(ctx context.Context) (reports [2]stats.Report, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -84,8 +83,7 @@ func (c *Comparison) round(ctx context.Context) (reports [2]stats.Report, err er
 	return reports, nil
 }
 
-// takeTurns lets both start, and then one of them run at a time until either
-// has ended.
+// takeTurns lets both start, and then run alternately until one has ended.
 func takeTurns(ctx context.Context, runs [2]*benchProcess) {
 	next := time.After(fleetStart)
 	for running := 0; ; running = 1 - running {
@@ -110,7 +108,7 @@ func takeTurns(ctx context.Context, runs [2]*benchProcess) {
 	}
 }
 
-// benchProcess is one build's bench, which has a fleet of its own below it.
+// benchProcess is the bench of one build, which has a fleet of its own below it.
 type benchProcess struct {
 	cmd         *exec.Cmd
 	out, errOut bytes.Buffer
@@ -140,9 +138,9 @@ func (c *Comparison) start(ctx context.Context, tree string) (*benchProcess, err
 	return p, nil
 }
 
-// signal sends sig to the bench and all below it: its client, dispatcher,
-// worker, Postgres, containerd. Programs in sandboxes are not below it; they
-// end what they do, and have nothing to do then.
+// signal sends sig to the bench and all processes below it: its client, dispatcher, worker,
+// Postgres, containerd. Programs in sandboxes are not below it. They finish their work, and then
+// have none.
 func (p *benchProcess) signal(sig syscall.Signal) {
 	all, err := procs.All()
 	if err != nil || p.hasEnded() {
@@ -162,7 +160,7 @@ func (p *benchProcess) hasEnded() bool {
 	}
 }
 
-// report waits for the end and returns what was printed.
+// report waits for the end and returns the printed report.
 func (p *benchProcess) report() (r stats.Report, err error) {
 	<-p.ended
 	if p.err != nil {
@@ -183,8 +181,7 @@ func (p *benchProcess) end() {
 	<-p.ended
 }
 
-// figures returns the numbers of a report; those of an object within it are
-// named "object.field".
+// figures returns the numbers of a report. Those of an inner object are named "object.field".
 func figures(r map[string]any) map[string]float64 {
 	all := map[string]float64{}
 	for name, value := range r {
@@ -201,7 +198,7 @@ func figures(r map[string]any) map[string]float64 {
 	return all
 }
 
-// add adds a round: what both builds report, and the second not as zero.
+// add adds a round: the figures that both builds report, if the second is not 0.
 func (r ratios) add(a, b map[string]float64) {
 	for name := range a {
 		if b[name] != 0 {

@@ -12,15 +12,15 @@ import (
 // ended with as much of its record as the database takes, so that it holds up no other job, and
 // the rest is kept here.
 type Asides interface {
-	// Asides lists what is set aside, the oldest first, after an id (empty: from the first).
+	// Asides lists the rows that were set aside, oldest first, after an id (empty: from the first).
 	Asides(ctx context.Context, after job.ID, limit int) ([]Aside, error)
 	// CountAsides counts them, up to StatsCap.
 	CountAsides(ctx context.Context) (int64, error)
-	// RetryAside records what is set aside, and forgets it. It returns job.ErrConflict if the
-	// database still refuses it, and job.ErrNotFound if there is none of that id.
+	// RetryAside records a row that was set aside, and removes it from the list. It returns job.ErrConflict if the
+	// database still refuses it, and job.ErrNotFound for an unknown id.
 	RetryAside(ctx context.Context, a *Action, id job.ID) error
-	// DropAside forgets what is set aside: the job stays as it is. It returns job.ErrConflict if
-	// the job is held, since it would be set aside again.
+	// DropAside removes a row from the list and leaves its job as it is. It returns job.ErrConflict if the job is held,
+	// since it would be set aside again.
 	DropAside(ctx context.Context, a *Action, id job.ID) error
 }
 

@@ -8,18 +8,18 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Browser is what people look at: lists with filters, and batches as a whole. A tenant sees its own rows only; the empty
-// tenant sees all. Whatever is asked for, an answer costs no more than so much: where it would, it says how far it got.
+// Browser serves people: lists with filters, and whole batches. A tenant sees its own rows only; the empty tenant sees
+// all. The cost of each answer is bounded; an answer that reaches the bound reports its position.
 type Browser interface {
-	// BrowseJobs lists jobs, those submitted last first. A page may have fewer jobs than its limit, or none, and have one
-	// behind it all the same: to have them all, go on until Next is empty. What is submitted or changes meanwhile neither
-	// hides a job nor shows one twice. It is bounded in bytes as that of Reader.Results is. Jobs of open batches are none
-	// yet. job.ErrNotFound if the filter names a batch that there is not.
+	// BrowseJobs lists jobs, the last submitted first. A page may have fewer jobs than its limit, or none, before the
+	// end: continue until Next is empty. Jobs that are submitted or change meanwhile neither hide a job nor repeat one.
+	// Its size is bounded as in Reader.Results. It omits jobs of open batches. It returns job.ErrNotFound if the filter
+	// names an unknown batch.
 	BrowseJobs(ctx context.Context, tenant string, q JobQuery) (JobPage, error)
 	// BrowseBatches lists sealed batches, those sealed last first, as Reader.Batches does. Short pages are possible here,
 	// too. job.ErrNotFound if there is no batch Before.
 	BrowseBatches(ctx context.Context, tenant string, q BatchQuery) (BatchPage, error)
-	// BatchSummary says how a batch is doing, from all of its records or, if there are very many, an even sample of them.
+	// BatchSummary summarizes all records of a batch or, if there are very many, an even sample.
 	BatchSummary(ctx context.Context, tenant string, batch job.ID) (*BatchSummary, error)
 	// BatchMap returns up to n jobs of a batch, at most MaxMap, with ids greater than after: all of them from there on, in
 	// the order of their ids. It too may end early, and has a Next then.
@@ -27,15 +27,15 @@ type Browser interface {
 	// CompareBatches pairs the jobs of two batches, the first MaxCompare of each, and returns up to n of the pairs that flipped,
 	// from the one with the number from on.
 	CompareBatches(ctx context.Context, tenant string, a, b job.ID, from, n int) (*Comparison, error)
-	// ResultsOf is Reader's Results for those with one outcome. It looks at a bounded number of records: there may be none on
-	// a page, and more behind it.
+	// ResultsOf is Reader.Results for one outcome. It reads a bounded number of records, so a page may be empty before
+	// the end.
 	ResultsOf(ctx context.Context, tenant string, batch job.ID, o job.Outcome, after Cursor, limit int) (page []json.RawMessage, next Cursor, more bool, err error)
-	// BatchStates says how far batches are, at most MaxStates, in the order in which they are named. What the tenant has no
-	// sealed batch of that id of is left out.
+	// BatchStates returns the states of at most MaxStates batches, in the given order. It omits ids that are not sealed
+	// batches of the tenant.
 	BatchStates(ctx context.Context, tenant string, batches []job.ID) ([]BatchState, error)
 }
 
-// What one answer of a Browser has at most.
+// The most of one answer of a Browser.
 const (
 	MaxMap     = 100_000 // jobs of a BatchMap
 	MaxCompare = 100_000 // jobs of each batch of a Comparison

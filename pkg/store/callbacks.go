@@ -7,29 +7,27 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Callbacks keeps what is still to be told about batches that are done. It is made
-// with the batch, and survives whoever was about to send it.
+// Callbacks stores the undelivered callbacks of batches. A callback is stored with its batch and survives its sender.
 type Callbacks interface {
-	// TakeCallbacks hands out callbacks that are due: no other sender gets them before the
-	// lease is over. Tenants take turns. It looks at a bounded number of tenants, and returns
-	// where the next call goes on. It costs what it hands out, however many are due.
+	// TakeCallbacks leases due callbacks to the caller: no other sender gets them before the lease ends. Tenants take
+	// turns. It looks at a bounded number of tenants and returns the position for the next call. Its cost depends on
+	// the callbacks returned, not on the number that are due.
 	TakeCallbacks(ctx context.Context, q CallbackQuery) (tries []CallbackTry, next int64, err error)
 	// OpenCallbacks counts the callbacks of a tenant that are neither delivered nor given up, up
 	// to MaxOpenCallbacks.
 	OpenCallbacks(ctx context.Context, tenant string) (int, error)
-	// SettleCallback records how a try ended. One that was taken again meanwhile,
-	// or is settled already, stays as it is.
+	// SettleCallback records the end of a try. It does not change a callback that was taken again or is settled.
 	SettleCallback(ctx context.Context, t CallbackTry, e CallbackEnd) error
 }
 
 // MaxOpenCallbacks is how many callbacks of a tenant may be neither delivered nor given up.
 const MaxOpenCallbacks = 10_000
 
-// CallbackQuery says which callbacks are taken.
+// CallbackQuery selects callbacks to take.
 type CallbackQuery struct {
 	N      int           // at most
 	Share  int           // of one tenant at most; 0: any number
-	Except []string      // tenants of which none are taken
+	Except []string      // tenants to skip
 	Lease  time.Duration // until they are due again, unless they are settled
 	After  int64         // as an earlier call returned it; 0: from the first tenant
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Cap is one value of a label that a job has and a tenant or a batch caps. Only
-// what is capped is kept with a job; the limit is looked up when it is scheduled.
+// Cap is one label value of a job that a tenant or a batch caps. The job stores only these labels; the scheduler looks
+// the limit up.
 type Cap struct {
 	Batch bool // of its batch; else of its tenant, over all batches
 	Label string
 	Value string
 }
 
-// CapsOf returns what of a job with these labels is capped, in one order.
+// CapsOf returns the capped labels of a job, in a fixed order.
 func CapsOf(labels map[string]string, tenant, batch job.LabelCaps) (caps []Cap) {
 	if len(tenant)+len(batch) == 0 {
 		return nil

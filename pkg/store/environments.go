@@ -12,29 +12,27 @@ import (
 // go that it made longest ago.
 const EnvironmentsMost = 1000
 
-// Environments keeps what workers state that they have built: which environment of
-// packages, by its content, came of what was asked for. It is what lets a worker take one
-// from the object store, where every worker writes.
+// Environments stores the workers' statements about built environments: the digest of the content that a name resulted
+// in. With it a worker can trust an environment in the object store, where every worker writes.
 type Environments interface {
 	// StateEnvironment keeps the last word of a witness for a name. job.ErrInvalid names the
 	// field that is wrong.
 	StateEnvironment(ctx context.Context, s EnvironmentStatement) error
-	// Environment returns the digest that so many witnesses of a pool state for a name, or
-	// more; of several the one that was stated last; empty: there is none. Statements of
-	// other pools do not count.
+	// Environment returns the digest that at least so many witnesses of a pool state for a name; of several, the last
+	// stated; empty if there is none. Statements of other pools do not count.
 	Environment(ctx context.Context, pool, name string, witnesses int) (digest string, err error)
 	// ForgetEnvironments removes the statements that were last made longer than age ago,
 	// and returns how many those were.
 	ForgetEnvironments(ctx context.Context, age time.Duration) (int64, error)
 }
 
-// EnvironmentStatement is what one worker says of one name.
+// EnvironmentStatement is one worker's statement about one name.
 type EnvironmentStatement struct {
-	Name    string // of what was asked for: 64 lower-case hex digits
+	Name    string // hash of the request: 64 lower-case hex digits
 	Pool    string
-	Worker  string // that said so, for people
-	Witness string // who vouches for it; several workers of a pool may be one
-	Digest  string // of what came of it: "sha256:" and 64 lower-case hex digits
+	Worker  string // the stating worker, for people
+	Witness string // the identity that counts; several workers of a pool may share it
+	Digest  string // of the built content: "sha256:" and 64 lower-case hex digits
 }
 
 // Check returns job.ErrInvalid, with the field, if a statement cannot be one.
@@ -54,7 +52,7 @@ func (s EnvironmentStatement) Check() error {
 	return nil
 }
 
-// CheckEnvironmentName returns job.ErrInvalid if name is not that of an environment.
+// CheckEnvironmentName returns job.ErrInvalid if name is not an environment's name.
 func CheckEnvironmentName(name string) error {
 	if !isSum(name) {
 		return job.Invalid("name", "%.80q must be 64 lower-case hex digits", name)

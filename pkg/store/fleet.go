@@ -2,7 +2,7 @@ package store
 
 import "github.com/assay-run/assay/pkg/fleet"
 
-// What a store keeps and clients of the API see as well: see package fleet.
+// Types that clients of the API see as well: see package fleet.
 type (
 	Worker         = fleet.Worker
 	Rival          = fleet.Rival
@@ -37,7 +37,7 @@ type (
 // WorkerStates has all states of a worker.
 var WorkerStates = fleet.WorkerStates
 
-// What comes of an Action.
+// The outcomes of an Action.
 const (
 	ActionDone      = fleet.ActionDone
 	ActionUnchanged = fleet.ActionUnchanged

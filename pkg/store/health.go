@@ -16,11 +16,11 @@ type SourceReport struct {
 	Body   json.RawMessage
 }
 
-// Health is what dispatchers report about themselves, and what Postgres reports.
+// Health stores the reports of dispatchers about themselves, and reads those of Postgres.
 type Health interface {
 	// PutReport replaces the report of a source. Its commit does not wait for the disk.
 	PutReport(ctx context.Context, source string, body json.RawMessage) error
-	// Reports returns the reports that are not older than age. Those of an hour are removed.
+	// Reports returns the reports that are not older than age. Reports are removed after an hour.
 	Reports(ctx context.Context, age time.Duration) ([]SourceReport, error)
 	// Usage counts the batches and sessions of each tenant that are not over.
 	Usage(ctx context.Context) (map[string]fleet.Usage, error)

@@ -21,17 +21,17 @@ type LiveKey struct {
 	Hash KeyHash
 }
 
-// KeyMark is how far the changes of keys are known. It is comparable.
+// KeyMark is a position in the changes of keys. It is comparable.
 type KeyMark struct {
 	Changes int64
 	History string // of the database: a restored one has another
 }
 
-// KeyNews is what has changed since a KeyMark.
+// KeyNews is the changes since a KeyMark.
 type KeyNews struct {
 	At KeyMark
-	// All says that Keys are all that are neither revoked nor expired. Otherwise they are those
-	// that were made or revoked: the latter have a RevokedAt.
+	// All means that Keys are all keys that are neither revoked nor expired. Otherwise Keys are the created and revoked
+	// keys; the latter have a RevokedAt.
 	All  bool
 	Keys []LiveKey
 }
@@ -43,21 +43,21 @@ const MaxNewKeys = 2 * MaxLiveKeys
 // expired: dispatchers have all of them in memory.
 const MaxLiveKeys = 1000
 
-// Keys keeps who may come in. What is done to a key is written down as in Operations.
+// Keys stores API keys. Changes to a key are recorded as in Operations.
 type Keys interface {
-	// PutKey keeps a new key, whose times are the store's to say. job.ErrTooMany if its tenant
-	// has MaxLiveKeys, or has made MaxNewKeys in the last hour.
+	// PutKey stores a new key and sets its times. It returns job.ErrTooMany if its tenant has MaxLiveKeys, or created
+	// MaxNewKeys in the last hour.
 	PutKey(ctx context.Context, a *Action, k LiveKey) (Key, error)
 	// Keys lists a tenant's keys, newest first, that are older than the one named (empty: all).
 	Keys(ctx context.Context, tenant string, before job.ID, limit int) ([]Key, error)
 	// Key returns one, of any tenant for the empty one; job.ErrNotFound if it has none of that id.
 	Key(ctx context.Context, tenant string, id job.ID) (Key, error)
-	// RevokeKey ends a key for good, and returns it. One that is revoked stays as it is.
+	// RevokeKey revokes a key for good and returns it. It does not change a revoked key.
 	RevokeKey(ctx context.Context, a *Action, id job.ID) (Key, error)
 
-	// KeyNews returns the keys that were made or revoked since a mark; the zero mark is before all.
-	// It costs what has changed, however many keys there are.
+	// KeyNews returns the keys created or revoked since a mark; the zero mark is before all. Its cost depends on the
+	// changes, not on the number of keys.
 	KeyNews(ctx context.Context, since KeyMark) (KeyNews, error)
-	// KeysUsed writes down when keys were last used; an earlier time than is known changes nothing.
+	// KeysUsed records when keys were last used. Earlier times than the recorded ones change nothing.
 	KeysUsed(ctx context.Context, at map[job.ID]time.Time) error
 }

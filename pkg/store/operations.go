@@ -5,50 +5,47 @@ import (
 	"time"
 )
 
-// Operations is what operators do to a fleet by hand. A method that is given an Action
-// writes it down in the transaction in which it does what it says, and fills in what came
-// of it: At, Outcome and Detail. After an error nothing is written.
+// Operations is the manual changes of operators to a fleet. A method with an Action records it in the transaction of
+// the change and fills in At, Outcome and Detail. After an error nothing is recorded.
 type Operations interface {
-	// Actions lists what was done, newest first.
+	// Actions lists the recorded actions, newest first.
 	Actions(ctx context.Context, q ActionQuery) ([]Action, error)
-	// ActionsAfter lists those to which q applies and that were committed after the one of a number, in that order. What
-	// is committed later has a higher number than all that was listed. ActionsSeq is the number of the last.
+	// ActionsAfter lists the actions that match q and were committed after a sequence number, in that order. Later
+	// commits have higher numbers than all listed actions. ActionsSeq is the last number.
 	ActionsAfter(ctx context.Context, seq int64, q ActionQuery) ([]Action, error)
 	ActionsSeq(ctx context.Context) (int64, error)
-	// ForgetActions removes those that were done longer than age ago.
+	// ForgetActions removes actions older than age.
 	ForgetActions(ctx context.Context, age time.Duration) (int64, error)
-	// NoteAction writes down what changed no row of its own, with the outcome that it
-	// has.
+	// NoteAction records an action that changed no row, with its outcome.
 	NoteAction(ctx context.Context, a *Action) error
 
-	// Cordon keeps a worker from taking jobs, until Uncordon. What it runs goes on. Both are
-	// job.ErrNotFound for a worker that is not listed.
+	// Cordon keeps a worker from taking jobs, until Uncordon. Its running jobs continue. Both return job.ErrNotFound
+	// for an unlisted worker.
 	Cordon(ctx context.Context, a *Action, worker string) error
 	Uncordon(ctx context.Context, a *Action, worker string) error
-	// Confine puts a worker into quarantine for the given time from now on, whatever
-	// Quarantine did before; Absolve ends a quarantine. job.ErrNotFound as Cordon.
+	// Confine puts a worker into quarantine for the given time from now on, replacing an earlier Quarantine; Absolve
+	// ends a quarantine. Both return job.ErrNotFound as Cordon does.
 	Confine(ctx context.Context, a *Action, worker string, d time.Duration) error
 	Absolve(ctx context.Context, a *Action, worker string) error
-	// Load is what a worker has under way, by the rows.
+	// Load returns the unfinished work of a worker, from the rows.
 	Load(ctx context.Context, worker string) (Load, error)
 
-	// Leader says who has a role now; job.ErrNotFound if nobody has.
+	// Leader returns the current leader of a role, or job.ErrNotFound.
 	Leader(ctx context.Context, role string) (Leader, error)
-	// Restored returns the history of the database if revocations and erasures were last made
-	// again in another one: it was restored from a dump, or a standby was promoted. Otherwise, and
-	// if the server does not tell its history, it returns the empty string. Reapplied notes that
-	// they were made again.
+	// Restored returns the history id of the database if revocations and erasures were last reapplied under another
+	// one: the database was restored from a dump, or a standby was promoted. Otherwise, and if the server does not
+	// report its history, it returns the empty string. Reapplied records that they were reapplied.
 	Restored(ctx context.Context) (history string, err error)
 	Reapplied(ctx context.Context, history string) error
-	// Schema says how far the tables of this store have come.
+	// Schema returns the schema version of this store.
 	Schema(ctx context.Context) (Schema, error)
 }
 
-// Load is what a worker has under way.
+// Load is the unfinished work of a worker.
 type Load struct {
 	Running  int64 // jobs
 	Sessions int64 // live ones
-	// The ones that began first, LoadListed at most of each.
+	// The earliest started, at most LoadListed of each.
 	Jobs         []WorkerJob
 	LiveSessions []WorkerSession
 }

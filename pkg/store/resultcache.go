@@ -7,17 +7,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// ResultCache answers jobs with the records of equal ones, found by NewJob.CacheKey.
-// It keeps nothing of its own: what retention drops, it forgets.
+// ResultCache answers jobs with the records of equal jobs, found by NewJob.CacheKey. It has no data of its own: when
+// retention drops a record, it is no longer an answer.
 type ResultCache interface {
-	// Repeats returns those of the dispatched jobs that have a cache key under
-	// which a job of the same tenant has succeeded, failed or ended with an
-	// exception: each with the newest such record. Whether it will do is for the
-	// caller to judge.
+	// Repeats returns the dispatched jobs with a cache key under which a job of the same tenant has succeeded, failed
+	// or ended with an exception, each with the newest such record. The caller decides whether the record is
+	// acceptable.
 	Repeats(ctx context.Context, refs []Ref) ([]Repeat, error)
-	// Answer records for dispatched jobs of exactly these generations what the
-	// record of their Origin says, marked as cached, and returns those that it
-	// ended. What a worker has claimed meanwhile runs.
+	// Answer records the result of Origin for dispatched jobs of exactly these generations, marked as cached, and
+	// returns the jobs that it ended. Jobs that a worker claimed meanwhile run.
 	Answer(ctx context.Context, rs []Repeat) ([]Ref, error)
 }
 

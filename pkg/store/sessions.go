@@ -7,20 +7,18 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Sessions keeps where live sessions are and how they ended, and what was
-// executed in them. While a session lives its worker is the truth.
+// Sessions stores the place and the end of each session, and its executions. While a session lives, its worker is the
+// truth.
 type Sessions interface {
 	Claims
 	// PutSession writes down a session that a worker has opened.
 	// job.ErrTooMany if the tenant has most live ones already; 0: it may have any
 	// number.
 	PutSession(ctx context.Context, tenant string, s job.Session, most int) error
-	// ForkSession writes down a copy of a session, which is where that one is, and
-	// returns it; job.ErrNotFound if the tenant has no such session.
-	// Its most is that of PutSession.
+	// ForkSession records a copy of a session, at the same place, and returns it. It returns job.ErrNotFound if the
+	// tenant has no such session. The limit most is as in PutSession.
 	ForkSession(ctx context.Context, tenant string, parent, id job.ID, most int) (*job.Session, error)
-	// ForgetSession takes back what was written down of a session that could not
-	// be made.
+	// ForgetSession removes the record of a session that could not be created.
 	ForgetSession(ctx context.Context, id job.ID) error
 	// Session returns one; job.ErrNotFound if the tenant has none of that id.
 	Session(ctx context.Context, tenant string, id job.ID) (*job.Session, error)
@@ -30,8 +28,8 @@ type Sessions interface {
 	// was it.
 	// It is the word of a worker, and counts if that holds the session.
 	EndSession(ctx context.Context, id job.ID, worker string, o job.Outcome, message string) (bool, error)
-	// LostSessions returns those of some sessions that their workers hold in vain: they are over,
-	// another worker's, or were never recorded.
+	// LostSessions returns the given sessions that their workers hold in vain: sessions that are over, belong to
+	// another worker or were never recorded.
 	LostSessions(ctx context.Context, held []HeldSession) ([]HeldSession, error)
 	// ReapSessions ends the sessions of workers that were silent for so long.
 	ReapSessions(ctx context.Context, silence time.Duration) (int64, error)
@@ -41,8 +39,8 @@ type Sessions interface {
 	PutExecute(ctx context.Context, e Executed) error
 	// Execution returns one; job.ErrNotFound if no such one of a session of the tenant's is recorded.
 	Execution(ctx context.Context, tenant string, session, id job.ID) (Executed, error)
-	// Executions lists up to limit executions of a session that were recorded after one, in
-	// that order: what is recorded later always lies after every one that was seen before.
+	// Executions lists up to limit executions of a session recorded after the given one, in that order. Executions
+	// recorded later always lie after all those listed before.
 	Executions(ctx context.Context, tenant string, session, after job.ID, limit int) ([]Executed, error)
 }
 

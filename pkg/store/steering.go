@@ -7,37 +7,35 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Steering is what operators decide about work, as Operations is about workers.
+// Steering is the operators' decisions about work; Operations is those about workers.
 type Steering interface {
-	// Requeue has jobs run elsewhere, or at once: an attempt that runs is taken from its
-	// worker and costs its job nothing, what is dispatched is queued, and what waits after
-	// a failure of ours waits no longer. Jobs that are over are left alone. It returns
-	// the attempts that were taken, for their workers to be told. job.ErrNotFound if a job
-	// does not exist; then nothing is done. The reason is for the records of the attempts.
+	// Requeue lets jobs run elsewhere, or at once. It takes a running attempt from its worker at no cost to the job,
+	// queues dispatched jobs again, and ends the backoff after infrastructure failures. It ignores finished jobs. It
+	// returns the attempts taken, whose workers must be notified. It returns job.ErrNotFound, and does nothing, if a
+	// job does not exist. The records of the attempts include the reason.
 	Requeue(ctx context.Context, a *Action, q Requeue) ([]Canceling, error)
 
-	// Pause keeps the scheduler from dispatching what is named, until Resume; what is
-	// dispatched and not claimed waits again, and what runs goes on. job.ErrNotFound for a
-	// batch or a tenant that there is not, job.ErrTooMany if MaxPaused batches are paused.
+	// Pause stops the dispatching of a batch, tenant or everything until Resume. Dispatched, unclaimed jobs are queued
+	// again; running jobs continue. It returns job.ErrNotFound for an unknown batch or tenant and job.ErrTooMany if
+	// MaxPaused batches are paused.
 	Pause(ctx context.Context, a *Action, what Pausable) error
 	Resume(ctx context.Context, a *Action, what Pausable) error
-	// Pauses lists what is paused and not over.
+	// Pauses lists the current pauses.
 	Pauses(ctx context.Context) ([]Pause, error)
 
-	// Override replaces some of what a tenant is granted, for the given time or (zero) until
-	// EndOverride, in place of what an override did before. PutTenant changes what is
-	// granted behind it. job.ErrNotFound for a tenant that there is not.
+	// Override replaces some of a tenant's settings, for the given time or (zero) until EndOverride, and replaces an
+	// earlier override. PutTenant changes the settings underneath. It returns job.ErrNotFound for an unknown tenant.
 	Override(ctx context.Context, a *Action, tenant string, o Override, d time.Duration) error
 	EndOverride(ctx context.Context, a *Action, tenant string) error
 
 	// Verify compares the counters of batches with the rows that they count.
 	Verify(ctx context.Context, q VerifyQuery) ([]Verified, error)
-	// Repair sets the counters of a batch to what its rows say, where that is all that is
-	// wrong with it; else it is job.ErrRefused.
+	// Repair sets the counters of a batch to the counts of its rows, if nothing else is wrong with it; else it returns
+	// job.ErrRefused.
 	Repair(ctx context.Context, a *Action, batch job.ID) error
 }
 
-// Requeue names jobs, or those that run on a worker: one of both.
+// Requeue selects jobs by id, or the jobs that run on a worker.
 type Requeue struct {
 	Jobs   []job.ID
 	Worker string
@@ -50,7 +48,7 @@ const MaxRequeue = 500
 // them one by one, which takes it about 20 µs for each.
 const MaxPaused = 100
 
-// Kinds of what can be paused.
+// Kinds of pausable objects.
 const (
 	PauseBatch  = "batch"
 	PauseTenant = "tenant" // its batches and single jobs
@@ -63,9 +61,9 @@ type Pausable struct {
 	Name string // of a batch, its id
 }
 
-// VerifyQuery chooses batches: the one named, or those that are not over.
+// VerifyQuery selects one batch, or all unfinished batches.
 type VerifyQuery struct {
 	Batch job.ID
-	After job.ID // of those that are not over, from behind this one on
+	After job.ID // of unfinished batches, from after this one
 	Limit int    // at least 1
 }

@@ -10,7 +10,7 @@ import (
 // Cursor is a position in a batch's results; zero is the beginning.
 type Cursor int64
 
-// Idempotency names a request so that it can be said twice.
+// Idempotency identifies a request, so that it can be repeated.
 type Idempotency struct {
 	Key  string // empty: none
 	Hash string // sha256 of the body
@@ -27,7 +27,7 @@ type NewBatch struct {
 	// Trace returns the trace context of a job that RetryBatch makes; nil: TraceParent.
 	Trace     func(id job.ID, pool string) string
 	Total     int64         // unused by OpenBatch
-	Lease     time.Duration // without a KeepBatch for so long it is canceled; 0: never
+	Lease     time.Duration // canceled after this time without a KeepBatch; 0: never
 	Callback  *job.Callback // optional
 	LabelCaps job.LabelCaps
 }
@@ -36,26 +36,25 @@ type NewBatch struct {
 type NewJob struct {
 	ID          job.ID
 	Tenant      string
-	Pool        string // its class: which workers may run it (package placement)
+	Pool        string // its class, which decides the suitable workers (package placement)
 	Priority    int
 	MaxAttempts int           // the user's own budget; 0 counts as 1
 	RetryOn     []job.Outcome // outcomes worth another of MaxAttempts
 	ExpiresIn   time.Duration // 0: never
-	Caps        []Cap         // what of it its tenant or batch caps
+	Caps        []Cap         // its labels that the tenant or batch caps
 	Spec        []byte        // JSON of job.Spec
 	TraceParent string
-	// CacheKey is the same for jobs that may be answered with each other's records;
-	// nil: it may not.
+	// CacheKey is equal for jobs that may share a record; nil: the result cache is not used.
 	CacheKey []byte
-	// Worker is to run it at once, under a lease of LeaseTTL that it has not asked
-	// for, if it may be dispatched at once; empty: whoever claims it. For SubmitJob.
+	// Worker runs the job at once, under a lease of LeaseTTL that it did not request, if the job may be dispatched at
+	// once; empty: any worker claims it. It is for SubmitJob.
 	Worker   string
-	Since    Incarnation // which process of that name
+	Since    Incarnation // the process of that name
 	LeaseTTL time.Duration
 }
 
-// Progress is how far a batch is. Results are numbered as they are recorded, so a cursor
-// of Recorded or more has seen all there is.
+// Progress is how far a batch is. Results are numbered in the order of recording, so a cursor of Recorded or more has
+// seen all current results.
 type Progress struct {
 	Batch    job.ID
 	Tenant   string
@@ -63,17 +62,17 @@ type Progress struct {
 	Done     bool
 }
 
-// Ref names one delivery: a job and the generation it was published under.
+// Ref names one delivery: a job and its published generation.
 type Ref struct {
 	Job        job.ID         `json:"job"`
 	Generation job.Generation `json:"gen"`
 }
 
-// Incarnation tells the processes apart that have had a worker's name: it is when one
-// of them started, by its own clock, in microseconds since 1970. 0: it did not say.
+// Incarnation distinguishes the processes that had a worker's name: the start of one of them, by its own clock, in
+// microseconds since 1970. 0: not reported.
 type Incarnation int64
 
-// IncarnationOf is that of a process that started at t; of the zero time it is 0.
+// IncarnationOf returns the incarnation of a process that started at t; 0 for the zero time.
 func IncarnationOf(t time.Time) Incarnation {
 	if t.IsZero() {
 		return 0
@@ -81,11 +80,10 @@ func IncarnationOf(t time.Time) Incarnation {
 	return Incarnation(t.UnixMicro())
 }
 
-// Time is when the process started.
+// Time returns the start of the process.
 func (i Incarnation) Time() time.Time { return time.UnixMicro(int64(i)) }
 
-// Claim asks for the lease of one delivery. Claims of many workers share one
-// call, so each names its own.
+// Claim requests the lease of one delivery. Claims of many workers share one call, so each names its worker.
 type Claim struct {
 	Ref
 	Worker string
@@ -96,15 +94,15 @@ type Claim struct {
 type Dispatch struct {
 	Ref
 	Cacheable   bool      // has a cache key: see ResultCache
-	Lease       job.Lease // of the worker that it was submitted for; 0: it is to be claimed
+	Lease       job.Lease // lease of the worker for which it was submitted; 0: to be claimed
 	Pool        string
 	TraceParent string
-	BatchID     job.ID // known only if it has a TraceParent
-	Tenant      string // the same
+	BatchID     job.ID // set only with a TraceParent
+	Tenant      string // set only with a TraceParent
 }
 
-// Claimed answers one claim. Lease is zero if the claim was refused: the
-// delivery is stale and must be dropped, or given back if it may be claimed later.
+// Claimed answers one claim. A zero Lease means that the claim was refused: the delivery is stale and must be dropped,
+// or, with Later, released.
 type Claimed struct {
 	Ref
 	Lease       job.Lease       `json:"lease,omitempty"`
@@ -116,8 +114,8 @@ type Claimed struct {
 	QueuedMS    float64         `json:"queued_ms,omitempty"`
 }
 
-// What one answer of a store has at most, besides the last of its items, in bytes. All
-// who ask at once hold so much of it in memory, and so does the database.
+// The most bytes in one answer, without its last item. The store and the database hold this much in memory for each
+// concurrent caller.
 const (
 	ClaimBytes = 8 << 20 // specs of Claim
 	PageBytes  = 8 << 20 // records of Results
@@ -129,8 +127,7 @@ type LeaseRef struct {
 	Lease job.Lease `json:"lease"`
 }
 
-// Held is a lease and who says that it holds it. Messages of many workers share one
-// call, so each lease names its own.
+// Held is a lease and its claimed holder. Messages of many workers share one call, so each lease names its worker.
 type Held struct {
 	LeaseRef
 	Worker string
@@ -139,20 +136,20 @@ type Held struct {
 // Finish is the end of one attempt.
 type Finish struct {
 	LeaseRef
-	// Worker says so. It is known from where the message came, and never part of it.
+	// Worker sends it. It comes from the message's subject, never from its body.
 	Worker  string      `json:"-"`
-	BatchID job.ID      `json:"batch_id,omitempty"` // as claimed: a hint for those who wait for the batch
+	BatchID job.ID      `json:"batch_id,omitempty"` // as claimed: a hint for clients that wait for the batch
 	Outcome job.Outcome `json:"outcome"`
 	// TraceParent is the job's, as claimed: the recording is a step of its trace.
 	TraceParent string          `json:"traceparent,omitempty"`
 	Tenant      string          `json:"tenant,omitempty"` // as claimed, if there is a TraceParent
-	Result      json.RawMessage `json:"result"`           // JSON of job.Result; what identifies the job in it is overwritten
-	// Record is given the record, as Reader.Result would return it, when it is
-	// committed; nil: nobody waits for it. A repeated Finish may not give it.
+	Result      json.RawMessage `json:"result"`           // JSON of job.Result; its fields that identify the job are overwritten
+	// Record receives the committed record, as Reader.Result would return it; nil: not needed. A repeated Finish may
+	// not call it.
 	Record func(json.RawMessage) `json:"-"`
 }
 
-// FinishStatus is what became of a Finish.
+// FinishStatus is the effect of a Finish.
 type FinishStatus string
 
 // The statuses. After any of them the delivery can be acknowledged.
@@ -165,36 +162,36 @@ const (
 // Release hands one attempt back.
 type Release struct {
 	LeaseRef
-	Worker  string     `json:"-"` // says so, as in Finish
+	Worker  string     `json:"-"` // sender, as in Finish
 	Reason  job.Reason `json:"reason"`
 	Message string     `json:"message,omitempty"`
 }
 
-// Canceling is what became of a cancel request.
+// Canceling is the effect of a cancel request.
 type Canceling struct {
 	LeaseRef
-	Worker string    // who runs it, if State is running
+	Worker string    // its worker, if State is running
 	State  job.State // after the request
 }
 
-// JobFilter says which jobs are listed: those to which all of it applies.
+// JobFilter selects jobs that match all of its fields.
 type JobFilter struct {
 	State   job.State         // empty: any
 	Outcome job.Outcome       // how it ended; empty: any, and not yet
 	Failed  bool              // it is over, and did not succeed
 	Failure job.Outcome       // its failure class, as in job.Summary; empty: any
 	Batch   job.ID            // empty: any, and none
-	Labels  map[string]string // its own or, for keys that it has not itself, its batch's
+	Labels  map[string]string // its own labels; keys that it lacks come from its batch
 	Since   time.Time         // submitted at or after; zero: ever
 	Until   time.Time         // submitted before; zero: up to now
 
 	Name, NamePrefix string
-	Image            string // as the job names it; those of languages have theirs from the catalogue
-	Worker           string // on which it runs, or ended
+	Image            string // as the job names it; jobs in a language get theirs from the catalogue
+	Worker           string // the worker that runs it, or ran it last
 	// MinDuration and MaxDuration are from its start to its end, or to now; 0: any, and jobs that did not start.
 	MinDuration, MaxDuration time.Duration
-	// Text is in the message of its result, or in the exception or the first failed test that is shown where there is none;
-	// letters of either case are the same.
+	// Text is in the message of its result, or, without a message, in the exception or the first failed test. Case is
+	// ignored.
 	Text string
 }
 
@@ -204,54 +201,52 @@ type Input struct {
 	Blob   string // "sha256:…"
 }
 
-// GrantIf says when a tenant is changed; its zero value, in any case.
+// GrantIf is the condition of a change to a tenant; the zero value always holds.
 type GrantIf struct {
-	Version *int64 // what is granted has this version: nobody changed it since
-	Entry   string // what is told of it is not what this entry of a file told last
+	Version *int64 // the tenant still has this version
+	Entry   string // the last applied entry for it differs from this entry of a file
 }
 
-// CancelQuery says which jobs are canceled: those under way to which all of it applies.
+// CancelQuery selects unfinished jobs that match all of its fields.
 type CancelQuery struct {
 	Labels map[string]string // its own or, for keys that it has not itself, its batch's
 	Batch  job.ID            // empty: any, and none
 	State  job.State         // queued, dispatched or running; empty: any of them
-	DryRun bool              // nothing is canceled: the answer says what would be
+	DryRun bool              // cancel nothing and return the jobs that would be
 }
 
-// PriorityQuery says which jobs get another priority: those that are queued and to which all of it applies.
+// PriorityQuery selects queued jobs that match all of its other fields, for a new priority.
 type PriorityQuery struct {
 	Labels   map[string]string // its own or, for keys that it has not itself, its batch's
 	Batch    job.ID            // empty: any, and none
-	Priority int               // what they have then
-	DryRun   bool              // nothing is changed: the answer says what would be
+	Priority int               // the new priority
+	DryRun   bool              // change nothing and return the number of jobs that would change
 }
 
-// Canceled is what became of a request to cancel many jobs.
+// Canceled is the effect of a request to cancel many jobs.
 type Canceled struct {
-	Running []Canceling // that have to be told
-	Ended   int64       // that waited
-	More    bool        // there are others that wait: ask again
+	Running []Canceling // jobs whose workers must be notified
+	Ended   int64       // waiting jobs, now ended
+	More    bool        // more jobs wait: repeat the request
 }
 
 // ReapStats counts what a reap changed.
 type ReapStats struct {
-	LeasesExpired  int64 // attempts taken back because their lease ended
-	JobsLost       int64 // of those, jobs whose infrastructure budget was used up
-	JobsTakenBack  int64 // dispatched, but nobody claimed them
+	LeasesExpired  int64 // attempts taken back after their lease ended
+	JobsLost       int64 // of these, jobs with a used-up infrastructure budget
+	JobsTakenBack  int64 // dispatched and never claimed
 	JobsExpired    int64 // waited longer than their expires_in
-	JobsCanceled   int64 // of batches that are canceled or abandoned
+	JobsCanceled   int64 // in canceled or abandoned batches
 	BatchesDropped int64 // open for too long, never sealed
-	// BatchesAbandoned are batches whose client was not heard of for the length of
-	// their lease.
+	// BatchesAbandoned counts batches whose client did not renew the lease.
 	BatchesAbandoned int64
-	// Stopping are running jobs of batches that are canceled and not over, to be
-	// told to the workers.
+	// Stopping lists running jobs of canceled batches that are not over; their workers must be notified.
 	Stopping []Canceling
-	// Steps is the time of each step, by its name.
+	// Steps is the duration of each step, by name.
 	Steps map[string]time.Duration
 }
 
-// Time notes the time of one step.
+// Time runs one step and adds its duration to Steps.
 func (s *ReapStats) Time(step string, do func() error) error {
 	if s.Steps == nil {
 		s.Steps = map[string]time.Duration{}
@@ -262,7 +257,7 @@ func (s *ReapStats) Time(step string, do func() error) error {
 	return err
 }
 
-// Add adds what another reap changed.
+// Add adds the counts of another reap.
 func (s *ReapStats) Add(o ReapStats) {
 	s.LeasesExpired += o.LeasesExpired
 	s.JobsLost += o.JobsLost
@@ -274,7 +269,7 @@ func (s *ReapStats) Add(o ReapStats) {
 	s.Stopping = append(s.Stopping, o.Stopping...)
 }
 
-// Forgotten counts what a Forget removed.
+// Forgotten counts the history that a Forget removed.
 type Forgotten struct{ Days, Batches, Sessions int }
 
 // Stats is a summary of the live rows. Queued numbers above StatsCap are at
@@ -283,20 +278,20 @@ type Stats struct {
 	Queued, Dispatched, Running int64
 	OldestQueued                time.Duration
 	Pools                       map[string]PoolStats // classes with live rows
-	RunningIn                   map[string]int64     // running jobs by the pool of their worker, as it was last seen
+	RunningIn                   map[string]int64     // running jobs by the last reported pool of their worker
 
-	OldestDispatched  time.Duration // since the longest dispatched job was handed to the queue
-	Callbacks         int64         // not delivered yet, counted to StatsCap
-	Undated           int64         // jobs whose id is of no day that has a partition, counted to StatsCap
+	OldestDispatched  time.Duration // since the job dispatched longest ago was given to the queue
+	Callbacks         int64         // undelivered, counted to StatsCap
+	Undated           int64         // jobs whose id belongs to no day with a partition, counted to StatsCap
 	Days              int64         // partitions of jobs
-	LiveDays          int64         // those that the statements of the queue look at
-	OldestTransaction time.Duration // how long one has kept the database from cleaning up; of other roles only where ours may see it
+	LiveDays          int64         // those that the queue's statements read
+	OldestTransaction time.Duration // age of the oldest transaction that prevents cleanup; transactions of other roles only if ours may see them
 }
 
-// StatsCap is how far Stats counts queued rows one by one.
+// StatsCap is the most queued rows that Stats counts one by one.
 const StatsCap = 10_000
 
-// PoolStats is the same for one class.
+// PoolStats is Stats of one class.
 type PoolStats struct {
 	Queued, Dispatched, Running int64
 	OldestQueued                time.Duration

@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/submit"
 )
 
-// Config says which database and how to treat it. Only DSN is required.
+// Config is the database and its use. Only DSN is required.
 type Config struct {
 	DSN            string
 	MaxConns       int32           // default: pool_max_conns in the DSN, else 16
@@ -33,7 +33,7 @@ type Config struct {
 	AgeEvery       time.Duration   // waiting for so long is worth a point of priority, at least 1ms, default 1m
 	Tracer         pgx.QueryTracer // optional
 	ApplicationTag string          // application_name, default "assay"
-	Protocol       int             // said there, too: see Spoken
+	Protocol       int             // protocol version, in the application name as well: see Spoken
 
 	// Less than there should be, in tests.
 	cancelTime           time.Duration
@@ -72,9 +72,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open connects to a database whose schema is current (see Migrate). It fails
-// with job.ErrInvalid if the DSN cannot be read or leads to a pooler that shares
-// sessions (see Reach), and job.ErrUnavailable if the server does not answer.
+// Open connects to a database whose schema is current (see Migrate). It returns job.ErrInvalid if the DSN cannot be
+// parsed or leads to a pooler that shares sessions (see Reach), and job.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	db, err := pg.Open(ctx, pg.Config{DSN: cfg.DSN, MaxConns: cfg.MaxConns, MinConns: cfg.MinConns, Timeout: cfg.Timeout, Tracer: cfg.Tracer,
@@ -97,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // MaxConns is how many connections to the server there are at most.
 func (s *Store) MaxConns() int { return int(s.db.MaxConns()) }
 
-// Ping says whether the database answers.
+// Ping returns an error unless the database answers.
 func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
 
 // Spoken implements store.Registry.

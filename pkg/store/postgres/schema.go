@@ -16,14 +16,14 @@ type Schema = schema.Schema
 // wraps ErrRole if the role of dsn has no right to change the schema.
 func Migrate(ctx context.Context, dsn string) error { return schema.Migrate(ctx, dsn) }
 
-// ErrRole says that a role of the database may not change its schema.
+// ErrRole means that a role of the database may not change its schema.
 var ErrRole = schema.ErrRole
 
-// ReadSchema looks at a database and changes nothing.
+// ReadSchema reads the version of a database's schema.
 func ReadSchema(ctx context.Context, dsn string) (Schema, error) { return schema.ReadSchema(ctx, dsn) }
 
-// AwaitSchema returns once the schema is current, which is somebody else's to do. It gives
-// up when nobody has been doing that for as long as patience, or when ctx ends.
+// AwaitSchema returns once another process has made the schema current. It gives up when no process has been migrating
+// for as long as patience, or when ctx ends.
 func AwaitSchema(ctx context.Context, dsn string, patience time.Duration) error {
 	return schema.AwaitSchema(ctx, dsn, patience)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Lane writes down what of a job is capped. Labels have no control characters,
-// so tabs and line ends part them. The lane mixes the caps: one that is full
-// would otherwise put all lanes with its value in a row, to be stepped over one by
-// one. Two sets of caps in one lane by chance only wait for each other.
+// Lane returns the capped labels of a job as text, and their lane. Labels have no control characters, so tabs and line
+// ends separate them. The lane is a mix of all caps: otherwise all lanes with the value of a full cap would be
+// adjacent, and a scan would step over them one by one. Two sets of caps that share a lane by chance only wait for each
+// other.
 func Lane(caps []store.Cap) (lane int32, text *string) {
 	if len(caps) == 0 {
 		return 0, nil
@@ -29,7 +29,7 @@ func Lane(caps []store.Cap) (lane int32, text *string) {
 	return max(int32(h.Sum32()>>1), 1), &joined
 }
 
-// CapKey is SQL for what a cap counts: a line of caps, of one tenant or one batch.
+// CapKey is SQL for the key under which a cap counts: a line of caps, of one tenant or one batch.
 func CapKey(row, line string) string {
 	return row + `.tenant_id || CASE WHEN ` + line + ` LIKE 'b%' THEN ` + row + `.batch_id::text ELSE '' END || ` + line
 }

@@ -9,13 +9,11 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A result is stored in two parts: what identifies the job and the worker's own
-// members. The identity is cut out of the spec once, at submit; the same members
-// are cut out of what the worker sent. Reading is then concatenation: no result is
-// ever parsed again, however often it is read.
+// A result is stored in two parts: the members that identify the job, and the worker's own members. The identity is cut
+// out of the spec once, at submit; Split removes the same members from the worker's result. Reading only concatenates:
+// no result is ever parsed again.
 
-// identityMembers are those of job.Result that the store knows better than the
-// worker.
+// identityMembers are the members of job.Result for which the store, not the worker, has the authority.
 var identityMembers = map[string]bool{
 	"id": true, "batch_id": true, "name": true, "labels": true, "state": true,
 	"outcome": true, "attempts": true, "trace_id": true,
@@ -81,9 +79,8 @@ var EmptyBody = func() string {
 	return body
 }()
 
-// eachMember calls f for each member of the JSON object in raw: its name as
-// written (without quotes), the whole member and its value. It trusts the insides
-// of values: whoever sent raw has been through a JSON decoder.
+// eachMember calls f for each member of the JSON object in raw: its name as written (without quotes), the whole member
+// and its value. It does not check the insides of values: a JSON decoder has accepted raw before.
 func eachMember(raw []byte, f func(key string, member, value []byte)) error {
 	bad := fmt.Errorf("%w: not a JSON object", job.ErrInvalid)
 	raw = bytes.TrimSpace(raw)

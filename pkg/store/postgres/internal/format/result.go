@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// ResultColumns is what a Result reads.
+// ResultColumns is the columns that a Result scans.
 const ResultColumns = `r.id, r.batch_id, r.seq, r.lease, r.outcome, r.reason, coalesce(r.worker, ''), r.identity,
 	coalesce(r.attempts, ''), r.body`
 
@@ -33,8 +33,7 @@ func (r *Result) Targets() []any {
 	return []any{&r.ID, &r.batch, &r.Seq, &r.lease, &r.Outcome, &r.reason, &r.Worker, &r.identity, &r.attempts, &r.body}
 }
 
-// JSON puts the record together: the identity as the store knows it, then the
-// members of the worker. Nothing is parsed.
+// JSON concatenates the record: the identity from the store, then the worker's members. It parses nothing.
 func (r *Result) JSON() json.RawMessage {
 	b := make([]byte, 0, 256+len(r.identity)+len(r.attempts)+len(r.body))
 	b = append(b, `{"id":"`...)

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Bodies of results are large, and what is said in lists is at the beginning of them or after a marker. Both are found
-// in the text, without a body being parsed: text of programs stands in strings, where the quotes of a marker would be
-// escaped. What a value or a test has as JSON of its own may look like one; then a list says that.
+// Bodies of results are large, but the text for lists is at their beginning or after a marker. Both are found without
+// parsing a body: text of programs is in JSON strings, which escape the quotes of a marker. A program's value or test
+// that is JSON itself may contain a marker; a list then shows that text.
 
 // failedCase is SQL for the position in the record r at which its first failed case begins, and afterCase for the record
 // from the outcome of that case on, as far as the next case.
@@ -21,8 +21,8 @@ const (
 const Failure = `CASE WHEN r.outcome = 'failed' AND ` + failedCase + ` > 0
 	THEN coalesce(substring(substr(r.body, ` + failedCase + ` + 27, 20) FROM '^[a-z_]+'), r.outcome) ELSE r.outcome END`
 
-// Said is SQL for the input of Decode: why the record r is not a success, in a few hundred characters. If tests failed it is
-// the message of the first failed case. For successes it is their message, if any.
+// Said is SQL for the input of Decode: in a few hundred characters, the reason why the record r is no success. If tests
+// failed, it is the message of the first failed case. For successes it is their message, if any.
 const Said = `CASE
 	WHEN r.outcome = 'failed' AND ` + failedCase + ` > 0 THEN
 		't' || CASE WHEN strpos(r.body, ',"exception":{"type":"') > 0 THEN split_part(substr(r.body, strpos(r.body, ',"exception":{"type":"') + 22, 256), '"', 1) ELSE '' END
@@ -38,7 +38,7 @@ const Said = `CASE
 const Image = `coalesce(CASE WHEN strpos(s.spec, '"program":{') > 0
 	THEN (rtrim(left(s.spec, strpos(s.spec, '"program":{') - 1), ', ') || '}')::jsonb ->> 'image' END, '')`
 
-// Decode returns what Said has found: the type of an exception, if there was one, and the message.
+// Decode parses the result of Said into the type of an exception, if any, and the message.
 func Decode(said string) (exception, message string) {
 	if said == "" {
 		return "", ""
@@ -68,7 +68,7 @@ func Decode(said string) (exception, message string) {
 	return exception, message
 }
 
-// cutString decodes a JSON string of which the first quote is gone, and perhaps the end as well. It returns what comes
+// cutString decodes a JSON string without its first quote and perhaps without its end. It returns the text and the rest
 // after it.
 func cutString(b string) (text, rest string) {
 	end := stringEnd([]byte(b), -1)

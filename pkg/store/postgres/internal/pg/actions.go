@@ -13,12 +13,12 @@ const insertAction = `
 INSERT INTO operator_actions (id, actor, token, action, subject, reason, detail, outcome, tenant, remote, before, after)
 VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11::json, $12::json) RETURNING seq, at`
 
-// inOrder has actions be committed in the order of their numbers. It is taken last in a transaction, so nobody who has it
-// waits for anybody.
+// inOrder commits actions in the order of their numbers. It is the last lock of a transaction, so its holder waits for
+// no other lock.
 const inOrder = `SELECT pg_advisory_xact_lock(hashtextextended('assay actions', 0))`
 
-// Act does f and writes down what came of it, both or neither; of no action (nil), nothing. f reports whether anything
-// changed, and may fill in the detail. Where two made the same row at once, one does it again.
+// Act runs f and records the action, both or neither; without an action (nil) it only runs f. f reports whether
+// anything changed, and may fill in the detail. If two calls create the same row at once, one runs again.
 func (db *DB) Act(ctx context.Context, a *store.Action, f func(ctx context.Context, tx pgx.Tx) (changed bool, err error)) error {
 	name := "act"
 	if a != nil {

@@ -11,13 +11,13 @@ import (
 
 const day = 24 * time.Hour
 
-// Days are the ids of one or several whole days: those of First and greater ones, less than Below.
+// Days are the ids of one or several whole days: from First on, less than Below.
 type Days struct{ First, Below job.ID }
 
 // DayOf returns the day of an id. Of a text that is no id, it is a day without ids.
 func DayOf(id job.ID) Days { return DaysBetween(id, id) }
 
-// DaysBetween returns the days from that of the first id to that of the last.
+// DaysBetween returns the days from the day of the first id to the day of the last.
 func DaysBetween(first, last job.ID) Days {
 	if first.Time().IsZero() || last.Time().IsZero() {
 		return Days{NilID, NilID}
@@ -31,11 +31,11 @@ func DaysBetween(first, last job.ID) Days {
 
 func dayStart(t time.Time) job.ID { return job.FirstIDAt(t.UTC().Truncate(day)) }
 
-// In returns SQL that confines a column of ids to the days. The bounds are constants: the server leaves the
-// partitions of other days out when it plans the statement, and neither locks nor opens them. With bounds
-// that are arguments, it locks every partition that the table has, and those of a few such statements at once are
-// more than its lock table holds. As a part of a join, these bounds look like a good way to the rows: a
-// table that is joined by id stands in a LATERAL of its own with OFFSET 0 (see TestPlans).
+// In returns SQL that confines a column of ids to the days. The bounds are constants, so the planner leaves out the
+// partitions of other days, and the server neither locks nor opens them. With arguments as bounds it locks every
+// partition of the table, and a few such statements at once exceed its lock table. In a join, the planner may take
+// these bounds for a good index condition: put a table that is joined by id into a LATERAL with OFFSET 0 (see
+// TestPlans).
 func (d Days) In(column string) string {
 	if d.First >= d.Below {
 		return "false"

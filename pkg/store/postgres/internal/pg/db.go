@@ -11,26 +11,26 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Config says which database and how to connect to it.
+// Config is the database and the way to connect to it.
 type Config struct {
 	DSN                string
 	MaxConns, MinConns int32           // MaxConns 0: pool_max_conns in the DSN, else 16
 	Timeout            time.Duration   // of every call that has no earlier deadline
 	Tracer             pgx.QueryTracer // optional
 	ApplicationTag     string          // application_name
-	Protocol           int             // said there, too: see Spoken
+	Protocol           int             // protocol version, in the application name as well: see Spoken
 }
 
 // DB is a database and the connections to it. All methods are safe for concurrent use.
 type DB struct {
-	// Pool is for use within Do and Urgent: nothing else bounds and translates a call.
+	// Pool is for use within Do and Urgent, which bound and translate a call.
 	Pool *pgxpool.Pool
 
 	// News is for the scheduler of this process.
 	News News
 
 	cfg     Config
-	share   *share   // of its connections, for what can wait
+	share   *share   // the connections for calls that can wait
 	tenants sync.Map // name → int32; ids never change
 	calls   *calls
 	// calendar is the list of partitions, as it was a moment ago.
@@ -103,9 +103,8 @@ func (db *DB) Do(ctx context.Context, op string, f func(context.Context) error) 
 	return db.Urgent(ctx, op, f)
 }
 
-// Urgent runs one call that others wait for, or that is soon too late: any connection
-// is for it. Deadlocks and serialization failures wrote nothing and are tried again at
-// once; what remains is translated.
+// Urgent runs one call that others wait for, or that has a tight deadline: it may use any connection. It retries
+// deadlocks and serialization failures at once, since they wrote nothing, and translates other errors.
 func (db *DB) Urgent(ctx context.Context, op string, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, db.cfg.Timeout)
 	defer cancel()
@@ -121,7 +120,7 @@ func (db *DB) Urgent(ctx context.Context, op string, f func(context.Context) err
 	return err
 }
 
-// session is what every connection is set to; package postgres says why.
+// session is the settings of every connection; package postgres gives the reasons.
 var session = map[string]string{
 	"timezone":                            "UTC",
 	"synchronous_commit":                  "on",
@@ -138,7 +137,7 @@ var session = map[string]string{
 	"idle_in_transaction_session_timeout": "30s",
 }
 
-// Ping says whether the database answers.
+// Ping returns an error unless the database answers.
 func (db *DB) Ping(ctx context.Context) error {
 	return db.Do(ctx, "ping", func(ctx context.Context) error { return db.Pool.Ping(ctx) })
 }

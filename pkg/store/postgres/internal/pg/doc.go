@@ -1,12 +1,12 @@
-// Package pg is one PostgreSQL database as the packages beside it use it: its connections,
-// calls over them, and what its columns take for values of ours.
+// Package pg is one PostgreSQL database for the packages beside it: its connections, calls over them, and the
+// conversion of our values to columns.
 //
-// It guards the connections. All have the settings that the plans of statements depend on,
-// none is shared with others by a pooler, none leads to a server that takes no writes, and a
-// part of them is left to what a fleet stops without. A database with another history than
-// before leaves a gap in the leases before anything else is said on a connection.
+// It guards the connections. All have the settings on which the plans of statements depend. No pooler shares one with
+// other clients, and none leads to a server that takes no writes. A part of them is reserved for the calls without
+// which a fleet stops. If a connection finds that the database has another history than before, it leaves a gap in the
+// leases before any other statement.
 //
-// A call has a deadline. It fails with job.ErrUnavailable if it could not be made or was
-// broken off, and then it may have been made all the same; what was rolled back for no fault
-// of its own is tried again. Every other error of the server has its meaning in errors.go.
+// A call has a deadline. It fails with job.ErrUnavailable if it could not be made or was interrupted; an interrupted
+// call may have taken effect. It retries transactions that the server rolled back through no fault of theirs. errors.go
+// translates every other error of the server.
 package pg

@@ -9,10 +9,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// defaultMaxConns are the connections of a store whose DSN says nothing of them.
+// defaultMaxConns is the number of connections if the DSN does not set it.
 const defaultMaxConns = 16
 
-// maxConnsParameter says in a DSN how many connections a pool has at most.
+// maxConnsParameter sets the most connections of a pool in a DSN.
 const maxConnsParameter = "pool_max_conns"
 
 // parsePool reads a DSN, as a URL or as key=value pairs. The error wraps job.ErrInvalid.
@@ -31,7 +31,8 @@ func parsePool(dsn string) (*pgxpool.Config, error) {
 	return pc, nil
 }
 
-// ParseConn reads it for one connection: without what it says of a pool, which the server would take for its own.
+// ParseConn parses a DSN for one connection. It removes the parameters of a pool, which the server would take for its
+// own.
 func ParseConn(dsn string) (*pgx.ConnConfig, error) {
 	pc, err := parsePool(dsn)
 	if err != nil {

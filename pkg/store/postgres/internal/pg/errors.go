@@ -28,8 +28,8 @@ const (
 	undefinedFunction     = "42883"
 )
 
-// Translate gives an error of the driver its meaning. The caller's own
-// cancellation stays what it is; errors that have a meaning already keep it.
+// Translate maps an error of the driver to an error of package job. It does not change the caller's own cancellation,
+// nor errors that are translated already.
 func Translate(op string, err error) error {
 	if err == nil {
 		return nil
@@ -98,7 +98,7 @@ func wroteNothing(err error) bool {
 	return errors.As(err, &pg) && (pg.Code == DeadlockDetected || pg.Code == serializationFailure)
 }
 
-// IsUniqueViolation says that a row of this key is there already.
+// IsUniqueViolation reports whether a row with this key exists already.
 func IsUniqueViolation(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == uniqueViolation

@@ -9,8 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Gone makes "not found" out to be "gone" where what was asked for may have been forgotten,
-// which its age tells.
+// Gone turns job.ErrNotFound into job.ErrGone if the id is so old that retention may have removed its object.
 func (db *DB) Gone(ctx context.Context, id job.ID, err error) error {
 	if !errors.Is(err, job.ErrNotFound) {
 		return err

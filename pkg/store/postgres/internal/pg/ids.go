@@ -40,7 +40,7 @@ func BatchID(u pgtype.UUID) job.ID {
 // JobID is the id as the rest of the program has it.
 func JobID(u pgtype.UUID) job.ID { return job.ID(u.String()) }
 
-// IDBefore returns the greatest id that is less than one: those that are greater than it are from the one on. There is none before NilID, which is returned as it is.
+// IDBefore returns the greatest id below id, so "greater than IDBefore(id)" includes id. It returns NilID unchanged.
 func IDBefore(id job.ID) job.ID {
 	u := UUID(id)
 	if u.Bytes == [16]byte{} {

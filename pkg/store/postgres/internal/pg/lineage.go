@@ -11,15 +11,13 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// leaseGap is more leases than a server can have issued that its successor knows
-// nothing of.
+// leaseGap is more leases than a server can have issued without its successor's knowledge.
 const leaseGap = 1_000_000_000
 
-// A standby that did not have every commit, and a backup, do not know of the last
-// leases: issued again they would let two attempts of one job pass for one another, and
-// share the place of their artifacts. So a connection to a database with another history
-// than the one that its leases were issued in first leaves a gap in them. A failover ends
-// all connections, and no store uses one that has not looked.
+// A standby without every commit, and a backup, lack the last leases. Issued again, these would make two attempts of
+// one job look the same and share the place of their artifacts. So a connection to a database with another history than
+// the one in which its leases were issued first leaves a gap in them. A failover ends all connections, and the store
+// uses no connection that has not checked.
 const (
 	readLineage = `
 SELECT c.system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || 'leases'::regclass::oid, (SELECT name FROM lineage)
@@ -27,7 +25,7 @@ FROM pg_control_system() c`
 
 	beginLineage = `INSERT INTO lineage (name, reapplied) VALUES ($1, $1) ON CONFLICT DO NOTHING`
 
-	// Who comes second waits for the row, and then has nothing to change.
+	// The second process waits for the row, and then changes nothing.
 	changeLineage = `
 WITH moved AS (UPDATE lineage SET name = $1, since = now() WHERE name <> $1 RETURNING name)
 SELECT setval('leases', l.last_value + $2::bigint) FROM leases l, moved`
@@ -64,8 +62,8 @@ func (c Config) continueLeases(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// untold says that a server does not tell which history it has: some that are run for
-// others do not let anybody ask, or have no log of their own.
+// untold reports whether a server does not reveal its history: some hosted servers allow no such query, or have no log
+// of their own.
 func untold(err error) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -78,9 +76,8 @@ func untold(err error) bool {
 	return false
 }
 
-// TakesWrites makes connections to the one of several servers that takes writes, and to
-// no standby: it could be promoted under a connection, which would not have looked. Who
-// says target_session_attrs gets that.
+// TakesWrites makes connections choose the server that takes writes, and no standby: it could be promoted under a
+// connection, which would not have checked. An explicit target_session_attrs has precedence.
 func TakesWrites(c *pgx.ConnConfig) *pgx.ConnConfig {
 	if c.ValidateConnect == nil {
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite

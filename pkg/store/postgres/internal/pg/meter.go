@@ -16,8 +16,8 @@ import (
 
 const scope = "github.com/assay-run/assay/pkg/store/postgres"
 
-// calls are the questions to PostgreSQL, by what they are for: names are constants of this
-// package. A time for each name and no histogram, for there are a hundred of them.
+// calls is the calls to PostgreSQL by purpose; names are constants of this package. Each name has a total time and no
+// histogram, since there are a hundred names.
 type calls struct {
 	n, rows metric.Int64Counter
 	seconds metric.Float64Counter
@@ -53,9 +53,8 @@ func (c *calls) ended(ctx context.Context, name string, began time.Time, err err
 	c.seconds.Add(ctx, time.Since(began).Seconds(), o.(metric.MeasurementOption))
 }
 
-// meterPool has the pool's own figures reported, until stop. Who waits for a
-// connection waits for the whole system: it shows here first. To wait for a place in the
-// share is to wait for a connection.
+// meterPool reports the pool's own figures until stop. A wait for a connection shows first here when the whole system
+// is slow. A wait for a place in the share counts as a wait for a connection.
 func meterPool(pool *pgxpool.Pool, shared *share) (stop func()) {
 	m := otel.Meter(scope)
 	// Instruments of these names and units cannot be wrong.

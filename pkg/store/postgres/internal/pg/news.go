@@ -10,8 +10,8 @@ import (
 // without hints, too.
 const mostNews = 10_000
 
-// News collects hints for a scheduler: of this process, or of the one that leads. A hint that is
-// missing costs the scheduler time; the rows are the truth.
+// News collects hints for the scheduler of this process or of the leader. A missing hint costs the scheduler time; the
+// rows are the truth.
 type News struct {
 	mu     sync.Mutex
 	queued map[store.Queue]struct{}
@@ -27,7 +27,7 @@ func (n *News) Requeued() { n.Add(store.Hints{Requeued: true}) }
 // Settings notes that settings of tenants have changed.
 func (n *News) Settings() { n.Add(store.Hints{Requeued: true, Settings: true}) }
 
-// Add adds hints to those that Take returns.
+// Add adds hints for the next Take.
 func (n *News) Add(h store.Hints) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -39,16 +39,15 @@ func Reach(ctx context.Context, dsn string) error {
 	}
 }
 
-// CheckSessions refuses a server whose sessions are not the client's own. The store
-// prepares statements, and its plans are right under the settings of its sessions only
-// (see package postgres). A pooler that shares sessions (PgBouncer's pool_mode = transaction) loses
-// both, in part without any error, so what can be told is told before anything is stored.
+// CheckSessions rejects a server whose sessions are not the client's own. The store prepares statements, and its plans
+// are right only under the settings of its sessions (see package postgres). A pooler that shares sessions (PgBouncer's
+// pool_mode = transaction) loses both, in part without any error, so the store checks before it stores anything.
 func CheckSessions(ctx context.Context, base *pgx.ConnConfig) error {
 	cfg := TakesWrites(base.Copy())
 	for k, v := range session {
 		cfg.RuntimeParams[k] = v
 	}
-	// Named statements of a shared session belong to whoever has it next.
+	// Named statements of a shared session belong to its next user.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	cfg.ConnectTimeout = 5 * time.Second
 	conn, err := pgx.ConnectConfig(ctx, cfg)
@@ -73,7 +72,7 @@ func CheckSessions(ctx context.Context, base *pgx.ConnConfig) error {
 	return checkShared(ctx, cfg, conn, pid)
 }
 
-// checkSettings says whether the session is what conn was opened with.
+// checkSettings returns an error if the session lacks the settings with which conn was opened.
 func checkSettings(ctx context.Context, conn *pgx.Conn) error {
 	rows, err := conn.Query(ctx, "SELECT name, current_setting(name) FROM unnest($1::text[]) AS name", slices.Sorted(maps.Keys(session)))
 	if err != nil {
@@ -92,9 +91,8 @@ func checkSettings(ctx context.Context, conn *pgx.Conn) error {
 	return Translate("read settings", rows.Err())
 }
 
-// checkShared tells a pooler that keeps sessions apart from one that does not: while
-// another client is in a transaction, it is not in the session that conn was in, and conn
-// is not in another one.
+// checkShared detects a pooler that shares sessions: while another client is in a transaction, that client must not be
+// in conn's former session, and conn must not be in another one.
 func checkShared(ctx context.Context, cfg *pgx.ConnConfig, conn *pgx.Conn, pid uint32) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -11,9 +11,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// rowClasses are the classes of SQLSTATE that are about a row: data, constraints, what a trigger
-// raises, and rows or index entries that cannot be read. The same statement without that row
-// succeeds.
+// rowClasses are the classes of SQLSTATE that concern a row: data, constraints, errors from triggers, and unreadable
+// rows or index entries. The same statement without that row succeeds.
 var rowClasses = map[string]bool{
 	"21": true, "22": true, "23": true, "38": true, "39": true, "42": true, "44": true, "54": true, "P0": true, "XX": true,
 }
@@ -51,13 +50,12 @@ func Apart[T any](rows []T, do func([]T) error, aside func(T, error) error) erro
 // Chunk is the LIMIT and OFFSET of one statement of Chunks.
 type Chunk struct{ Limit, Offset int }
 
-// Chunks calls do until it finds fewer rows than its limit, of size at most, or until a time
-// (zero: none). do changes what it finds, so that the next call does not find it again, and
-// returns how many rows that were.
+// Chunks calls do until it finds fewer rows than its limit, at most size, or until a time (zero: none). do changes the
+// rows that it finds, so that the next call does not find them again, and returns their number.
 //
-// If PostgreSQL refuses a row, Chunks halves the limit until that row is alone, and calls refused
-// with the place of the row and the reason. refused reports whether the row is out of the way;
-// if not, Chunks passes over it. A statement that fails without any row is wrong itself, and its error is returned.
+// If PostgreSQL refuses a row, Chunks halves the limit until that row is alone, and calls refused with the place of the
+// row and the reason. refused reports whether the row is out of the way; if not, Chunks passes over it. If a statement
+// fails without any row, the statement itself is wrong, and Chunks returns its error.
 func Chunks(size int, until time.Time, do func(Chunk) (int, error), refused func(Chunk, error) (bool, error)) error {
 	for c := (Chunk{Limit: size}); ; {
 		n, err := do(c)

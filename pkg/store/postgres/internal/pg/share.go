@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// share is the part of the connections that calls which can wait may take: those of
-// clients, of people and of gauges. The rest is left to what a fleet stops without:
-// claims, heartbeats, records, the leader and its looks (see Urgent). They may take any
-// connection. The pool gives connections to who asked first, so without a share as many
-// slow reads as there are connections would hold all of these up for as long as they take.
+// share is the connections for calls that can wait: those of clients, of people and of gauges. The rest is reserved for
+// the calls without which a fleet stops: claims, heartbeats, records, the leader and its looks (see Urgent), which may
+// take any connection. The pool serves callers in order, so without a share a few slow reads could hold all connections
+// and delay every urgent call.
 type share struct {
 	places chan struct{} // nil: no bound
 
 	waited, gaveUp, nanos atomic.Int64
 }
 
-// newShare leaves a quarter of the connections, one at least, to what is urgent. With a
-// single connection there is nothing to divide.
+// newShare reserves a quarter of the connections, at least one, for urgent calls. It does not divide a single
+// connection.
 func newShare(conns int32) *share {
 	if conns < 2 {
 		return &share{}
@@ -28,8 +27,7 @@ func newShare(conns int32) *share {
 
 type inShare struct{}
 
-// enter waits for a place until ctx ends; leave gives it back. A call within a call that
-// has a place has it, too.
+// enter waits for a place until ctx ends; leave returns it. A nested call shares the place of the outer one.
 func (s *share) enter(ctx context.Context) (inside context.Context, leave func(), err error) {
 	if s.places == nil || ctx.Value(inShare{}) != nil {
 		return ctx, func() {}, nil

@@ -10,15 +10,14 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// drainMany is how many rows one statement of Drain deletes: they are small, and nothing
-// follows from them.
+// drainMany is the most rows that one statement of Drain deletes: they are small, and have no dependent rows.
 const drainMany = 5000
 
 // drainTime is how long one Drain takes: the rest is for the next.
 const drainTime = time.Second
 
-// Drain has a statement delete what is older than age ($1) until it finds no more or a second is
-// over, LIMIT $2 OFFSET $3. It passes over rows that PostgreSQL refuses to delete.
+// Drain repeats a statement that deletes rows older than age ($1), LIMIT $2 OFFSET $3, until it finds no more or a
+// second is over. It passes over rows that PostgreSQL refuses to delete.
 func (db *DB) Drain(ctx context.Context, op, sql string, age time.Duration) error {
 	return Chunks(drainMany, time.Now().Add(drainTime), func(c Chunk) (n int, err error) {
 		err = db.Do(ctx, op, func(ctx context.Context) error {
@@ -30,7 +29,7 @@ func (db *DB) Drain(ctx context.Context, op, sql string, age time.Duration) erro
 	}, func(_ Chunk, cause error) (bool, error) { return db.Refused(ctx, op, cause) })
 }
 
-// BatchesWhere returns the batches of which a sweep finds that something is to be done.
+// BatchesWhere returns the batches for which a sweep has work.
 func (db *DB) BatchesWhere(ctx context.Context, sql string, args ...any) (ids []job.ID, err error) {
 	err = db.Do(ctx, "reap batches", func(ctx context.Context) error {
 		rows, err := db.Pool.Query(ctx, sql, args...)

@@ -37,8 +37,8 @@ func LabelsText(labels map[string]string) *string {
 	return &text
 }
 
-// CleanText removes what the server cannot store in a text: NUL bytes and broken
-// UTF-8. For messages, which are for people.
+// CleanText removes bytes that the server cannot store in a text: NUL bytes and broken UTF-8. It is for messages, which
+// are for people.
 func CleanText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
@@ -60,7 +60,7 @@ func OrZero(t *time.Time) time.Time {
 	return *t
 }
 
-// SinceOf is NULL for a worker that has not said when it started.
+// SinceOf is NULL for a worker that has not reported its start.
 func SinceOf(i store.Incarnation) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: i.Time(), Valid: i != 0}
 }

@@ -20,7 +20,7 @@ const WindowDays = 3
 // has all ids between its bounds, and a few partitions more if days were added.
 const calendarAge = 10 * time.Second
 
-// calendar knows which days have partitions, and which of them the queue works on.
+// calendar caches the days that have partitions, and the days on which the queue works.
 type calendar struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -77,9 +77,9 @@ func (db *DB) LiveDays(ctx context.Context) (live []Days, err error) {
 	return live, nil
 }
 
-// Windows cuts the ids from first on and less than below into stretches of whole days, the newest first, so that a statement
-// about one of them plans few partitions however many there are. A statement has the bounds of a window as
-// constants (In), and what it asks for within it as arguments: so one statement serves all who ask for these days.
+// Windows cuts the ids from first on and less than below into stretches of whole days, the newest first. A statement
+// about one window plans few partitions, however many there are. The window's bounds are constants (In) and the query's
+// values are arguments, so all callers for these days share one statement.
 func (db *DB) Windows(ctx context.Context, first, below job.ID) (windows []Days, err error) {
 	days, _, err := db.readCalendar(ctx)
 	if err != nil {

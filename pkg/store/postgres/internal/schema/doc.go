@@ -1,11 +1,9 @@
-// Package schema is the tables themselves: the version that migrations bring them to, and
-// the days that they are divided into, which are made ahead and dropped when they are over.
+// Package schema is the tables: the version to which migrations bring them, and their division into days, which it
+// makes ahead and drops when they are over.
 //
-// It guards the tables from being changed by two at once, and those who use them from
-// waiting for a change: whoever wants a table for himself gives up soon and tries again. A
-// day is dropped when nothing of it is kept, not before.
+// It guards tables from concurrent changes, and their users from waiting for a change: a change that needs a table
+// exclusively soon gives up and tries again. It drops a day only when nothing of that day is kept.
 //
-// What cannot be changed now is job.ErrUnavailable, and nothing is half done: a migration
-// and the making or dropping of a partition are a transaction each. If days are not made or
-// dropped, reads get slower, and nothing else fails.
+// Changes that cannot be made now return job.ErrUnavailable, and nothing is half done: each migration and each making
+// or dropping of a partition is a transaction. If days are not made or dropped, only reads get slower.
 package schema

@@ -14,17 +14,14 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// Statements of the queue read live_jobs, live_specs, live_attempts and live_results:
-// views of the tables. They have the days from yesterday on, and of the days before those that
-// have unfinished jobs (ADR 0044). The bounds are constants in the views, so the server
-// leaves out the partitions of all other days when it plans: it neither locks nor opens
-// them. (A bound that is an argument keeps it from reading them only. A year of history
-// took a statement of the queue thirty times as long.) Records of finished jobs
-// are read from the tables, some days at a time (pg.Days).
+// Statements of the queue read live_jobs, live_specs, live_attempts and live_results: views of the tables. They have
+// the days from yesterday on, and earlier days with unfinished jobs (ADR 0044). The bounds are constants in the views,
+// so the planner leaves out the partitions of all other days: the server neither locks nor opens them. (With arguments
+// as bounds it only does not read them: with a year of history a statement of the queue took thirty times as long.)
+// Records of finished jobs are read from the tables, some days at a time (pg.Days).
 //
-// The views have every unfinished job: moveLive sees to it. A
-// finished job stays finished, and the id of a new one is of today, unless the clock of
-// its dispatcher is a day behind. Such a job waits until the next look finds it.
+// moveLive ensures that the views have every unfinished job. A finished job stays finished, and the id of a new job is
+// of today, unless the clock of its dispatcher is a day behind. Such a job waits until the next moveLive finds it.
 
 const (
 	// liveChunk is how many partitions one statement looks into: it locks eleven relations for each.
@@ -34,8 +31,8 @@ const (
 	maxUndatedDays = 32
 )
 
-// moveLive makes the views begin with yesterday, and adds the earlier days
-// that have unfinished jobs. It is job.ErrUnavailable if there is no moment in which nobody uses them.
+// moveLive makes the views begin with yesterday, and adds the earlier days that have unfinished jobs. It returns
+// job.ErrUnavailable if the views are always in use.
 func (s *Tables) moveLive(ctx context.Context) error {
 	var is, want []pg.Days
 	if err := s.db.Do(ctx, "look for live days", func(ctx context.Context) (err error) {
@@ -119,8 +116,8 @@ func (s *Tables) unfinishedDays(ctx context.Context, parts []string) (days []pg.
 	return days, nil
 }
 
-// undatedDays returns the days before an id of which the default partition has unfinished jobs, up to one more
-// than the views name.
+// undatedDays returns the days before an id that have unfinished jobs in the default partition, up to one more than the
+// views name.
 func (s *Tables) undatedDays(ctx context.Context, before job.ID) (days []pg.Days, err error) {
 	for from := pg.NilID; len(days) <= maxUndatedDays; from = days[len(days)-1].Below {
 		var id pgtype.UUID
@@ -151,7 +148,7 @@ func joinDays(since pg.Days, old []pg.Days) []pg.Days {
 	return append([]pg.Days{since}, joined...)
 }
 
-// unfinishedIn is whether a partition has unfinished jobs of which a condition is true.
+// unfinishedIn is SQL for whether a partition has unfinished jobs that meet a condition.
 func unfinishedIn(part, condition string) string {
 	var each []string
 	for _, state := range []job.State{job.Queued, job.Dispatched, job.Running} { // a partial index for each

@@ -14,10 +14,9 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// Days of partitions that are kept ready, from yesterday's on: ids of a process
-// whose clock is behind belong there. Two are ahead, so there is time to wait until a
-// backup is over. Each costs: statements lock and visit every partition, and four more
-// took a twentieth of the rate of small Python programs.
+// The number of days whose partitions are kept ready. They start yesterday, for ids of a process whose clock is behind.
+// Two are ahead, so there is time to wait until a backup is over. Each costs: statements lock and visit every
+// partition, and four more took a twentieth of the rate of small Python programs.
 const (
 	maintainFrom = `(now() AT TIME ZONE 'UTC' - interval '1 day')::date`
 	maintainDays = 4
@@ -48,15 +47,15 @@ FROM (SELECT generate_series(` + maintainFrom + `, ` + maintainFrom + ` + $2::in
 	unnest(ARRAY['jobs', 'specs', 'attempts', 'results']) AS p (parent)
 WHERE coalesce(assay_partition_end(p.parent || to_char(d.day, '_YYYYMMDD')) < assay_first_id(d.day + 1), true) ORDER BY d.day, p.parent`
 
-// Maintain implements store.Scheduler. It makes days ahead, moves rows without a day to their days,
-// notes which days the queue works on, and notes the spans of batches that have none. What fails keeps nothing else from being done.
+// Maintain implements store.Scheduler. It makes days ahead, moves rows without a day to their days, notes the days on
+// which the queue works, and notes missing spans of batches. After a failed step it runs the others.
 func (s *Tables) Maintain(ctx context.Context) error {
 	return errors.Join(s.makeDays(ctx), s.moveLive(ctx), s.noteSpans(ctx))
 }
 
-// makeDays makes partitions one by one: each waits for the transactions that use
-// the default partition, and later ones wait for it, no longer than exclusively
-// says. It is job.ErrUnavailable if rows of a day are left in the default partition.
+// makeDays makes partitions one by one: each waits for the transactions that use the default partition, and later ones
+// wait for it, at most as long as exclusively allows. It returns job.ErrUnavailable if rows of a day are left in the
+// default partition.
 func (s *Tables) makeDays(ctx context.Context) error {
 	for until := time.Now().Add(moveTime); ; {
 		missing, err := s.missing(ctx)
@@ -125,7 +124,7 @@ func (s *Tables) missing(ctx context.Context) (parts []part, err error) {
 	return parts, err
 }
 
-// undatedNear returns the days near today of which a default partition has rows.
+// undatedNear returns the days near today that have rows in a default partition.
 func (s *Tables) undatedNear(ctx context.Context) (days []time.Time, err error) {
 	var today time.Time
 	if err := s.db.Pool.QueryRow(ctx, `SELECT (now() AT TIME ZONE 'UTC')::date`).Scan(&today); err != nil {
@@ -155,25 +154,23 @@ func (s *Tables) undatedNear(ctx context.Context) (days []time.Time, err error) 
 }
 
 const (
-	// Whoever wants a table for himself is in the way of all who come after him: he waits
-	// for so long, and tries again later.
+	// A request for an exclusive lock blocks all later ones: it waits for this long, and is tried again later.
 	lockWait  = 200 * time.Millisecond
 	lockAgain = time.Second
 	lockTries = 8
 )
 
-// longHeld names a table that a transaction uses that lasts. It will not be over soon: it is
-// no use to wait for it. Sessions of other roles do not say how long theirs last.
+// longHeld names a table that a long transaction uses. It will not be over soon, so waiting is useless. Sessions of
+// other roles do not show the age of their transactions.
 const longHeld = `
 SELECT coalesce((SELECT l.relation::regclass::text FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 	WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid()
 	AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 	AND l.relation::regclass::text = ANY($1) AND coalesce(a.xact_start, '-infinity') < now() - interval '3 seconds' LIMIT 1), '')`
 
-// exclusively runs f in a transaction of its own that takes tables for itself, as f says,
-// when nobody uses them for long. If somebody does, as a backup does for hours, or
-// there is no moment that is free, it is job.ErrUnavailable: try again in a while. Nobody
-// waits for longer than lockWait because of it.
+// exclusively runs f in a transaction of its own that locks tables exclusively, when no long transaction uses them. If
+// a session does, as a backup does for hours, or there is no free moment, it returns job.ErrUnavailable: try again
+// later. No other session waits longer than lockWait because of it.
 func (s *Tables) exclusively(ctx context.Context, tables []string, f func(context.Context, pgx.Tx) error) error {
 	for try := 1; ; try++ {
 		err := s.exclusive(ctx, tables, f)
@@ -193,7 +190,7 @@ func (s *Tables) exclusive(ctx context.Context, tables []string, f func(context.
 	ctx, cancel := context.WithTimeout(ctx, s.db.Timeout())
 	defer cancel()
 	return pgx.BeginFunc(ctx, s.db.Pool, func(tx pgx.Tx) error {
-		// This lock first: nobody waits behind who waits for it.
+		// Take this lock first: its waiters block no other session.
 		if _, err := tx.Exec(ctx, maintainLock); err != nil {
 			return err
 		}

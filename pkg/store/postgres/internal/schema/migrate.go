@@ -26,14 +26,12 @@ import (
 // versionTable has a row for each migration that was made.
 const versionTable = "schema_versions"
 
-// Migrate brings the schema up to date and makes the partitions of the next
-// days. Several processes may call it at once: an advisory lock lets one work
-// and the others wait, which they say in the log. It is safe to kill: each migration is
-// a transaction.
+// Migrate brings the schema up to date and makes the partitions of the next days. Several processes may call it at
+// once: with an advisory lock one works, and the others wait and log that they wait. It is safe to kill: each migration
+// is a transaction.
 //
-// It has no deadline but ctx's, and none should be there: a migration of a large table
-// takes as long as it takes, and one that is broken off begins anew. The error wraps
-// ErrRole if the role of dsn has no right to change the schema.
+// Only ctx limits its time, and ctx should have no deadline: a migration of a large table takes long, and an
+// interrupted one starts over. The error wraps ErrRole if the role of dsn has no right to change the schema.
 func Migrate(ctx context.Context, dsn string) error {
 	err := withProvider(ctx, dsn, func(p *goose.Provider, db *sql.DB) error {
 		_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -54,11 +52,11 @@ func Migrate(ctx context.Context, dsn string) error {
 	return err
 }
 
-// ErrRole says that a role of the database may not change its schema.
+// ErrRole means that a role of the database may not change its schema.
 var ErrRole = errors.New("this role may not change the schema")
 
-// makePartitions does what Maintain does, under the same lock: dispatchers start
-// at once, or beside one that maintains.
+// makePartitions does the work of Maintain, under the same lock: dispatchers may start at the same time, or while
+// another one maintains.
 func makePartitions(ctx context.Context, db *sql.DB) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -78,16 +76,15 @@ func makePartitions(ctx context.Context, db *sql.DB) error {
 type Schema struct {
 	Has   int64 // the version that it has, 0: none
 	Wants int64 // the version that this program is made for
-	// Migrating says that a process is bringing it up to date.
+	// Migrating means that a process is migrating the schema.
 	Migrating bool
 }
 
-// Current says whether this program can work with it. A newer schema is current, too:
-// migrations only add to it what older programs do without, and take away what is not
-// used any more by any that may still run.
+// Current reports whether this program can work with the schema. A newer schema is current, too: migrations only add
+// objects that older programs do not need, and remove objects that no running release uses.
 func (s Schema) Current() bool { return s.Has >= s.Wants }
 
-// ReadSchema looks at a database and changes nothing.
+// ReadSchema reads the version of a database's schema.
 func ReadSchema(ctx context.Context, dsn string) (s Schema, err error) {
 	if s.Wants, err = wantedSchema(); err != nil {
 		return s, err
@@ -121,8 +118,8 @@ func wantedSchema() (wants int64, err error) {
 	return wants, err
 }
 
-// AwaitSchema returns once the schema is current, which is somebody else's to do. It gives
-// up when nobody has been doing that for as long as patience, or when ctx ends.
+// AwaitSchema returns once another process has made the schema current. It gives up when no process has been migrating
+// for as long as patience, or when ctx ends.
 func AwaitSchema(ctx context.Context, dsn string, patience time.Duration) error {
 	var said time.Time
 	for idle := time.Now(); ; {

@@ -13,15 +13,15 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// migrateAgain is how soon the lock of migrations is tried again, sayAgain how often it is
-// said that somebody else has it.
+// migrateAgain is the delay before the lock of migrations is tried again; sayAgain is the interval of log messages
+// while another process has it.
 const (
 	migrateAgain = time.Second
 	sayAgain     = 30 * time.Second
 )
 
-// migrationLock is the lock of whoever migrates, which all releases share: an advisory one
-// of the session, so it ends with its holder.
+// migrationLock is the lock of migrations, which all releases share: an advisory lock of the session, so it ends with
+// its holder.
 type migrationLock struct{ lock.SessionLocker }
 
 func newMigrationLock() (lock.SessionLocker, error) {
@@ -29,8 +29,7 @@ func newMigrationLock() (lock.SessionLocker, error) {
 	return migrationLock{l}, err
 }
 
-// SessionLock waits for the lock until ctx ends: a migration takes as long as it takes. It
-// says in the log what it waits for.
+// SessionLock waits for the lock until ctx ends: a migration may take long. It logs that it waits.
 func (migrationLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	var said time.Time
 	for began := time.Now(); ; {

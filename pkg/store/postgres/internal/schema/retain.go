@@ -14,9 +14,9 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// History is forgotten from its end: batches and sessions when they have been over for
-// long enough, then the days whose jobs have been, and which no batch that is kept has
-// jobs of. A batch goes before any of its rows: it is never half there.
+// Retention removes history from its end. Batches and sessions go when they have been over for long enough; then the
+// days go whose jobs have been, and of which no kept batch has jobs. A batch goes before any of its rows, so no reader
+// sees half of it.
 
 // How many rows one statement deletes.
 const (
@@ -42,14 +42,13 @@ func (s *Tables) Forget(ctx context.Context, age time.Duration) (f store.Forgott
 	return f, errors.Join(append(errs, err)...)
 }
 
-// forgotten notes how far history is forgotten, in the statement that forgets: what
-// ended before now - $1 ms.
+// forgotten records, in the statement that deletes, that objects are removed that ended before now - $1 ms.
 const forgotten = `
 	noted AS (
 		INSERT INTO history AS h (since) SELECT now() - $1 * interval '1 millisecond' WHERE EXISTS (SELECT FROM gone)
 		ON CONFLICT (one) DO UPDATE SET since = greatest(h.since, EXCLUDED.since))`
 
-// forgetChunks makes uploads small before their batches are deleted with what is left of them.
+// forgetChunks deletes the chunks of uploads in steps, so that little is left to delete with their batches.
 const forgetChunks = `
 WITH gone AS (
 	DELETE FROM upload_chunks x USING (
@@ -60,8 +59,7 @@ WITH gone AS (
 	WHERE x.batch_id = i.batch_id AND x.n = i.n RETURNING x.n)
 SELECT count(*) FROM gone`
 
-// forgetAsides deletes what was set aside of jobs that are over, and that no operator recorded for
-// so long.
+// forgetAsides deletes set-aside rows of finished jobs that no operator recorded for so long.
 const forgetAsides = `
 WITH gone AS (
 	DELETE FROM set_aside WHERE id IN (
@@ -69,9 +67,8 @@ WITH gone AS (
 	RETURNING id)
 SELECT count(*) FROM gone`
 
-// forgetBatches deletes batches that have been over for long enough, and those whose
-// callbacks nobody tries any more. What they had jobs of is not over for less: their ids
-// are older.
+// forgetBatches deletes batches that have been over for long enough, including those with callbacks that are no longer
+// tried. The jobs from which they took results have been over for at least as long: their ids are older.
 const forgetBatches = `
 WITH due AS MATERIALIZED (
 	SELECT b.id FROM batches b JOIN batch_counts c ON c.batch_id = b.id LEFT JOIN callbacks k ON k.batch_id = b.id
@@ -82,7 +79,7 @@ gone AS (DELETE FROM batches b USING due d WHERE b.id = d.id RETURNING b.id),
 counts AS (DELETE FROM batch_counts c USING due d WHERE c.batch_id = d.id),` + forgotten + `
 SELECT count(*) FROM gone`
 
-// forgetExecutes makes sessions small before they are deleted with what is left of them.
+// forgetExecutes deletes the executions of sessions in steps, so that little is left to delete with their sessions.
 const forgetExecutes = `
 WITH gone AS (
 	DELETE FROM executes x USING (
@@ -100,8 +97,8 @@ WITH gone AS (
 	RETURNING id),` + forgotten + `
 SELECT count(*) FROM gone`
 
-// forgetUndated deletes jobs of the default partition, and what the other default partitions have of them: those
-// of days that have no partition.
+// forgetUndated deletes jobs of the default partition, whose days have no partition, and their rows in the other
+// default partitions.
 const forgetUndated = `
 WITH gone AS (
 	DELETE FROM jobs_default WHERE id IN (
@@ -127,14 +124,13 @@ func (s *Tables) forgetRows(ctx context.Context, sql string, chunk int, age time
 	return n, err
 }
 
-// oldDays are the days that are over and may be forgotten, and of which something is left,
-// oldest first.
+// oldDays are the days that are over and may be removed, and still have partitions, oldest first.
 const oldDays = `SELECT DISTINCT to_date(right(c.relname, 8), 'YYYYMMDD') FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 	WHERE i.inhparent IN ('jobs'::regclass, 'specs'::regclass, 'attempts'::regclass, 'results'::regclass) AND c.relname ~ '_[0-9]{8}$'
 	AND to_date(right(c.relname, 8), 'YYYYMMDD') < (now() AT TIME ZONE 'UTC' - $1 * interval '1 millisecond')::date
 	ORDER BY 1`
 
-// forgetDays drops days. One that cannot be dropped now does not keep others.
+// forgetDays drops days. It continues after a day that cannot be dropped now.
 func (s *Tables) forgetDays(ctx context.Context, age time.Duration) (days int, err error) {
 	var old []time.Time
 	if err := s.db.Do(ctx, "look for old days", func(ctx context.Context) error {
@@ -160,9 +156,8 @@ func (s *Tables) forgetDays(ctx context.Context, age time.Duration) (days int, e
 	return days, errors.Join(errs...)
 }
 
-// forgetDay drops the partitions of one day if all of its jobs, and the batches
-// that they are of, have been over for long enough. That is judged before anything is
-// locked: what is over stays so, and nothing new comes to a day that is long past.
+// forgetDay drops the partitions of one day if all of its jobs, and their batches, have been over for long enough. It
+// checks this before it locks anything: finished jobs stay finished, and a day long past gets no new ones.
 func (s *Tables) forgetDay(ctx context.Context, day time.Time, age time.Duration) (dropped bool, err error) {
 	if over, err := s.dayOver(ctx, day, age); err != nil || !over {
 		return false, err
@@ -173,12 +168,12 @@ func (s *Tables) forgetDay(ctx context.Context, day time.Time, age time.Duration
 	}); err != nil {
 		return false, err
 	}
-	// Jobs first: whoever sees a job that is over sees its record.
+	// Jobs first: a reader that sees a finished job must see its record.
 	for _, parent := range []string{"jobs", "specs", "attempts", "results"} {
 		part := parent + day.Format("_20060102")
 		err := s.exclusively(ctx, []string{parent, part}, func(ctx context.Context, tx pgx.Tx) error {
-			// The parent first, as everybody does: else whoever has it waits for the
-			// partition, and the drop for him.
+			// The parent first, as every statement does: otherwise a session with the parent waits for the partition,
+			// and the drop waits for that session.
 			_, err := tx.Exec(ctx, `LOCK TABLE ONLY `+parent+` IN ACCESS EXCLUSIVE MODE; DROP TABLE IF EXISTS `+part)
 			return err
 		})
@@ -212,8 +207,7 @@ func (s *Tables) dayOver(ctx context.Context, day time.Time, age time.Duration) 
 	return err == nil && last.Before(time.Now().Add(-age)), err
 }
 
-// lastEnded is when the last job of a day ended of which none is unfinished. It reads all
-// of the day, once.
+// lastEnded is the end of the last job of a day without unfinished jobs. It reads all of the day, once.
 func (s *Tables) lastEnded(ctx context.Context, day time.Time, part string) (time.Time, error) {
 	if at, known := s.ended.Load(day); known {
 		return at.(time.Time), nil

@@ -19,7 +19,7 @@ const (
 	spansTime = 10 * time.Second
 )
 
-// unspanned are those of the next batches that have no span, and the last batch that was looked at, last.
+// unspanned are the next batches without a span, and last the last batch that was looked at.
 const unspanned = `
 WITH look AS MATERIALIZED (
 	SELECT b.id, b.spanned <> b.appended AS lacks, coalesce(b.sealed_at, now()) AS sealed, coalesce(c.recorded, 0) AS recorded, c.ended_at IS NOT NULL AS over
@@ -35,9 +35,9 @@ type unspannedBatch struct {
 	over     bool
 }
 
-// noteSpans notes between which ids the jobs of a batch are where a release before 0032 did not: of uploads in chunks. Their
-// jobs are known by their records, so a batch has its turn once it is over. A process looks at the batches before the first that is
-// not over once.
+// noteSpans records the range of job ids of batches for which a release before 0032 did not: uploads in chunks. Their
+// jobs are found by their records, so it handles a batch once it is over. A process looks once at the batches before
+// the first unfinished one.
 func (s *Tables) noteSpans(ctx context.Context) error {
 	s.spansMu.Lock()
 	defer s.spansMu.Unlock()

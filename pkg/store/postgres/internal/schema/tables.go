@@ -7,13 +7,13 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// Tables are those of a database that is open. All methods are safe for concurrent use.
+// Tables is the tables of an open database. All methods are safe for concurrent use.
 type Tables struct {
 	db    *pg.DB
 	ended sync.Map // day (time.Time) that is over → when its last job ended
 
 	spansMu sync.Mutex
-	spanned job.ID // the last batch of those that noteSpans need not look at again
+	spanned job.ID // the last batch that noteSpans need not look at again
 }
 
 // New is over a database that is open.

@@ -2,7 +2,7 @@ package turns
 
 import "bytes"
 
-// lineQueue is a heap of tenants: the one that gets the next place is first.
+// lineQueue is a heap of tenants; the first gets the next place.
 type lineQueue []*line
 
 func (q lineQueue) Len() int { return len(q) }

@@ -82,8 +82,8 @@ type Pick struct {
 	Tenant *Tenant
 }
 
-// Fill returns the jobs for the places, the first place first. While shortages come back, the
-// picks are those that the known jobs allow.
+// Fill returns the jobs for the places, the first place first. While it returns shortages, the picks follow from the
+// jobs read so far.
 func Fill(r Rules, tenants []*Tenant) (picks []Pick, short []Shortage) {
 	f := &filling{Rules: r, room: maps.Clone(r.Room), short: map[shortOf]int{}}
 	heaviest := 0.0
@@ -173,8 +173,7 @@ type line struct {
 	groups      groupQueue
 }
 
-// next takes the first job of the tenant. A zero id stands for one that was not read; ok is
-// false if there are no more.
+// next takes the first job of the tenant. A zero id stands for an unread job; ok is false if there are no more.
 func (l *line) next(f *filling) (id ID, ok bool) {
 	if !l.begun {
 		l.begun = true
@@ -232,14 +231,14 @@ func (l *line) order(f *filling, g *turnGroup) {
 	heap.Fix(&l.groups, 0)
 }
 
-// turnGroup is a group of which some jobs have places.
+// turnGroup is a group with jobs in some places.
 type turnGroup struct {
 	*Group
 	at    []int // in each source, the next job
 	taken int
 	share float64
 	key   float64 // its next turn
-	id    ID      // its next job, or the last one that is known
+	id    ID      // its next job, or the last one read
 }
 
 // rank works out when the group has its next turn.
@@ -250,7 +249,7 @@ func (g *turnGroup) rank(f *filling) {
 	}
 }
 
-// head returns the first job that has no place yet; known is false if it was not read.
+// head returns the first job without a place; known is false if it was not read.
 func (g *turnGroup) head() (first Job, known bool) {
 	for i, s := range g.Sources {
 		switch {

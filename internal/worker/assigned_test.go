@@ -15,8 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A worker takes jobs that it has not asked for: beside those that it asks for, up
-// to what it can hold.
+// A worker accepts assigned jobs besides those that it claims, up to its capacity.
 func TestAssigned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, newFleet(), func(c *Config, _ *Parts) { c.Slots = 2 })
@@ -28,7 +27,7 @@ func TestAssigned(t *testing.T) {
 		asked := b.submit(t, script("sleep=10s"))
 		b.until("both run", func() bool { return b.rt.Started() == 2 })
 		var same control.Assignment
-		for range 2 { // the second time because nobody heard the answer
+		for range 2 { // the second time as if the answer was lost
 			_, err := b.assign(t, script("exit=0"), func(a *control.Assignment) {
 				if same.TTL == 0 {
 					same = *a
@@ -49,8 +48,7 @@ func TestAssigned(t *testing.T) {
 	})
 }
 
-// What is handed over twice, because nobody heard the answer, runs once, even if it
-// is over by then.
+// A job that is assigned twice because the answer was lost runs once, even if it has ended by then.
 func TestAssignedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, newFleet())
@@ -76,8 +74,8 @@ func TestAssignedTwice(t *testing.T) {
 	})
 }
 
-// The lease of an assignment counts from the heartbeat that it names: what comes
-// late is refused, and what is taken is killed in time if nobody prolongs it.
+// The lease of an assignment counts from the heartbeat that it names. A late assignment is refused.
+// The job of an accepted one is killed in time if no dispatcher renews the lease.
 func TestAssignedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, newFleet())
@@ -122,8 +120,8 @@ func TestAssignedWhileDraining(t *testing.T) {
 	})
 }
 
-// Somebody waits for what comes alone: processors stay awake as it comes, and as it
-// ends, and sleep while it runs for long.
+// A client waits for an assigned job: processors stay awake at its start and at its end, and may
+// sleep while it runs for long.
 func TestAssignedKeepsProcessorsAwake(t *testing.T) {
 	device := filepath.Join(t.TempDir(), "device")
 	if err := unix.Mkfifo(device, 0o600); err != nil {
@@ -134,7 +132,7 @@ func TestAssignedKeepsProcessorsAwake(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(kernel)
-	heard := func() int { // how often it was told anything
+	heard := func() int { // number of writes to the device
 		n, err := unix.Read(kernel, make([]byte, 1<<10))
 		if err != nil && err != unix.EAGAIN {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ func TestBatcherTakesWhatCameMeanwhile(t *testing.T) {
 			<-gate
 		}, 4, 0, nil)
 		go b.run(t.Context())
-		b.add(1) // alone: handed over at once
+		b.add(1) // a single item is flushed at once
 		synctest.Wait()
 		for i := 2; i <= 5; i++ {
 			b.add(i)
@@ -40,7 +40,7 @@ func TestBatcherTakesWhatCameMeanwhile(t *testing.T) {
 	})
 }
 
-// While there is reason to rest, items gather; when it ends, they go at once.
+// Items gather while the batcher rests, and are flushed at once when the rest ends.
 func TestBatcherRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -66,7 +66,7 @@ func TestBatcherRests(t *testing.T) {
 		go b.run(t.Context())
 		busy.Store(true)
 		time.Sleep(time.Hour)
-		b.add(1) // after a long rest: at once
+		b.add(1) // at once after a long rest
 		synctest.Wait()
 		b.add(2)
 		time.Sleep(rest / 2)
@@ -89,8 +89,8 @@ func TestBatcherRests(t *testing.T) {
 	})
 }
 
-// Whatever the items weigh: each is handed over once and in order, and no batch
-// is above a limit unless it is a single item.
+// Each item is flushed once and in order, whatever the sizes. No batch exceeds a limit unless it is
+// a single item.
 func TestBatcherLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := rapid.SliceOf(rapid.IntRange(0, 30)).Draw(t, "sizes")
@@ -119,7 +119,7 @@ func TestBatcherLimits(t *testing.T) {
 	})
 }
 
-// Slots of an occupied worker come free one by one: it does not pull for each.
+// Slots of an occupied worker become free one by one: it does not pull for each.
 func TestPullsOfAnOccupiedWorkerGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &Worker{}

@@ -6,7 +6,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
-// BenchmarkNoop is what one job costs a worker, without its queue and record.
+// BenchmarkNoop measures the cost of one job on a worker, without its queue and record.
 func BenchmarkNoop(b *testing.B) {
 	f := newFleet()
 	spec := script("exit=0")

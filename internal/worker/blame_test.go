@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
-// A job that breaks its sandbox again where it is alone has an outcome of its own;
-// one that broke with a neighbour's has its usual one. Nothing is handed back.
+// A job that breaks its sandbox again when it is alone has an outcome of its own. A job whose
+// sandbox broke with a neighbour's has its usual outcome. Neither is handed back.
 func TestWhoBreaksASandbox(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
@@ -74,7 +74,7 @@ func TestRefusedBySandbox(t *testing.T) {
 	}
 }
 
-// Clients whose jobs fail by themselves cannot make a worker rest on which a canary job works.
+// Jobs that fail by themselves cannot make a worker rest whose canary job succeeds.
 func TestFailingJobsDoNotStopTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, newFleet(), proving(func(policy.Isolation) error { return nil }))

@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
-// proving has the worker run canary jobs, of which fails says what they meet with.
+// proving makes the worker run canary jobs, whose errors fails returns.
 func proving(fails func(policy.Isolation) error) option {
 	return func(c *Config, p *Parts) {
 		rt := fake.New(nil)
@@ -24,7 +24,7 @@ func proving(fails func(policy.Isolation) error) option {
 	}
 }
 
-// A worker on which nothing runs says so, and takes no jobs until something does.
+// A worker without a working isolation reports that, and takes no jobs until one works.
 func TestNoJobBeforeTheCanary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var works atomic.Bool
@@ -60,8 +60,8 @@ func TestNoJobBeforeTheCanary(t *testing.T) {
 	})
 }
 
-// An isolation at which the canary job fails is not offered, and the rest is; a
-// failure that passes costs nothing.
+// An isolation whose canary job fails is not offered, but the others are. A transient failure has
+// no effect.
 func TestOnlyWhatTheCanaryRanAtIsOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0

@@ -17,7 +17,7 @@ func TestCancelBeforeTheClaimIsAnswered(t *testing.T) {
 		f := newFleet()
 		f.after = func(_ context.Context, kind string) error {
 			if kind == "claim" {
-				f.onCancel(store.LeaseRef{Job: job.ID(""), Lease: 99}) // somebody else's, ignored
+				f.onCancel(store.LeaseRef{Job: job.ID(""), Lease: 99}) // of another worker, ignored
 				for id, j := range f.jobs {
 					f.onCancel(store.LeaseRef{Job: id, Lease: j.lease})
 				}
@@ -83,8 +83,8 @@ func TestStaleDeliveryIsDropped(t *testing.T) {
 	})
 }
 
-// A delivery that is doubled to the worker that runs the job gets the same
-// lease again: it must not run twice under it.
+// A delivery that is repeated to the worker that runs the job gets the same lease again: the job
+// must not run twice under it.
 func TestDoubledDeliveryRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, newFleet())
@@ -116,7 +116,7 @@ func TestHeldDeliveriesAreKeptAlive(t *testing.T) {
 	})
 }
 
-// Specs may be large and a dispatcher slow: a claim is given longer each time.
+// Specs may be large and a dispatcher slow: each try of a claim is allowed more time.
 func TestSlowClaimIsAnsweredInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

@@ -18,7 +18,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
-// poly is a scripted image: its compiler yields a copy of the source, which prints what it reads.
+// poly is a scripted image. Its compiler copies the source, which prints its input.
 type poly struct {
 	mu       sync.Mutex
 	commands [][]string
@@ -119,7 +119,7 @@ func TestCodeIsCompiledOnceAndRun(t *testing.T) {
 	})
 }
 
-// labelled is a runtime that lists images, given the digest of the one that jobs run in.
+// labelled is a runtime that lists images, given the digest of the jobs' image.
 type labelled struct {
 	*fake.Runtime
 	images func(digest string) []policy.HostImage
@@ -127,7 +127,8 @@ type labelled struct {
 
 func (l labelled) Images() ([]policy.HostImage, int) { return l.images(l.ImageDigests()["python"]), 0 }
 
-// A result says in which version of the language its program was compiled, if the very image that it was compiled in says so.
+// A result has the version of the language in which its program was compiled, if the label of that
+// very image has it.
 func TestVersionOfWhatIsCompiled(t *testing.T) {
 	says := map[string]string{"cpp": "g++ 12", "c": "gcc 11"}
 	other := "sha256:" + strings.Repeat("0", 64)
@@ -153,7 +154,7 @@ func TestVersionOfWhatIsCompiled(t *testing.T) {
 				rt := labelled{fake.New(p.run), c.images}
 				p.images = rt.ImageDigests
 				b := start(t, newFleet(), func(_ *Config, parts *Parts) { parts.Runtime = rt })
-				for _, source := range []string{"int main() {}", "int main() {}", "#error"} { // the second time it is not compiled again
+				for _, source := range []string{"int main() {}", "int main() {}", "#error"} { // the second time from the cache
 					if res := b.recorded(b.submit(t, cpp(source))); res.Compiled == nil || res.Compiled.Version != c.want {
 						t.Errorf("%s: %+v", source, res.Compiled)
 					}
@@ -179,7 +180,7 @@ func TestAllCasesShareWhatWasCompiled(t *testing.T) {
 	})
 }
 
-// What does not compile is the program's own doing, and no case has run.
+// A compile error is the program's fault, and no case runs.
 func TestCompileErrors(t *testing.T) {
 	p := &poly{}
 	withPoly(t, p, func(b *bench) {
@@ -203,7 +204,7 @@ func TestCompileErrors(t *testing.T) {
 	})
 }
 
-// Languages that an image lacks are no program's doing.
+// A language that the image lacks is not the program's fault.
 func TestLanguagesThatAnImageLacks(t *testing.T) {
 	p := &poly{missing: true}
 	withPoly(t, p, func(b *bench) {
@@ -227,7 +228,7 @@ func TestLanguagesThatAnImageLacks(t *testing.T) {
 	})
 }
 
-// A compilation whose sandbox breaks is tried once more, by itself; twice is the program's doing.
+// A compilation whose sandbox breaks runs once more, alone. A second break is the program's fault.
 func TestCompilersThatBreakTheirSandbox(t *testing.T) {
 	p := &poly{broken: 1}
 	withPoly(t, p, func(b *bench) {

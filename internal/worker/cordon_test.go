@@ -33,8 +33,8 @@ func (c *cordoning) Claim(ctx context.Context, q control.ClaimRequest) (control.
 	return c.fleet.Claim(ctx, q)
 }
 
-// TestCordonedWorkerTakesNoJobs, ends what it runs, and takes jobs again at the first
-// heartbeat that says so, as many as it likes: nothing had failed.
+// A cordoned worker takes no jobs, but ends its running ones. It takes any number of jobs again at
+// the first heartbeat that ends the cordon, as no job had failed.
 func TestCordonedWorkerTakesNoJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &cordoning{fleet: newFleet()}
@@ -55,7 +55,7 @@ func TestCordonedWorkerTakesNoJobs(t *testing.T) {
 		if n := b.w.breaker.Most(); n != math.MaxInt {
 			t.Errorf("it is on probation: %d jobs at once", n)
 		}
-		if m.naked() > 0 { // a fetch was under way: the queue delivers it again
+		if m.naked() > 0 { // a fetch was under way: the queue redelivers
 			f.ready <- m
 		}
 		b.until("the job is done", func() bool { return b.row(waiting).done })

@@ -13,7 +13,7 @@ func TestDrain(t *testing.T) {
 		b := start(t, newFleet(), func(c *Config, p *Parts) { c.CPU = 2; c.Slots = 8; c.Grace = 30 * time.Second })
 		short, long := b.submit(t, script("sleep=10s")), b.submit(t, script("artifact=/workspace/x:y sleep=1h"))
 		b.until("both run", func() bool { return b.rt.Started() == 2 })
-		waiting := b.submit(t, script("sleep=1s")) // claimed, but there is no capacity
+		waiting := b.submit(t, script("sleep=1s")) // claimed, but without capacity
 		b.until("the third is claimed", func() bool { return b.row(waiting).lease != 0 })
 		if err := b.w.Ready(); err != nil {
 			t.Errorf("not ready while working: %v", err)

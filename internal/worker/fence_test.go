@@ -28,8 +28,8 @@ func TestLostLeaseKillsTheSandbox(t *testing.T) {
 	})
 }
 
-// Nobody answers: the sandbox is dead before the lease can be over, whether
-// heartbeats fail at once or hang.
+// Without answers, the sandbox is dead before the lease can be over, whether heartbeats fail at
+// once or hang.
 func TestSelfFence(t *testing.T) {
 	for name, heartbeat := range map[string]func(context.Context) error{
 		"fails": func(context.Context) error { return job.ErrUnavailable },
@@ -73,11 +73,11 @@ func TestSelfFence(t *testing.T) {
 	}
 }
 
-// However short the leases are, they are prolonged in time, and fenced in time.
+// Leases of any length are renewed in time, and fenced in time.
 func TestIntervalsFollowTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
-		f.ttl = 4 * time.Second // less than a heartbeat is usually apart
+		f.ttl = 4 * time.Second // less than the usual heartbeat interval
 		b := start(t, f)
 		id := b.submit(t, script("sleep=1m"))
 		if res := b.recorded(id); res.Outcome != job.Succeeded {

@@ -21,11 +21,11 @@ import (
 
 const ttl = 30 * time.Second
 
-// fleet is everything a worker talks to, in memory and with the guards that the
-// real store has, so that faults can be put between any two steps. The same
-// worker runs against the real queue and store in real_test.go.
+// fleet is all peers of a worker, in memory and with the guards of the real store, so that faults
+// can be injected between any two steps. real_test.go runs the same worker against the real queue
+// and store.
 type fleet struct {
-	secrets control.Secrets // that every claim yields
+	secrets control.Secrets // in the answer to every claim
 
 	mu        sync.Mutex
 	ready     chan *message
@@ -37,13 +37,13 @@ type fleet struct {
 	beats     []control.HeartbeatRequest
 	total     int           // results recorded
 	ttl       time.Duration // of leases
-	speaks    int           // the protocol of its dispatchers
+	speaks    int           // protocol version of its dispatchers
 
-	// Faults, asked before (a request that is not executed) and after (one
-	// whose answer gets lost). nil: none.
+	// Faults: before returns the error of a request that is not executed, after of a request whose
+	// answer is lost. nil: none.
 	before, after func(ctx context.Context, kind string) error
-	room          int                // bytes of specs in an answer to a claim, besides the last; 0: any
-	status        store.FinishStatus // answer of Finish in place of recording
+	room          int                // bytes of specs in an answer to a claim, besides the last spec; 0: no limit
+	status        store.FinishStatus // answer of Finish instead of recording
 }
 
 type row struct {
@@ -108,8 +108,8 @@ func (f *fleet) submitRaw(raw []byte) job.ID {
 	return id
 }
 
-// assign hands a job to the worker under a lease that counts from its last
-// heartbeat but back. edit may change what is sent.
+// assign assigns a job to the worker under a lease that counts from its last heartbeat but back.
+// edit may change the message.
 func (f *fleet) assign(t testing.TB, spec job.Spec, edit ...func(*control.Assignment)) (job.ID, error) {
 	t.Helper()
 	spec.Image = "python"
@@ -134,7 +134,7 @@ func (f *fleet) assign(t testing.TB, spec job.Spec, edit ...func(*control.Assign
 	return id, take(a)
 }
 
-// script is a python job for the fake runtime.
+// script returns a python job for the fake runtime.
 func script(text string) job.Spec {
 	return job.Spec{
 		Policy:  json.RawMessage(`{"isolation":"task","enforce":"report","wall":"24h","artifacts":{"paths":["/workspace/**"]}}`),
@@ -146,7 +146,7 @@ func (f *fleet) Fetch(ctx context.Context, n int, wait time.Duration, out chan<-
 	return line(f.ready).Fetch(ctx, n, wait, out)
 }
 
-// faulty executes do between the faults.
+// faulty runs do between the faults.
 func (f *fleet) faulty(ctx context.Context, kind string, do func()) error {
 	if f.before != nil {
 		if err := f.before(ctx, kind); err != nil {
@@ -232,7 +232,7 @@ func (f *fleet) Finish(ctx context.Context, r control.FinishRequest) (reply cont
 }
 
 func (f *fleet) Environment(context.Context, control.EnvironmentRequest) (control.EnvironmentReply, error) {
-	return control.EnvironmentReply{}, job.ErrUnavailable // as of an older dispatcher
+	return control.EnvironmentReply{}, job.ErrUnavailable // as with an older dispatcher
 }
 
 func (f *fleet) Release(ctx context.Context, r control.ReleaseRequest) (reply control.ReleaseReply, err error) {
@@ -267,7 +267,7 @@ func (f *fleet) OnClasses(_ context.Context, _ string, hear func([]string)) erro
 	return nil
 }
 
-// row returns a copy of what is known of a job.
+// row returns a copy of the row of a job.
 func (f *fleet) row(id job.ID) row {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -287,7 +287,7 @@ type bench struct {
 
 type option func(*Config, *Parts)
 
-// start runs a worker that the end of the test stops.
+// start runs a worker, which the end of the test stops.
 func start(t testing.TB, f *fleet, opts ...option) *bench {
 	t.Helper()
 	dir := t.TempDir()
@@ -317,7 +317,7 @@ func start(t testing.TB, f *fleet, opts ...option) *bench {
 	return b
 }
 
-// drained stops the worker and checks that it leaves nothing.
+// drained stops the worker and checks that it leaves nothing behind.
 func (b *bench) drained() {
 	b.stop()
 	<-b.ended

@@ -7,8 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// A check runs in a sandbox of its own, beside the solution's: the worker counts
-// the memory of both. Either is a python program, so that warm interpreters serve.
+// A check runs in a sandbox of its own, besides the solution's: the worker counts the memory of
+// both. Both are python programs, so that warm interpreters serve.
 func TestWhatAGradingNeeds(t *testing.T) {
 	t.Parallel()
 	p := policy.Default()

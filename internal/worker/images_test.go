@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// The fleet hears which images a worker has.
+// Heartbeats report the images of a worker.
 func TestHeartbeatsSayWhichImagesThereAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, newFleet())

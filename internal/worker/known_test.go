@@ -12,14 +12,14 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// unsolvable is a report on tests that failed by themselves.
+// unsolvable reports tests that failed by themselves.
 func unsolvable(r *job.Result) {
 	r.Outcome = job.CheckError
 	r.Tests = &job.TestsResult{Total: 3, Passed: 1, Failed: 1, Errors: 1, Cases: []job.CaseResult{
 		{Passed: true, Outcome: job.Succeeded}, {Outcome: job.Failed}, {Outcome: job.CheckError}}}
 }
 
-// Dispatchers of a release that knows fewer outcomes are told what they know.
+// Dispatchers of an older release receive only outcomes that they support.
 func TestOutcomesForOlderDispatchers(t *testing.T) {
 	leftFor(t, control.ProtocolOutputs, unsolvable, func(_ *bench, res job.Result) {
 		r := res.Tests
@@ -52,7 +52,7 @@ func (unbuilt) Acquire(context.Context, runtime.Key) (runtime.Slot, error) {
 	return nil, fmt.Errorf("acquire: %w", &runtime.BuildError{Message: "pip failed: no matching distribution found for nonesuch"})
 }
 
-// Packages that cannot be had are no program's doing, whatever it is.
+// Missing packages are never the program's fault.
 func TestPackagesThatCannotBeHad(t *testing.T) {
 	for name, spec := range map[string]job.Spec{
 		"a snippet":  script("exit=0"),
@@ -67,8 +67,8 @@ func TestPackagesThatCannotBeHad(t *testing.T) {
 	}
 }
 
-// older is a fleet with a dispatcher of such a release that is back, of which no heartbeat
-// has told yet: it refuses what it does not know.
+// older is a fleet with a returned dispatcher of an older release, since the last heartbeat: it
+// refuses unknown outcomes.
 type older struct{ *fleet }
 
 func (o older) Finish(ctx context.Context, r control.FinishRequest) (control.FinishReply, error) {
@@ -80,8 +80,8 @@ func (o older) Finish(ctx context.Context, r control.FinishRequest) (control.Fin
 	return o.fleet.Finish(ctx, r)
 }
 
-// A result that is refused for its outcome is sent again with one that is known: it is
-// recorded, and its job does not run again.
+// A result that is refused for its outcome is sent again with an older outcome. It is recorded, and
+// its job does not run again.
 func TestRefusedOutcomesAreSaidAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, newFleet(), func(_ *Config, p *Parts) {

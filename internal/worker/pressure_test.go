@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestPressureIsSeen: a worker on a host that is short of memory takes nothing, and
-// says so; afterwards it goes on.
+// A worker on a host that is short of memory takes no jobs, and reports that. Afterwards it takes
+// jobs again.
 func TestPressureIsSeen(t *testing.T) {
 	t.Parallel()
 	proc := t.TempDir()

@@ -26,20 +26,20 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres"
 )
 
-// These tests run workers on the real queue and the real store. Between the two
-// is the least that a dispatcher does; leases and the ack wait are short, so
-// that what takes half a minute in production takes seconds here.
+// These tests run workers on the real queue and the real store, connected by a minimal dispatcher.
+// Leases and the ack wait are short, so that steps of half a minute in production take seconds
+// here.
 const (
 	leaseTTL = 3 * time.Second
 	ackWait  = 2 * time.Second
 	window   = 1000 // jobs dispatched ahead of the workers
 )
 
-// childURL makes this test binary a worker process, for a test to kill.
+// childURL makes this test binary a worker process, which a test kills.
 const childURL = "ASSAY_TEST_WORKER_NATS"
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause what the worker warns of
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause the worker's warnings
 	if url := os.Getenv(childURL); url != "" {
 		if err := runWorker(context.Background(), url, "victim", os.Getenv("ASSAY_OBJECTS_URL")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -75,7 +75,7 @@ func runWorkerOn(ctx context.Context, rt runtime.Runtime, slots int, url, id, ob
 	return w.Run(ctx)
 }
 
-// fleet is a queue, a store and what moves jobs between them.
+// fleet is a queue, a store and the dispatcher between them.
 type fleet struct {
 	t       testing.TB
 	url     string
@@ -182,7 +182,7 @@ func refsOf(held []store.Held) (refs []store.LeaseRef) {
 	return refs
 }
 
-// worker starts one; stop drains it.
+// worker starts a worker; stop drains it.
 func (f *fleet) worker(id string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
 	done := make(chan error, 1)
@@ -308,8 +308,8 @@ func TestRealCancel(t *testing.T) {
 	}
 }
 
-// A worker process is killed in the middle of a batch: every job is recorded
-// once, and nobody is charged for the attempts that died with it.
+// A worker process is killed in the middle of a batch. Every job is recorded once, and no job is
+// charged for the attempts that died.
 func TestRealKill9(t *testing.T) {
 	f := newFleet(t)
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
@@ -343,8 +343,8 @@ func TestRealKill9(t *testing.T) {
 	}
 }
 
-// A drained worker hands back what it runs; the user's single attempt is still
-// there for the next one.
+// A drained worker hands back its running jobs. The job's single attempt is still available to the
+// next worker.
 func TestRealDrain(t *testing.T) {
 	f := newFleet(t)
 	stop := f.worker("leaving")
@@ -362,8 +362,8 @@ func TestRealDrain(t *testing.T) {
 	}
 }
 
-// BenchmarkRealNoop is one worker on the real queue and store: everything but
-// the HTTP surface and the running of programs.
+// BenchmarkRealNoop measures one worker on the real queue and store: everything except the HTTP API
+// and the running of programs.
 func BenchmarkRealNoop(b *testing.B) {
 	f := newFleet(b)
 	batch, _ := f.submit(slices.Repeat([]string{"exit=0"}, b.N)...)

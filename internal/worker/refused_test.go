@@ -13,7 +13,7 @@ import (
 // refusing is a fleet in which another worker has this one's name.
 type refusing struct {
 	*fleet
-	since time.Time // no more from then on
+	since time.Time // end of the refusal
 }
 
 func (r *refusing) Heartbeat(ctx context.Context, q control.HeartbeatRequest) (control.HeartbeatReply, error) {
@@ -24,7 +24,7 @@ func (r *refusing) Heartbeat(ctx context.Context, q control.HeartbeatRequest) (c
 	return reply, err
 }
 
-// TestRefusedWorkerTakesNoJobs, and takes them as soon as it is not refused any more.
+// A refused worker takes no jobs, and takes them as soon as the refusal ends.
 func TestRefusedWorkerTakesNoJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -34,7 +34,7 @@ func TestRefusedWorkerTakesNoJobs(t *testing.T) {
 		if err := b.w.Ready(); err == nil {
 			t.Error("it counts as ready")
 		}
-		early := b.submit(t, script("exit=0")) // a fetch may be under way: it is given back
+		early := b.submit(t, script("exit=0")) // a fetch may be under way: it is returned
 		time.Sleep(time.Until(until) - time.Second)
 		if n := b.row(early).claims; n > 0 {
 			t.Error("it claimed a job while it was refused")

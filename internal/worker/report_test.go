@@ -13,8 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// slow takes its time over results of jobs that are named; nobody waits for it longer
-// than it waits.
+// slow delays the answers for results of named jobs. Callers wait no longer than their timeouts.
 type slow struct {
 	*fleet
 	takes func(control.FinishRequest) time.Duration
@@ -42,10 +41,10 @@ func holds(r control.FinishRequest, id job.ID) bool {
 	return false
 }
 
-// giant leaves a result that is larger than what is gathered into one message.
+// giant leaves a result that is larger than a batch of results.
 var giant = "exception=Big:" + strings.Repeat("x", maxBatchBytes+1)
 
-// An answer that takes longer than the first try waits is waited for.
+// An answer that takes longer than the first timeout is received in the end.
 func TestSlowFinishIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -61,7 +60,7 @@ func TestSlowFinishIsWaitedFor(t *testing.T) {
 	})
 }
 
-// The larger what is said, the longer its answer is waited for at once.
+// The first timeout grows with the size of the message.
 func TestPatienceGrowsWithSize(t *testing.T) {
 	t.Parallel()
 	if got := patienceFor(0); got != requestTimeout {
@@ -75,8 +74,8 @@ func TestPatienceGrowsWithSize(t *testing.T) {
 	}
 }
 
-// A result that no dispatcher gets to record ends as ours to answer for, though all
-// heartbeats are answered, and holds no other up for longer than it is tried.
+// A result that no dispatcher records ends as an infrastructure failure, although all heartbeats
+// are answered. It delays no other result for longer than its retries.
 func TestReportThatIsNeverConfirmedEnds(t *testing.T) {
 	for name, text := range map[string]string{"small": "artifact=/workspace/x:y", "giant": "artifact=/workspace/x:y " + giant} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +115,7 @@ func TestReportThatIsNeverConfirmedEnds(t *testing.T) {
 	}
 }
 
-// A worker that drains ends, whatever becomes of its results.
+// A draining worker ends, whatever happens to its results.
 func TestDrainEndsWithoutAConfirmation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -136,7 +135,7 @@ func TestDrainEndsWithoutAConfirmation(t *testing.T) {
 	})
 }
 
-// What cannot even be handed back is not held for ever: its lease runs out.
+// A lease that cannot even be released is not held for ever: it expires.
 func TestReleaseThatIsNeverConfirmedEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -162,7 +161,7 @@ func TestReleaseThatIsNeverConfirmedEnds(t *testing.T) {
 	})
 }
 
-// A giant result holds up no other one.
+// A giant result delays no other result.
 func TestGiantResultHasALaneOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// leaving is a runtime whose programs leave what edit puts into their reports.
+// leaving is a runtime whose reports edit changes.
 type leaving struct {
 	runtime.Runtime
 	edit func(*job.Result)
@@ -45,7 +45,7 @@ func left(t *testing.T, edit func(*job.Result), check func(b *bench, res job.Res
 	leftFor(t, control.Protocol, edit, check)
 }
 
-// leftFor is left among dispatchers that speak a version of the protocol.
+// leftFor is left with dispatchers of a protocol version.
 func leftFor(t *testing.T, speaks int, edit func(*job.Result), check func(b *bench, res job.Result)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,10 +65,10 @@ func rowOf(res job.Result, capability string) job.Enforcement {
 	return job.Enforcement{}
 }
 
-// 8 steps of 2 × 16 MiB of control characters, which JSON makes six bytes of each: the
-// record stays small, and everything is to be had.
+// 8 steps of 2 × 16 MiB of control characters, which take six bytes each in JSON. The record stays
+// small, and all output is available.
 func TestLargeOutputsAreKeptBesideTheResult(t *testing.T) {
-	const size, steps = 1 << 20, 8 // of the steps; the first has the largest there is
+	const size, steps = 1 << 20, 8 // of the steps; the first has the largest size
 	text := func(c string, n int) string { return strings.Repeat(c, n) }
 	left(t, func(r *job.Result) {
 		for i := range steps {
@@ -125,13 +125,13 @@ func TestLargeOutputsAreKeptBesideTheResult(t *testing.T) {
 	})
 }
 
-// heard waits until a heartbeat was answered, which says what the dispatchers speak.
+// heard waits until a heartbeat was answered, whose answer has the dispatchers' protocol.
 func (b *bench) heard() {
 	b.t.Helper()
 	b.until("a heartbeat is answered", func() bool { return b.w.answered.Load() > 0 })
 }
 
-// Dispatchers of the release before read what is in a result, and nothing beside it.
+// Dispatchers of the previous release read only outputs inside a result.
 func TestOutputsForOlderDispatchersAreInTheResult(t *testing.T) {
 	const size = 1 << 20
 	text := strings.Repeat("x", size)
@@ -149,8 +149,8 @@ func TestOutputsForOlderDispatchersAreInTheResult(t *testing.T) {
 	})
 }
 
-// What would make a result too large is kept beside it all the same: head and tail are
-// better than nothing, and the rest is there when the fleet is upgraded.
+// Outputs that would make a result too large are stored beside it even then. Head and tail are
+// better than nothing, and the rest is available after the upgrade of the fleet.
 func TestOutputsTooLargeForOlderDispatchersAreKept(t *testing.T) {
 	leftFor(t, control.ProtocolNone, func(r *job.Result) {
 		r.Stdout = job.Output{Text: strings.Repeat("\x01", 4<<20), Bytes: 4 << 20}
@@ -161,7 +161,7 @@ func TestOutputsTooLargeForOlderDispatchersAreKept(t *testing.T) {
 	})
 }
 
-// A secret does not get out by being long.
+// A secret is masked in long outputs, too.
 func TestStoredOutputsAreMasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -189,8 +189,8 @@ func TestStoredOutputsAreMasked(t *testing.T) {
 	})
 }
 
-// Without the object store there is no result without its output: it is ours to repeat,
-// and what was stored before is removed.
+// Without the object store there is no result without its output. That is an infrastructure
+// failure, and the outputs stored before are removed.
 func TestOutputsOfNoStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, newFleet(), func(_ *Config, p *Parts) {
@@ -207,7 +207,7 @@ func TestOutputsOfNoStore(t *testing.T) {
 	})
 }
 
-// What is no output is bounded as well, and says so.
+// Other parts of a result are bounded as well, with a message.
 func TestResultIsBounded(t *testing.T) {
 	big := strings.Repeat("\x01", 12<<20) // 72 MiB of JSON
 	for name, c := range map[string]struct {
@@ -239,7 +239,7 @@ func TestResultIsBounded(t *testing.T) {
 	}
 }
 
-// TestObjectsThatARecordDropsAreDeleted has a result that is too large for the names of its objects.
+// A result that is too large drops the names of its objects, and they are deleted.
 func TestObjectsThatARecordDropsAreDeleted(t *testing.T) {
 	large := job.Output{Text: strings.Repeat("x", 1<<20)}
 	left(t, func(r *job.Result) {

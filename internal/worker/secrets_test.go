@@ -14,8 +14,7 @@ func needsSecret(s *job.Spec) {
 	s.Policy = json.RawMessage(`{"enforce":"report","env":{"secrets":{"TOKEN":"pypi"}}}`)
 }
 
-// What a program says about its secret is not on record, whatever the runtime
-// lets through.
+// Secrets in a program's output are masked in the record, even if the runtime misses them.
 func TestSecretsAreMasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -28,7 +27,7 @@ func TestSecretsAreMasked(t *testing.T) {
 	})
 }
 
-// What a solution raises or writes with a secret in it is masked, as all that it prints.
+// Secrets in a solution's exceptions and output are masked, too.
 func TestWhatSolutionsRaiseIsMasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -47,8 +46,7 @@ func TestWhatSolutionsRaiseIsMasked(t *testing.T) {
 	})
 }
 
-// A secret that was deleted since the job was accepted is the job's end, and
-// nothing of it runs.
+// A secret that was deleted after the job was accepted ends the job before it runs.
 func TestSecretIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

@@ -48,7 +48,7 @@ func TestAckOnlyAfterTheCommit(t *testing.T) {
 		f := newFleet()
 		var beats atomic.Int32
 		f.before = func(_ context.Context, kind string) error {
-			if kind == "finish" || kind == "heartbeat" && beats.Add(1) > 1 { // before the first it takes nothing
+			if kind == "finish" || kind == "heartbeat" && beats.Add(1) > 1 { // before the first heartbeat it takes no jobs
 				return job.ErrUnavailable
 			}
 			return nil
@@ -79,7 +79,7 @@ func TestLateResultIsDiscarded(t *testing.T) {
 	}
 }
 
-// One result that the record refuses holds up nobody else.
+// A result that the record refuses delays no other result.
 func TestRefusedResultIsHandedBackAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

@@ -39,7 +39,7 @@ func (l line) Fetch(ctx context.Context, n int, wait time.Duration, out chan<- q
 	return sent, nil
 }
 
-// fetched says how many deliveries one fetch brings, and how long it took.
+// fetched returns the number of deliveries of one fetch, and its duration.
 func fetched(t *testing.T, s *sources, n int) (int, time.Duration) {
 	t.Helper()
 	out, began := make(chan queue.Message, n), time.Now()
@@ -63,7 +63,7 @@ func TestSources(t *testing.T) {
 			return big, fail
 		})
 		own <- &message{}
-		s.hear(t.Context(), []string{"p"}) // before it is known whether the pool is exclusive
+		s.hear(t.Context(), []string{"p"}) // before share is called
 		s.share(t.Context(), false)        // fails
 		if n, took := fetched(t, s, 1); n != 0 || took != time.Minute {
 			t.Errorf("before anything is known: %d after %v", n, took)
@@ -123,7 +123,7 @@ func TestSources(t *testing.T) {
 	})
 }
 
-// Many classes do not keep a worker with little room from what comes for another of them.
+// With many classes, a worker with little room still receives jobs of each.
 func TestMoreSourcesThanRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestMoreSourcesThanRoom(t *testing.T) {
 	})
 }
 
-// A worker that is reserved for images takes nothing that needs none.
+// A worker that is reserved for images takes no jobs without an image.
 func TestReservedSources(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,8 @@ func TestReservedSources(t *testing.T) {
 	})
 }
 
-// A pool that becomes exclusive takes what names it, and one that ceases to be takes the rest again.
+// A pool that becomes exclusive takes only jobs that name it. When it ceases to be exclusive, it
+// takes the others again.
 func TestExclusiveSources(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

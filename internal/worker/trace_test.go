@@ -15,8 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestWhatAnAttemptConsistsOf: what it spends its time on are spans below its own, and
-// all of them say whose it is.
+// The steps of an attempt are spans below its own span. All of them name its tenant.
 func TestWhatAnAttemptConsistsOf(t *testing.T) {
 	spans, before := tracetest.NewSpanRecorder(), otel.GetTracerProvider()
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(telemetry.Describer{}), sdktrace.WithSpanProcessor(spans)))

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Specs that do not fit into the answer to a claim are asked for until all have come.
+// Specs that do not fit into the answer to a claim are requested until all have arrived.
 func TestSpecsThatDoNotFitAreAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -32,8 +32,8 @@ func TestSpecsThatDoNotFitAreAskedForAgain(t *testing.T) {
 	})
 }
 
-// A job with a lease whose spec never comes goes back to the dispatchers, and not to the
-// queue: whoever is delivered it would be told that it runs here.
+// A job with a lease whose spec never arrives goes back to the dispatchers, and not to the queue:
+// the claims of its next receivers would be refused.
 func TestUnreadJobsAreHandedBack(t *testing.T) {
 	for name, fails := range map[string]bool{"no answer": true, "no spec": false} {
 		t.Run(name, func(t *testing.T) {
@@ -61,13 +61,13 @@ func TestUnreadJobsAreHandedBack(t *testing.T) {
 					t.Errorf("released with %+v", rel)
 				}
 				b.until("its delivery is over", func() bool { m := b.row(ids[1]).delivered; return m.acked() == 1 && m.naked() == 0 })
-				time.Sleep(time.Second) // drained looks whether its slot is free
+				time.Sleep(time.Second) // drained checks that its slot is free
 			})
 		})
 	}
 }
 
-// A job that has no core here for too long is better off elsewhere, and that is nobody's failure.
+// A job that gets no core here for too long is handed back. This is not a failure.
 func TestStarvedJobsAreHandedBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

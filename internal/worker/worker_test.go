@@ -52,7 +52,7 @@ func TestResult(t *testing.T) {
 	})
 }
 
-// What is wrong with a job is its record, and never a failure of ours.
+// A faulty job gets a record, and is never an infrastructure failure.
 func TestVerdicts(t *testing.T) {
 	text := "x"
 	for name, c := range map[string]struct {
@@ -129,7 +129,7 @@ func TestBrokenWorkerStopsTakingJobs(t *testing.T) {
 		if n := attempts.Load(); n < 5 || n > 40 {
 			t.Errorf("a worker on which nothing works took %d jobs in a minute", n)
 		}
-		b.rt.FailAcquire = nil // races with nothing: the worker is pausing
+		b.rt.FailAcquire = nil // no race: the worker is pausing
 		before := b.rt.Started()
 		b.until("it works again", func() bool { return b.rt.Started() > before+100 })
 	})

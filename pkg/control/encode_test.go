@@ -39,8 +39,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Results are behind the request, and those that come inside of it, as older
-// workers send them, are taken as well.
+// Results follow the request. Results inside it, as older workers send them, are accepted as well.
 func TestResultsAreBehindTheRequest(t *testing.T) {
 	want := FinishRequest{Worker: "w", Finishes: []store.Finish{
 		{Outcome: job.Succeeded, Result: json.RawMessage("{\"a\":\"<\\n>\"}")},
@@ -94,7 +93,7 @@ func TestResultsThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestWithoutResult: of the first chunk of what is too large, what matters is left.
+// The first chunk of a request that is too large keeps the important fields.
 func TestWithoutResult(t *testing.T) {
 	one := store.Finish{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 3}, Outcome: job.Succeeded, Tenant: "t", Result: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)}
 	encode := func(fs ...store.Finish) []byte {

@@ -1,7 +1,8 @@
 """Builds the programs of a fleet with Go, and puts them into the wheel.
 
-ASSAY_WHEEL_ARCH says for which processors: x86_64 or aarch64; without, for those of this machine. The programs are
-static: one wheel is for every Linux, with glibc or with musl. Needs go in PATH, and a clone of the repository.
+ASSAY_WHEEL_ARCH selects the processors: x86_64 or aarch64; by default those of this machine. The programs are
+static: one wheel is for every Linux, with glibc or with musl. The build needs go in PATH, and a clone of the
+repository.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Client(MetadataHookInterface):
 
 
 class Programs(BuildHookInterface[Any]):
-    """Brings the programs."""
+    """Adds the programs to the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel" or version == "editable":
@@ -64,7 +65,7 @@ class Programs(BuildHookInterface[Any]):
 
 
 def go_environment(architecture: str) -> dict[str, str]:
-    """What go is told: nothing of this machine that would change what is built."""
+    """The environment of go, without variables of this machine that would change the build."""
     told = {
         k: v
         for k, v in os.environ.items()
@@ -74,13 +75,13 @@ def go_environment(architecture: str) -> dict[str, str]:
 
 
 def build(to: Path, version: str, env: dict[str, str]) -> None:
-    """Builds every program: the same bytes wherever the repository is."""
+    """Builds every program, with the same bytes in any directory."""
     flags = ["-trimpath", "-buildvcs=false", f"-ldflags=-s -w -X {MODULE}/internal/version.release=v{version}"]
     go(["build", *flags, "-o", f"{to}/", *(f"./cmd/{name}" for name in PROGRAMS)], env)
 
 
 def notices(env: dict[str, str]) -> str:
-    """Licences and notices of everything that the programs consist of. A module without any is an error."""
+    """Licences and notices of all modules in the programs. A module without any is an error."""
     form = "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}{{end}}{{end}}"
     listed = go(["list", "-deps", "-f", form, *(f"./cmd/{name}" for name in PROGRAMS)], env)
     parts = [("Go " + go(["env", "GOVERSION"], env).strip(), Path(go(["env", "GOROOT"], env).strip()))]
@@ -99,7 +100,7 @@ def notices(env: dict[str, str]) -> str:
 
 
 def go(arguments: list[str], env: dict[str, str]) -> str:
-    """What go prints."""
+    """The output of a go command."""
     if not shutil.which("go"):
         raise SystemExit("assay-exec-fleet is built with Go, which is not in PATH")
     return subprocess.run(["go", *arguments], cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout

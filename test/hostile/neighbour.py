@@ -1,8 +1,6 @@
-"""An honest job that uses a little of everything that the kernel counts, again and
-again, while attacks run beside it. It prints what it was refused, and nothing else
-but one "round" at its beginning. It ends after as many rounds as ROUNDS says; without
-it, whoever runs it ends it.
-"""
+"""An honest job that uses a little of every resource that the kernel counts, repeatedly, while attacks run beside
+it. It prints one "round" at its beginning, and each refusal. It ends after as many rounds as ROUNDS sets. Without
+ROUNDS it runs until it is killed."""
 
 import ctypes
 import fcntl

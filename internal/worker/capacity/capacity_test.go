@@ -56,8 +56,8 @@ func mustEnter(t *testing.T, c *Capacity, n Need) *Stay {
 	return room
 }
 
-// A job that runs for long keeps its memory, and no core or slot from the next; nor do more than
-// the most that may.
+// A long-running job keeps its memory, but frees its core and its slot. No more jobs than the limit
+// become long-running.
 func TestLongRunningJobsLeaveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Limits{Slots: 2, LongRunning: 3, CPU: 2, Memory: 1000})
@@ -133,7 +133,7 @@ func TestCapacityTakesJobsLargerThanItsCores(t *testing.T) {
 func TestFetchesAreSizedByTheJobsOfLate(t *testing.T) {
 	c := New(Limits{Slots: 100, CPU: 8})
 	n := c.Hold(100)
-	if n != 16 { // default jobs of one core, as many again ahead
+	if n != 16 { // default jobs of one core, and as many again ahead
 		t.Fatalf("hold = %d, want 16", n)
 	}
 	c.Free(n)
@@ -153,7 +153,7 @@ func TestFetchesAreSizedByTheJobsOfLate(t *testing.T) {
 	}
 }
 
-// What is held ahead of what runs is bounded by how long it takes to run.
+// Jobs are held ahead for a bounded total run time.
 func TestJobsAreHeldAheadByTheirTime(t *testing.T) {
 	for _, tt := range []struct {
 		typical time.Duration
@@ -161,7 +161,7 @@ func TestJobsAreHeldAheadByTheirTime(t *testing.T) {
 	}{
 		{4900 * time.Microsecond, 22}, // two at once, ten times in a row
 		{19 * time.Millisecond, 7},
-		{200 * time.Millisecond, 4}, // one each is held in any case
+		{200 * time.Millisecond, 4}, // at least one each is held
 		{2 * time.Second, 2},
 		{0, 64}, // no more than the slots
 	} {
@@ -175,8 +175,7 @@ func TestJobsAreHeldAheadByTheirTime(t *testing.T) {
 	}
 }
 
-// Jobs that were short become long: what was held ahead does not wait behind them
-// for ever, and no more is fetched to share that fate.
+// Jobs become long: the jobs held ahead do not wait behind them for ever, and no more are fetched.
 func TestHeldJobsLeaveALineThatStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Limits{Slots: 64, CPU: 2})
@@ -226,8 +225,8 @@ func TestHeldJobsLeaveALineThatStands(t *testing.T) {
 	})
 }
 
-// However jobs come, wait, give up and leave: what is used never exceeds the
-// total, and all of it is free at the end.
+// In any order of arriving, waiting, giving up and leaving, the resources in use never exceed the
+// total, and all are free at the end.
 func TestCapacityNeverOvercommits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := New(Limits{Slots: 8, CPU: 4, Memory: 1000})
@@ -260,8 +259,8 @@ func TestCapacityNeverOvercommits(t *testing.T) {
 	})
 }
 
-// What was not asked for has a slot while fewer jobs are under way than are worth holding, even
-// if fetches hold all of them.
+// An assigned job gets a slot while fewer jobs are under way than are worth holding, even if
+// fetches hold all slots.
 func TestSeize(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What a job can do without is taken only where it is free and nobody waits.
+// Optional resources are taken only if they are free and no job waits.
 func TestTryEnter(t *testing.T) {
 	t.Parallel()
 	c := New(Limits{Slots: 8, CPU: 3, Memory: 1 * job.GiB})

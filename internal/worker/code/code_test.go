@@ -25,7 +25,8 @@ func of(t *testing.T, p job.Program) *Code {
 	return c
 }
 
-// prepared is an attempt at c under the default policy, with these variables and files of the job's own.
+// prepared returns an attempt at c under the default policy, with these variables and files of the
+// job.
 func prepared(c *Code, env map[string]string, files ...runtime.File) *runtime.Attempt {
 	p := policy.Default()
 	p.Env.Set = env
@@ -34,7 +35,7 @@ func prepared(c *Code, env map[string]string, files ...runtime.File) *runtime.At
 	return a
 }
 
-// compiled has a cache keep what a compiler made of c that ended so.
+// compiled stores a compilation of c with that outcome in a cache.
 func compiled(t *testing.T, c *Code, outcome job.Outcome) {
 	t.Helper()
 	cache, err := compile.New(filepath.Join(t.TempDir(), "compiled"), 1<<20)
@@ -133,7 +134,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// A language's own variables are there unless the job sets them.
+// The variables of a language are set unless the job sets them.
 func TestVariables(t *testing.T) {
 	for _, l := range language.All() {
 		for key, value := range l.Run.Env {
@@ -164,7 +165,7 @@ func TestPythonIsForked(t *testing.T) {
 	}
 }
 
-// What the program is compiled to is none of its artifacts, also where it has written it again.
+// Compiled files are not artifacts, even if the program has written them again.
 func TestCollect(t *testing.T) {
 	c := of(t, job.Program{Code: &job.Code{Language: "c", Source: "int main(void) {}"}})
 	compiled(t, c, job.Succeeded)
@@ -203,7 +204,8 @@ func TestUncompiled(t *testing.T) {
 	}
 }
 
-// That an image lacks a language is the job's fault; that a compiled program cannot be started is the program's.
+// An image that lacks a language is the job's fault. A compiled program that cannot be started is
+// the program's fault.
 func TestMissing(t *testing.T) {
 	unbegun := &runtime.Report{Unbegun: true, Result: job.Result{Outcome: job.Failed}}
 	if err := of(t, job.Program{Code: &job.Code{Language: "lua", Source: "x"}}).Complete("small", unbegun); err == nil || !strings.Contains(err.Error(), "the image small does not have it") {

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// After a quarantine one job is taken at a time, until one has come to a result.
+// After a quarantine one job is taken at a time, until one has succeeded.
 func TestQuarantineAndProbation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -20,7 +20,7 @@ func TestQuarantineAndProbation(t *testing.T) {
 			t.Error("held back for nothing")
 		}
 		b.Quarantine(t.Context(), time.Minute)
-		b.OK("a") // of an attempt that had begun before
+		b.OK("a") // of an attempt that began earlier
 		if b.Wait(t.Context()); time.Since(began) < time.Minute {
 			t.Errorf("taking jobs again after %v", time.Since(began))
 		}
@@ -38,7 +38,7 @@ func TestOneTenantsFailuresAreNoReasonToRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &Breaker{}
-		for range 10 { // one job again and again
+		for range 10 { // the same job repeatedly
 			b.Fail("a", "1", "")
 		}
 		if !b.Closed() {
@@ -69,7 +69,7 @@ func TestOneTenantsFailuresAreNoReasonToRest(t *testing.T) {
 	})
 }
 
-// TestOrderedRestEndsEarly: a worker does not sit out what it was told before.
+// A worker does not complete a rest that a later order ends.
 func TestOrderedRestEndsEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestOrderedRestEndsEarly(t *testing.T) {
 	})
 }
 
-// Each failure beyond the first few makes the pause twice as long, up to the longest.
+// Each failure beyond the first few doubles the pause, up to the longest.
 func TestPausesOfTheBreaker(t *testing.T) {
 	t.Parallel()
 	b := &Breaker{}
@@ -105,7 +105,7 @@ func TestPausesOfTheBreaker(t *testing.T) {
 	}
 }
 
-// No set of tenants can open the breaker of a worker on which a canary job succeeds.
+// No set of tenants can open the breaker of a worker whose canary job succeeds.
 func TestCanaryClosesTheBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

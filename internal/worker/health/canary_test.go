@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
-// failing is a runtime whose canary jobs fail n times at an isolation.
+// failing returns a runtime whose canary jobs fail n times at an isolation.
 func failing(n map[policy.Isolation]int) *fake.Runtime {
 	rt := fake.New(nil)
 	rt.FailProve = func(i policy.Isolation) error {
@@ -34,9 +34,9 @@ func TestWhatCanaryJobsShow(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails   map[policy.Isolation]int
 		works   []policy.Isolation
-		missing int           // isolations that are not offered
-		took    time.Duration // all of it
-		states  int           // that were told of
+		missing int           // number of isolations that are not offered
+		took    time.Duration // total
+		states  int           // number of reported states
 	}{
 		"all":                   {nil, []policy.Isolation{policy.Cell, policy.Task}, 0, 0, 1},
 		"a failure that passes": {map[policy.Isolation]int{policy.Task: 2}, []policy.Isolation{policy.Cell, policy.Task}, 0, 3 * time.Second, 1},
@@ -73,7 +73,7 @@ func TestWhatCanaryJobsShow(t *testing.T) {
 	}
 }
 
-// Where nothing can be proved, or is to be, the runtime is taken at its word.
+// A runtime without canary jobs is trusted.
 func TestNoProof(t *testing.T) {
 	t.Parallel()
 	word := fake.New(nil).Host().Isolations
@@ -90,7 +90,7 @@ func TestNoProof(t *testing.T) {
 	}
 }
 
-// A host without isolation task offers nothing, and says why, until its worker ends.
+// A host without isolation task offers nothing, and reports why, until its worker ends.
 func TestNothingWorks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

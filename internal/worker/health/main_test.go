@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause what is warned of
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause warnings
 	goleak.VerifyTestMain(m)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// host is a /proc of the test's own.
+// host creates a /proc for the test.
 func host(t *testing.T, cpu, memory, io float64, availableKiB int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,14 +66,14 @@ func TestPressureHolds(t *testing.T) {
 		turned bool
 		why    string
 	}{
-		{reading{cpu: 100, available: plenty, known: true}, false, ""}, // no limit for that
+		{reading{cpu: 100, available: plenty, known: true}, false, ""}, // no limit on waiting for cores
 		{reading{memory: 20, available: plenty, known: true}, true, "waiting for memory: 20% of the time (limit 20%)"},
 		{reading{memory: 16, available: plenty, known: true}, false, "waiting for memory"}, // not back far enough
 		{reading{memory: 16, io: 90, available: job.GiB, known: true}, false, "short of memory: 1024 MiB available"},
 		{reading{memory: 14, io: 50, available: 2 * job.GiB, known: true}, true, ""},
 		{reading{memory: 16, io: 79, available: job.GiB, known: true}, false, ""},
 		{reading{available: job.GiB - 1, known: true}, true, "short of memory"},
-		{reading{}, true, ""}, // unreadable: no reason to hold anybody back
+		{reading{}, true, ""}, // unreadable: no reason to hold the worker back
 	} {
 		turned := p.note(c.now)
 		if why, _, _ := p.state(); turned != c.turned || (why == "") != (c.why == "") || !strings.HasPrefix(why, c.why) {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// opened is a store over a directory of the test's own.
+// opened returns a store over a directory of the test.
 func opened(t *testing.T) *Store {
 	t.Helper()
 	objects, err := object.Open(t.Context(), "file://"+t.TempDir())
@@ -40,7 +40,7 @@ func TestArtifactLimitsAreCheckedAgain(t *testing.T) {
 	if err := keep("/b", "123", 3); !errors.Is(err, job.ErrTooLarge) {
 		t.Errorf("above max_bytes: %v", err)
 	}
-	if err := keep("/b", "123456", 2); err != nil || as.Stored().Artifacts[1].Bytes != 2 { // yields more than it said
+	if err := keep("/b", "123456", 2); err != nil || as.Stored().Artifacts[1].Bytes != 2 { // yields more than the reported size
 		t.Errorf("a file that grew: %v, %+v", err, as.Stored().Artifacts)
 	}
 	if err := keep("/c", "", 0); !errors.Is(err, job.ErrTooLarge) {
@@ -72,7 +72,7 @@ func TestMediaType(t *testing.T) {
 type flaky struct {
 	Objects
 	with  error
-	fails int // of them
+	fails int // number of failing uploads
 	tries int
 }
 
@@ -83,8 +83,8 @@ func (f *flaky) Put(ctx context.Context, key string, r io.Reader) (object.Info, 
 	return f.Objects.Put(ctx, key, r)
 }
 
-// What is in memory is uploaded again while the store is away, a few times; what is not, or what
-// the store refuses, is tried once.
+// Uploads from memory are retried a few times while the store is unavailable. Other uploads, and
+// refused ones, are tried once.
 func TestUploadsAreRepeated(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

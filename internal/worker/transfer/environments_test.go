@@ -24,8 +24,8 @@ func (a *answering) Environment(_ context.Context, r control.EnvironmentRequest)
 	return a.reply, a.err
 }
 
-// A worker states what it has built and stores it, unless environments are not shared or no
-// dispatcher knows of them.
+// A worker reports an environment that it has built and stores it, unless environments are not
+// shared or no dispatcher supports that.
 func TestEnvironmentsAreOffered(t *testing.T) {
 	t.Parallel()
 	name, digest := strings.Repeat("ab", 32), "sha256:"+strings.Repeat("0f", 32)

@@ -13,8 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// An export that is sealed is in place of the one before, whose files go; one that is not sealed
-// counts for nothing.
+// A sealed export replaces the previous one, whose files are deleted. An unsealed export has no
+// effect.
 func TestExports(t *testing.T) {
 	t.Parallel()
 	s, id := opened(t), job.NewID()
@@ -69,7 +69,7 @@ func TestExports(t *testing.T) {
 			}
 			n++
 		}
-		if want := len(files) + 2; n != want { // the list, and what was not sealed
+		if want := len(files) + 2; n != want { // the list, and the unsealed file
 			t.Errorf("step %d: %d objects, want %d", step, n, want)
 		}
 	}

@@ -116,7 +116,7 @@ func TestOneDownloadForAll(t *testing.T) {
 	}
 }
 
-// Who found nothing in the cache just before a download ended does not begin another.
+// A caller that found nothing in the cache just before a download ended does not start another.
 func TestNoDownloadAfterOneEnded(t *testing.T) {
 	in, store := newCache(t, 1<<30)
 	ref := upload(t, store, 'x', 2*blobInMemory)
@@ -161,8 +161,8 @@ func TestCacheStaysWithinItsSize(t *testing.T) {
 	release()
 }
 
-// A blob in the cache is there for its tenant only: another one that names it gets
-// what it gets for a blob that nobody has. On 5ee7338 it got the bytes.
+// Only its tenant can read a blob from the cache. Another tenant gets the same answer as for a
+// missing blob. On 5ee7338 it got the bytes.
 func TestCacheIsNoWayToBlobsOfOthers(t *testing.T) {
 	for _, size := range []int{10, 2 * blobInMemory} {
 		in, store := newCache(t, 1<<30)

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What is small stays in the result, however it is written; what is large leaves its head and tail.
+// Small outputs stay in the result, in every encoding. Of large ones, the head and the tail stay.
 func TestWhichOutputsAreStored(t *testing.T) {
 	t.Parallel()
 	most := int(job.MaxInline)
@@ -20,7 +20,7 @@ func TestWhichOutputsAreStored(t *testing.T) {
 	for name, c := range map[string]struct {
 		res    job.Result
 		n      int
-		chunks bool // stay
+		chunks bool // whether they stay
 	}{
 		"none":              {job.Result{}, 0, true},
 		"small":             {job.Result{Stdout: output("hello")}, 0, true},
@@ -61,7 +61,7 @@ func TestWhichOutputsAreStored(t *testing.T) {
 	}
 }
 
-// Where the store is away it is known that something may be there.
+// If the store is unavailable, Tried reports that objects may exist.
 func TestOutputsOfAStoreThatIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// What one owner stored goes, and nothing of the others: of another attempt at the job, another
-// job or another tenant.
+// Discard removes the objects of one owner only: not of another attempt at the job, another job or
+// another tenant.
 func TestDiscard(t *testing.T) {
 	t.Parallel()
 	s, id := opened(t), job.NewID()

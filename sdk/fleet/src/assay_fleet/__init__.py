@@ -1,4 +1,4 @@
-"""The programs of Assay for Linux: `assay`, and beside it those that `assay dev` starts."""
+"""The programs of Assay for Linux: `assay`, and the programs that `assay dev` starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["main", "program"]
 
 
 def program(name: str = "assay") -> Path:
-    """Where a program is: assay, dispatcher, guest or worker. FileNotFoundError if there is none of that name."""
+    """Path of a program: assay, dispatcher, guest or worker. FileNotFoundError if there is none of that name."""
     path = Path(__file__).resolve().parent / "bin" / name
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there: install assay-exec-fleet again, from a wheel for this platform")
@@ -19,9 +19,9 @@ def program(name: str = "assay") -> Path:
 
 
 def main() -> NoReturn:
-    """Becomes assay, with the arguments of this process."""
+    """Executes assay in this process, with its arguments."""
     path = program()
     try:
         os.execv(path, [str(path), *sys.argv[1:]])
-    except OSError as e:  # of another architecture, or on a file system that lets nothing be executed
+    except OSError as e:  # another architecture, or a file system mounted noexec
         sys.exit(f"assay: {path} cannot be executed here: {e.strerror}")

@@ -1,4 +1,4 @@
-"""python -m assay_fleet is assay."""
+"""`python -m assay_fleet` runs assay."""
 
 from . import main
 

@@ -68,8 +68,8 @@ func readAside(ctx context.Context, tx pgx.Tx, id job.ID) (k kept, err error) {
 	return k, err
 }
 
-// rerecord gives the job $1 that is over the outcome $2 and the result $3 (NULL: the one that it has) of the lease $4 of
-// the worker $5. add is 1 if its batch does not count it yet, else 0; its number is then the next one, else $7.
+// rerecord sets the outcome $2 and the result $3 (NULL: unchanged) of the finished job $1, from the lease $4 of the
+// worker $5. add is 1 if its batch does not count it yet, else 0; its number is then the next one, else $7.
 func rerecord(of job.ID) string {
 	return `
 WITH was AS MATERIALIZED (

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// keepBatches prolongs leases; those that ended a moment ago and were not noticed, too.
+// keepBatches renews leases, including those that ended a moment ago and were not noticed.
 const keepBatches = `
 UPDATE batch_leases l SET until = now() + l.ttl * interval '1 millisecond'
 FROM batches b
@@ -64,8 +64,7 @@ WITH done AS (
 	WHERE l.over_at IS NULL AND c.ended_at IS NOT NULL ORDER BY l.batch_id` + limited(1) + ` FOR NO KEY UPDATE OF l SKIP LOCKED)
 UPDATE batch_leases l SET over_at = now() FROM done d WHERE l.batch_id = d.batch_id RETURNING l.batch_id`
 
-// lapse abandons the batches whose leases are over: they are flagged, as by a cancel, and
-// returned.
+// lapse abandons the batches with expired leases: it flags them, as a cancel does, and returns them.
 var lapse = `
 WITH overdue AS (
 	SELECT l.batch_id FROM batch_leases l JOIN batch_counts c ON c.batch_id = l.batch_id
@@ -75,16 +74,14 @@ marked AS (
 	WHERE l.batch_id = o.batch_id AND l.over_at IS NULL AND l.until < now() RETURNING l.batch_id)
 UPDATE batches b SET cancel_requested = true FROM marked m WHERE b.id = m.batch_id RETURNING b.id`
 
-// renew gives every client a whole lease more. While nobody looked, clients could
-// not be heard either: a dispatcher or a database that was away must not look like
-// a thousand clients that are gone.
+// renew gives every client a whole new lease. While no dispatcher looked, clients could not renew either: an outage of
+// dispatchers or the database must not look like a thousand lost clients.
 const renew = `
 UPDATE batch_leases l SET until = now() + l.ttl * interval '1 millisecond'
 FROM (SELECT batch_id FROM batch_leases WHERE over_at IS NULL AND until < 'infinity' ORDER BY batch_id FOR NO KEY UPDATE) d
 WHERE l.batch_id = d.batch_id`
 
-// unwatched is how long nobody may have looked before leases are renewed. The
-// reaper looks every few seconds.
+// unwatched is how long no reaper may have looked before leases are renewed. The reaper looks every few seconds.
 const unwatched = 15 * time.Second
 
 // watch remembers when this process last looked at the leases of batches.
@@ -93,8 +90,7 @@ type watch struct {
 	last time.Time
 }
 
-// reapAbandoned flags the batches that nobody waits for any more. reapCanceled,
-// which comes next, ends their jobs.
+// reapAbandoned flags abandoned batches. reapCanceled, the next step, ends their jobs.
 func (s *Transitions) reapAbandoned(ctx context.Context, st *store.ReapStats, until time.Time) error {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()

@@ -11,29 +11,28 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// Who is to blame for a lost lease. A job is suspected of the end of its worker only if
-// that end is likely: jobs.kills counts the suspicions, blames holds them one by one. A
-// suspicion is given up when the worker is heard of again, since then it was cut off and
-// did not end, and after blameFor. A job is given up for good (condemn) when enough
-// suspicions have lasted.
+// Blame for a lost lease. A job is suspected of the end of its worker only if the worker probably ended: jobs.kills
+// counts the suspicions, blames holds them one by one. A suspicion is dropped when the worker reports again, since it
+// was then cut off and did not end, and after blameFor. A job is given up for good (condemn) when enough suspicions
+// have lasted.
 const (
-	// poisonWithin is how soon after a job's start its lease must have ended for the
-	// job to be suspected of its worker's end. Whatever happened later has many causes.
+	// poisonWithin is how soon after a job's start its lease must have ended for the job to be suspected of its
+	// worker's end. A later end has many possible causes.
 	poisonWithin = 2 * time.Minute
 	// blameFor is how long a suspicion counts.
 	blameFor = time.Hour
 )
 
-// poolsHeard counts the workers of each pool that take jobs, and those of them that were
-// heard of lately: less than a lease ago, more than a few heartbeats.
+// poolsHeard counts the workers of each pool that take jobs, and those that reported lately: less than a lease ago,
+// which is more than a few heartbeats.
 const poolsHeard = `
 	pools AS MATERIALIZED (
 		SELECT pool, count(*) AS n, count(*) FILTER (WHERE seen_at > now() - interval '20 seconds') AS heard
 		FROM (SELECT pool, seen_at FROM workers WHERE NOT draining AND seen_at > now() - interval '10 minutes' ORDER BY id) w GROUP BY pool)`
 
-// wentAlone is whether the process that worker w was at a time (since) seems to have come
-// to an end: another one has its name, or it is silent and most of its pool is not. Where
-// most are silent, it is the fleet that is cut off; where there is no other, who knows.
+// wentAlone is SQL for whether the process that worker w was at a time (since) has probably ended: another process has
+// its name, or it is silent and most of its pool is not. If most are silent, the fleet is cut off. In a pool of one
+// worker the cause cannot be known.
 func wentAlone(since string) string {
 	const own = `(NOT w.draining AND w.seen_at > now() - interval '10 minutes')::integer`
 	const heard = `(NOT w.draining AND w.seen_at > now() - interval '20 seconds')::integer`
@@ -41,8 +40,8 @@ func wentAlone(since string) string {
 			AND p.n > ` + own + ` AND 2 * (p.heard - ` + heard + `) >= p.n - ` + own + `))`
 }
 
-// acquit takes back what jobs are blamed for while their workers live, and what is long ago.
-// A worker that is refused because of its name lives, too.
+// acquit drops suspicions against jobs whose workers live, and old ones. A worker that is refused because of its name
+// lives, too.
 var acquit = fmt.Sprintf(`
 WITH cleared AS MATERIALIZED (
 	SELECT b.job_id, b.lease FROM blames b LEFT JOIN workers w ON w.id = b.worker

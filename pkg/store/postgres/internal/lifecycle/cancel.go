@@ -16,9 +16,8 @@ import (
 
 const whyCanceled = `canceled before it ran`
 
-// cancel ends what no worker has and flags what one has. Where the rows come from
-// is put in front; the guard is judged again on the newest version of a row that a
-// claim or a finish is changing at this moment, so exactly one of them wins.
+// cancel ends waiting jobs and flags running ones. Its first part, from, selects the rows. The guard is checked again
+// on the newest version of a row that a claim or a finish is changing, so exactly one of them wins.
 func cancel(from string) string {
 	return `
 WITH moved AS (
@@ -68,10 +67,9 @@ func canceling(e ended) store.Canceling {
 // cancelChunk bounds how long one statement of a large cancel holds the counters.
 const cancelChunk = 2000
 
-// The rows of a batch ($1), a chunk at a time, through the index of each state; then
-// in the order of ids, like everybody. Once the batch is flagged none is scheduled
-// any more, so the chunks come to an end. $2 are the pools, of which those of the state queued
-// have rows.
+// The rows of a batch ($1), a chunk at a time, through the index of each state; then in the order of ids, as in all
+// statements. Once the batch is flagged, none of its jobs is scheduled any more, so the chunks come to an end. $2 are
+// the pools that have rows in the state queued.
 var (
 	queuedOf = `
 		SELECT q.id FROM batches b, unnest($2::text[]) AS p (pool), LATERAL (
@@ -88,7 +86,7 @@ var (
 	cancelDispatched = cancel(dispatchedOf)
 )
 
-// runningOf finds what runs of a batch.
+// runningOf finds the running jobs of a batch.
 const runningOf = `
 	SELECT q.id FROM batches b, LATERAL (
 		SELECT id FROM live_jobs WHERE state = 'running' AND tenant_id = b.tenant_id AND batch_id = b.id ORDER BY tenant_id, batch_id) q
@@ -110,10 +108,9 @@ func (s *Transitions) CancelBatch(ctx context.Context, batch job.ID) (running []
 	return running, err
 }
 
-// cancelRows cancels jobs of a batch that is flagged until there are none or time
-// is up, and counts those that it ended. What runs comes first, because somebody
-// has to be told, however many wait; then it goes through the states in lifecycle
-// order, so that no job slips past it. With an error it returns what it met before.
+// cancelRows cancels jobs of a flagged batch until there are none or time is up, and counts the jobs that it ended.
+// Running jobs come first, because their workers must be notified however many others wait. It then goes through the
+// states in lifecycle order, so that no job slips past it. With an error it returns its results so far.
 func (s *Transitions) cancelRows(ctx context.Context, batch job.ID, until time.Time) (running []store.Canceling, n int64, err error) {
 	told := map[store.LeaseRef]bool{}
 	each := func(e ended) {
@@ -143,8 +140,8 @@ func (s *Transitions) cancelRows(ctx context.Context, batch job.ID, until time.T
 	return running, n, s.cancelRunning(ctx, batch, each)
 }
 
-// cancelRunning flags what runs of a batch. A row that PostgreSQL refuses is passed over: its
-// worker goes on with it to its end.
+// cancelRunning flags the running jobs of a batch. It passes over a row that PostgreSQL refuses: its worker runs it to
+// its end.
 func (s *Transitions) cancelRunning(ctx context.Context, batch job.ID, each func(ended)) error {
 	const op = "cancel batch"
 	var ids []pgtype.UUID

@@ -31,9 +31,8 @@ SELECT ` + claimedColumns + specInRoom + claimedRest + ` FROM moved j JOIN live_
 // then looks into one partition, and prepares for none of the others.
 var claimOne = claimWhen(`j.kills < $6::integer`)
 
-// claimSuspect is the way to running of a suspect. It does not run beside another
-// one: see releaseExpired. Suspects are claimed one after the other, since those that one
-// statement claims do not see each other.
+// claimSuspect moves a suspect to running. It does not run beside another suspect on a worker: see releaseExpired.
+// Suspects are claimed one after the other, since the claims of one statement do not see each other.
 var claimSuspect = claimWhen(`NOT EXISTS (SELECT FROM live_jobs r WHERE r.state = 'running' AND r.worker = $4 AND r.kills >= $6::integer)`)
 
 func claimWhen(allowed string) string {
@@ -47,7 +46,7 @@ WITH moved AS (
 SELECT ` + claimedColumns + `s.spec` + claimedRest + ` FROM moved j JOIN live_specs s ON s.id = $2 JOIN tenants t ON t.id = j.tenant_id`
 }
 
-// suspects finds those of the refused claims that were refused for being suspects.
+// suspects finds the claims that were refused because their jobs are suspects.
 const suspects = `
 SELECT j.id, j.dispatch_gen FROM live_jobs j, unnest($2::uuid[], $3::integer[]) AS i (id, gen)
 WHERE j.id = i.id AND j.id >= $1 AND j.state || '' = 'dispatched' AND j.dispatch_gen = i.gen AND j.kills >= $4`
@@ -72,8 +71,8 @@ const (
 	1000 * extract(epoch FROM j.started_at - j.created_at)::float8`
 )
 
-// specInRoom is the spec, until those before it have store.ClaimBytes. The length of
-// one that is kept out of line is known without it being read.
+// specInRoom is the spec while the specs before it are below store.ClaimBytes. The server knows the length of a spec
+// that is stored out of line without reading it.
 var specInRoom = fmt.Sprintf(`CASE WHEN sum(octet_length(s.spec)) OVER (ORDER BY j.id ROWS UNBOUNDED PRECEDING) - octet_length(s.spec) < %d THEN s.spec END`,
 	store.ClaimBytes)
 
@@ -99,7 +98,7 @@ func (s *Transitions) Claim(ctx context.Context, ttl time.Duration, claims []sto
 	return out, nil
 }
 
-// claimAll claims all of what may be claimed, or nothing.
+// claimAll claims all permitted jobs, or none.
 func (s *Transitions) claimAll(ctx context.Context, ttl time.Duration, claims []store.Claim, won map[store.Claim]store.Claimed, later map[store.Ref]bool) error {
 	return s.db.Urgent(ctx, "claim", func(ctx context.Context) error {
 		if len(claims) == 1 {
@@ -124,8 +123,7 @@ func (s *Transitions) claimAll(ctx context.Context, ttl time.Duration, claims []
 	})
 }
 
-// claimSuspects claims what it may of those suspects among the refused claims, and
-// marks in later what it may not yet.
+// claimSuspects claims permitted suspects among the refused claims, and marks in later the suspects that must wait.
 func (s *Transitions) claimSuspects(ctx context.Context, won map[store.Claim]store.Claimed, later map[store.Ref]bool, ttl time.Duration, refused []store.Claim) error {
 	ids, gens, _, _, first := claimArrays(refused)
 	rows, err := s.db.Pool.Query(ctx, suspects, first, ids, gens, s.cfg.PoisonAfter-1)

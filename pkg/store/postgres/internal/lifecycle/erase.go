@@ -14,12 +14,12 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// endedBatch locks the counters of a batch $1 of the tenant $2 and says whether it is over: from then on nobody changes them.
+// endedBatch locks the counters of a batch $1 of the tenant $2 against changes and returns whether it is over.
 const endedBatch = `
 SELECT c.ended_at IS NOT NULL FROM batch_counts c JOIN batches b ON b.id = c.batch_id
 WHERE c.batch_id = $1 AND ($2::integer = 0 OR b.tenant_id = $2) FOR UPDATE OF c`
 
-// endedJobs are the next jobs of a batch by their records; one that has had several attempts may have left something of each.
+// endedJobs are the next jobs of a batch by their records; a job with several attempts may have left objects of each.
 func endedJobs(days pg.Days) string {
 	return `
 SELECT r.id, r.attempts IS NOT NULL OR strpos(r.body, '"object":"') > 0 FROM results r
@@ -75,7 +75,7 @@ func (s *Transitions) EraseJob(ctx context.Context, a *store.Action, tenant stri
 	})
 }
 
-// lockEnded refuses a batch that is not over; one that is stays so to the end of the transaction.
+// lockEnded refuses a batch that is not over. An ended batch stays so to the end of the transaction.
 func (s *Transitions) lockEnded(ctx context.Context, tx pgx.Tx, tenant int32, batch job.ID) error {
 	var over bool
 	err := tx.QueryRow(ctx, endedBatch, pg.UUID(batch), tenant).Scan(&over)

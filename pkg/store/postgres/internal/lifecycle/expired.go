@@ -11,16 +11,15 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// releaseExpired ends leases that nobody prolonged, by the server's clock alone. There
-// is no index on lease ends; the one on running rows is small.
+// releaseExpired ends expired leases, by the server's clock alone. There is no index on lease ends; the one on running
+// rows is small.
 var releaseExpired = releaseEnded(expiredLeases, `'the lease of worker ' || worker || ' ended'`)
 
 const expiredLeases = `SELECT j.id, j.lease, j.worker, j.worker_since, j.kills, j.lease_until - j.started_at AS took FROM live_jobs j
 		WHERE j.state = 'running' AND j.lease_until < now()`
 
-// releaseReplaced ends the leases of processes whose names others have taken over: they run
-// nothing any more, and would only be waited for. It looks at each running job's worker,
-// so it is for when somebody did (tookOver).
+// releaseReplaced ends the leases of processes whose names other processes have taken: these run nothing any more. It
+// checks the worker of each running job, so it runs only after such a takeover (tookOver).
 var releaseReplaced = releaseEnded(replacedLeases, `'worker ' || worker || ' was started anew'`)
 
 const replacedLeases = `SELECT j.id, j.lease, j.worker, j.worker_since, j.kills, now() - j.started_at AS took
@@ -36,15 +35,12 @@ func endedLeases(query string, n int) string {
 // may not have ended by themselves.
 const tookOver = `SELECT EXISTS (SELECT FROM workers WHERE id > '' AND took_over_at > now() - interval '2 minutes')`
 
-// releaseEnded gives back what a query finds (id, lease, worker, worker_since, kills, and
-// how long it took).
+// releaseEnded releases the jobs that a query finds (id, lease, worker, worker_since, kills, and the duration).
 //
-// Of the jobs that a worker took along, those are blamed for its end that had begun
-// not long before and were blamed most often so far: at first all of them. Claim
-// sees to it that of those which are one step from being poison a worker runs one
-// at a time, and that one is only blamed alone, so that no job is given up
-// because it was in bad company. Nobody is blamed unless the worker seems to have come to
-// an end: see wentAlone.
+// A worker's end is blamed on the jobs that it ran, if they had begun not long before and have the most suspicions so
+// far: at first on all of them. Claim ensures that a worker runs one job at a time that is one suspicion short of
+// poison. Such a job is only blamed alone, so no job is given up because of its neighbours. No job is blamed unless the
+// worker has probably ended: see wentAlone.
 func releaseEnded(query, message string) string {
 	return releaseFrom(fmt.Sprintf(`
 	WITH beside AS MATERIALIZED (

@@ -15,16 +15,14 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// again decides the user's retry: the outcome is one of retry_on, and an attempt
-// is left. A job whose cancel was requested, or whose time to start is over, is
-// not repeated.
+// again decides the user's retry: the outcome is one of retry_on, and an attempt is left. A job with a requested
+// cancel, or with an expired time to start, is not repeated.
 const again = `(j.tries + 1 < j.max_attempts AND i.outcome = ANY (string_to_array(j.retry_on, ','))
 	AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())) IS TRUE`
 
-// finishOne records the result of one job that is in no batch, was not attempted
-// before and is not to be attempted again: what a client waits for, most often. It
-// does what finish does to such a job, in one partition of two tables; it leaves
-// every other job alone.
+// finishOne records the result of one job without a batch, earlier attempts or a retry: the most frequent job that a
+// client waits for. It does the work of finish for such a job, in one partition of two tables; it ignores every other
+// job.
 var finishOne = `
 WITH moved AS (
 	UPDATE live_jobs j SET state = CASE WHEN i.outcome = 'canceled' THEN 'canceled' ELSE 'finished' END,
@@ -37,8 +35,8 @@ INSERT INTO results AS r (id, batch_id, seq, lease, tenant_id, outcome, worker, 
 SELECT id, '` + string(pg.NilID) + `', 0, lease, tenant_id, outcome, worker, identity, $4 FROM moved
 RETURNING ` + format.ResultColumns
 
-// finish records results under their leases: the fence is lease, worker and state.
-// Leases are numbers that can be guessed; whose word counts is the worker's.
+// finish records results under their leases: the fence is lease, worker and state. Leases are numbers that can be
+// guessed, so the worker must match, too.
 var finish = `
 WITH moved AS (
 	UPDATE live_jobs j SET
@@ -52,8 +50,8 @@ WITH moved AS (
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, j.lease, '' AS reason, j.worker, j.identity, j.earlier,
 		i.body, i.outcome AS attempt_outcome, '' AS message, j.started_at)` + recordTail
 
-// finished reads back what an earlier call, whose commit its caller did not see,
-// made of these leases of one day. The day may not be live any more.
+// finished reads the effect of an earlier call on these leases of one day, whose commit its caller did not see. The day
+// may not be live any more.
 func finished(day pg.Days) string {
 	return `
 SELECT i.id, i.lease, i.worker, r.id IS NOT NULL OR s.id IS NOT NULL
@@ -64,8 +62,8 @@ WHERE r.id IS NOT NULL OR s.id IS NOT NULL
 	OR EXISTS (SELECT FROM attempts a WHERE a.job_id = i.id AND a.lease = i.lease AND a.worker = i.worker AND a.outcome IS NOT NULL AND ` + day.In("a.job_id") + ` OFFSET 0)`
 }
 
-// Finish implements store.Recorder. A result that PostgreSQL refuses is set aside and counts as
-// recorded: its lease is over, and what it stored is kept.
+// Finish implements store.Recorder. A result that PostgreSQL refuses is set aside and counts as recorded: its lease is
+// over, and its objects are kept.
 func (s *Transitions) Finish(ctx context.Context, fs []store.Finish) ([]store.FinishStatus, error) {
 	if len(fs) == 0 {
 		return nil, nil
@@ -87,7 +85,7 @@ func (s *Transitions) Finish(ctx context.Context, fs []store.Finish) ([]store.Fi
 
 func heldBy(f store.Finish) store.Held { return store.Held{LeaseRef: f.LeaseRef, Worker: f.Worker} }
 
-// finishAll records results, all or none, and notes what became of them.
+// finishAll records results, all or none, and notes their statuses.
 func (s *Transitions) finishAll(ctx context.Context, fs []store.Finish, status map[store.Held]store.FinishStatus) error {
 	in, err := finishArrays(fs)
 	if err != nil {
@@ -108,8 +106,8 @@ func (s *Transitions) finishAll(ctx context.Context, fs []store.Finish, status m
 	})
 }
 
-// finishAside sets a result aside that PostgreSQL refuses. If its lease is not current, it is
-// read back what an earlier call made of it.
+// finishAside sets aside a result that PostgreSQL refuses. If its lease is not current, it reads the effect of an
+// earlier call.
 func (s *Transitions) finishAside(ctx context.Context, f store.Finish, cause error, status map[store.Held]store.FinishStatus) error {
 	in, err := finishArrays([]store.Finish{f})
 	if err != nil {
@@ -126,7 +124,7 @@ func (s *Transitions) finishAside(ctx context.Context, f store.Finish, cause err
 	return s.db.Urgent(ctx, "finish", func(ctx context.Context) error { return s.readBack(ctx, []store.Finish{f}, status) })
 }
 
-// recordOne records by finishOne. Nothing moved: it is a case for finish.
+// recordOne records by finishOne. If no job moved, finish must handle it.
 func (s *Transitions) recordOne(ctx context.Context, f store.Finish, in *finishColumns) (moved []ended, err error) {
 	rows, err := s.db.Pool.Query(ctx, finishOne, in.first, in.leases[0], in.outcomes[0], in.bodies[0], in.workers[0])
 	if err != nil {
@@ -146,7 +144,7 @@ func (s *Transitions) recordOne(ctx context.Context, f store.Finish, in *finishC
 	return moved, nil
 }
 
-// recordFor records, and reads back in the same transaction what somebody waits for.
+// recordFor records, and reads back in the same transaction the records for waiting clients.
 func (s *Transitions) recordFor(ctx context.Context, fs []store.Finish, in *finishColumns) (moved []ended, err error) {
 	if len(fs) == 1 && fs[0].BatchID == "" {
 		if moved, err := s.recordOne(ctx, fs[0], in); err != nil || moved != nil {

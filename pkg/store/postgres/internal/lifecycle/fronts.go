@@ -6,10 +6,9 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/turns"
 )
 
-// Beside a transaction that stays open, as a dump does, Postgres cannot clean up the index entries of jobs
-// that were queued. A visit goes past all of them, and gets slower with each job that is over. So what an
-// expensive visit has found is used again for a while: the looks in it begin behind the jobs
-// that they have taken.
+// Beside a transaction that stays open, such as a dump, Postgres cannot clean up the index entries of jobs that were
+// queued. A visit scans past all of them, and gets slower with each finished job. So the results of an expensive visit
+// are reused for a while: its looks begin behind the jobs that they have taken.
 const (
 	// cheapVisit is how long a visit, or a count, may take which each look makes anew.
 	cheapVisit = 2 * time.Millisecond
@@ -99,8 +98,8 @@ func before(id turns.ID) turns.ID {
 // countSlack is for how long after its time a dispatch may become visible.
 const countSlack = 2 * time.Second
 
-// counted is how held jobs are counted beside a transaction that stays open: from the oldest one that the
-// last count met, so that it leaves out most of those that are over.
+// counted is how held jobs are counted beside a transaction that stays open: from the oldest job of the last count,
+// which skips most finished jobs.
 type counted struct {
 	since time.Time // no job that is held was dispatched before
 	until time.Time // then all are counted again
@@ -114,7 +113,7 @@ func (c *counted) from(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// note takes over what a count from some time on has met, whether it was complete, and how long it took.
+// note stores the oldest job and the completeness of a count since some time, and its duration.
 func (c *counted) note(oldest time.Time, complete bool, took, cheap time.Duration, now time.Time) {
 	if complete {
 		if c.until = (time.Time{}); took > cheap {

@@ -17,8 +17,8 @@ import (
 // inputsPage is how many queued jobs one statement reads the specs of.
 const inputsPage = 5000
 
-// queuedInputs reads what the next $1 queued jobs behind a place in the index of the queue ($2 to $7) name. Its last
-// row is where it ended. $8 is as $1 of underwayInputs.
+// queuedInputs reads the inputs of the next $1 queued jobs behind a place in the index of the queue ($2 to $7). Its
+// last row is the place where it ended. $8 is as $1 of underwayInputs.
 const queuedInputs = `
 WITH page AS MATERIALIZED (
 	SELECT pool, tenant_id, batch_id, priority, lane, id FROM live_jobs
@@ -31,8 +31,9 @@ WHERE j.id < $8 OR EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.r
 UNION ALL (SELECT '', '', true, pool, tenant_id, batch_id, priority, lane, id FROM page
 	ORDER BY pool DESC, tenant_id DESC, batch_id DESC, priority DESC, lane DESC, id DESC LIMIT 1)`
 
-// underwayInputs reads what jobs name that are dispatched or run, of which there are never more than the windows and the slots.
-// Jobs submitted lately (ids from $1 on) have made their blobs young, but for those of retried batches.
+// underwayInputs reads the inputs of dispatched and running jobs, which are at most as many as the windows and the
+// slots. Recent jobs (ids from $1 on) are left out, because they have made their blobs young; jobs of retried batches
+// are not.
 const underwayInputs = `
 WITH live AS (
 	SELECT id, batch_id, tenant_id FROM live_jobs WHERE state = 'dispatched'
@@ -45,8 +46,8 @@ WHERE j.id < $1 OR EXISTS (SELECT FROM batches b WHERE b.id = j.batch_id AND b.r
 // inputsTime is how long all statements of Inputs take at most.
 const inputsTime = 10 * time.Minute
 
-// Inputs implements store.Scheduler. What looks like the name of a blob
-// counts as one: it costs room in the object store. All pages are of one snapshot: a job that moves meanwhile is in one of them.
+// Inputs implements store.Scheduler. Any text in the form of a blob's name counts as one: a false match costs room in
+// the object store. All pages are of one snapshot, so a job that moves meanwhile is in one of them.
 func (s *Transitions) Inputs(ctx context.Context, before time.Time) (out []store.Input, err error) {
 	ctx, cancel := context.WithTimeout(ctx, inputsTime)
 	defer cancel()

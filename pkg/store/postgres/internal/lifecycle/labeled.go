@@ -135,7 +135,7 @@ func (s *Transitions) labeledPage(ctx context.Context, tenant string, labels map
 	return ids, looked, err
 }
 
-// Prioritize implements store.Scheduler, a chunk at a time: what was changed before an error stays changed.
+// Prioritize implements store.Scheduler, a chunk at a time. Changes made before an error remain.
 func (s *Transitions) Prioritize(ctx context.Context, tenant string, q store.PriorityQuery) (n int64, err error) {
 	if len(q.Labels) == 0 && q.Batch == "" {
 		return 0, fmt.Errorf("postgres: prioritize: %w: there are no labels, and no batch", job.ErrInvalid)
@@ -186,7 +186,7 @@ type canceler struct {
 	s        *Transitions
 	canceled *store.Canceled
 	dry      bool
-	until    time.Time // zero: it leaves nothing
+	until    time.Time // zero: no limit
 	told     map[job.ID]bool
 }
 

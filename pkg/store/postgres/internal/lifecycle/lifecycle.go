@@ -8,8 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/read"
 )
 
-// Config is what decides how long jobs wait and when they are given up; postgres.Config
-// says what each is.
+// Config is how long jobs wait and when they are given up; postgres.Config describes the fields.
 type Config struct {
 	InfraBudget, PoisonAfter                        int
 	PoisonWait, RetryDelay, TakeBackAfter, AgeEvery time.Duration

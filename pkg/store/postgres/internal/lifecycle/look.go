@@ -18,17 +18,15 @@ const (
 	// for more: each then takes several places in a turn. With many live batches that keeps a look, and
 	// the counters that a bulk of results adds to, few.
 	batchesAbreast = 64
-	// freshSettings is how many tenants' settings a look reads again, of those that it has.
+	// freshSettings is how many cached settings of tenants a look reads again.
 	freshSettings = 32
-	// mostRevisited is how many queues that had nothing to run a look visits again while places
-	// are empty.
+	// mostRevisited is how many queues without runnable jobs a look visits again while places are empty.
 	mostRevisited = 256
 )
 
-// look is one look of the scheduler into the queues of some classes. It takes the lock that
-// makes several schedulers share one window and the limits of a tenant, counts from rows what is held (there
-// is no counter that a crash could leave wrong), and has package turns fill the
-// places. For that it reads only the queues of the tenants that get places: see visits.go.
+// look is one look of the scheduler into the queues of some classes. Its lock makes several schedulers share one window
+// and the limits of a tenant. It counts held places from rows (a crash could leave a counter wrong), and package turns
+// fills the places. For that it reads only the queues of the tenants that get places: see visits.go.
 //
 // The guard on the state in dispatch.sql makes a look safe beside any other statement.
 type look struct {
@@ -48,7 +46,7 @@ type look struct {
 	cappedHeld map[string]int // by cap
 
 	visited []*visit
-	rested  bool // queues that had nothing to run are considered
+	rested  bool // it considers queues that had nothing to run
 	left    bool // time was over before everything was read
 	full    bool // the window had no room
 	ends    []roundEnd
@@ -84,7 +82,7 @@ func newLook(s *Transitions, classes []string, window int) *look {
 	return l
 }
 
-// run fills the places and returns what it dispatched.
+// run fills the places and returns the dispatched jobs.
 func (l *look) run(ctx context.Context) ([]store.Dispatch, error) {
 	l.s.queues.hear(&l.s.db.News, l.began)
 	if err := l.begin(ctx); err != nil || l.full {
@@ -99,9 +97,9 @@ func (l *look) run(ctx context.Context) ([]store.Dispatch, error) {
 	return l.dispatch(ctx)
 }
 
-// begin takes the lock and reads what is held, the settings of some tenants, and which tenants
-// have queued jobs, as far as a walk is due. It takes one round trip and several snapshots:
-// those behind the lock see what its last holder has committed.
+// begin takes the lock and reads the held places, the settings of some tenants and, as far as a walk is due, the
+// tenants with queued jobs. It takes one round trip and several snapshots: those after the lock see the commits of its
+// last holder.
 func (l *look) begin(ctx context.Context) error {
 	qs, b := l.s.queues, &pgx.Batch{}
 	limit := lookStatement.String()
@@ -182,7 +180,7 @@ func (l *look) readHeld(res pgx.BatchResults, now time.Time, all bool) error {
 	})
 	l.rules.Places = max(l.window-taken, 0)
 	l.full = l.rules.Places == 0
-	if err == nil && !l.full { // then it has seen what runs
+	if err == nil && !l.full { // then it has read the running jobs
 		l.s.queues.counted.note(oldest, all, time.Since(began), l.s.queues.cheap, began)
 	}
 	return err
@@ -241,7 +239,7 @@ func (l *look) readMissing(ctx context.Context) error {
 	return l.s.queues.readSettings(rows)
 }
 
-// choose fills the places, and reads what that takes.
+// choose fills the places, and reads the jobs for that.
 func (l *look) choose(ctx context.Context) error {
 	for first := true; ; first = false {
 		picks, short := turns.Fill(l.rules, l.tenants)
@@ -267,8 +265,8 @@ func (l *look) choose(ctx context.Context) error {
 	}
 }
 
-// widen finds more to consider where places would stay empty: tenants that no hint named, and
-// queues in which nothing was to run a moment ago.
+// widen finds more to consider if places would stay empty: tenants without a hint, and queues in which nothing could
+// run a moment ago.
 func (l *look) widen(ctx context.Context) (more bool, err error) {
 	qs := l.s.queues
 	var due []string
@@ -318,8 +316,7 @@ func (l *look) dispatch(ctx context.Context) ([]store.Dispatch, error) {
 	return collectDispatches(rows)
 }
 
-// end remembers what the look has learned, and reports whether it left out what the next one
-// may find.
+// end stores the findings for later looks, and reports whether the next look may find jobs that this one left out.
 func (l *look) end() (more bool) {
 	qs, now := l.s.queues, time.Now()
 	picked := make(map[turns.ID]bool, len(l.picks))

@@ -62,14 +62,14 @@ func (l *look) readJobs(ctx context.Context, wants []want) error {
 	return nil
 }
 
-// lanesOf is the capped jobs of a batch with one priority, of which the lanes are to be read.
+// lanesOf is the capped jobs of a batch with one priority, whose lanes are to be read.
 type lanesOf struct {
 	*source
 	group *turns.Group
 	most  int64
 }
 
-// takeLanes returns the capped jobs of a tenant of which the lanes were not read yet.
+// takeLanes returns the capped jobs of a tenant whose lanes were not read yet.
 func (e *entry) takeLanes() (groups []lanesOf) {
 	for _, g := range e.Groups {
 		for _, src := range e.sources[g] {
@@ -151,7 +151,7 @@ func (l *look) capsOf(src *source, text *string) (keys []string) {
 	return keys
 }
 
-// capKey names what a line of caps counts: jobs of a tenant, or of one batch.
+// capKey names the scope of a line of caps: jobs of a tenant, or of one batch.
 func capKey(tenant int32, batch turns.ID, line string) string {
 	key := string([]byte{byte(tenant >> 24), byte(tenant >> 16), byte(tenant >> 8), byte(tenant)})
 	if strings.HasPrefix(line, "b") {
@@ -160,7 +160,7 @@ func capKey(tenant int32, batch turns.ID, line string) string {
 	return key + line
 }
 
-// countCapped counts what holds places of the tenants' caps.
+// countCapped counts the jobs that hold places of the tenants' caps.
 func (l *look) countCapped(ctx context.Context, groups []lanesOf) error {
 	tenants := []int32{}
 	for _, g := range groups {

@@ -11,8 +11,9 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// orphans are the leases of jobs of one day under which nothing runs, and that are not those of the records. The exports of
-// a session are orphans when the session is forgotten. It is one snapshot: a job that ends meanwhile is seen in one of both.
+// orphans are the leases of jobs of one day that are neither running nor in a record. The exports of a session are
+// orphans when the session is removed. It is one snapshot, which sees a job that ends meanwhile either running or
+// recorded.
 func orphans(day pg.Days) string {
 	return `
 SELECT i.id, i.lease FROM unnest($1::uuid[], $2::bigint[]) AS i (id, lease)

@@ -14,11 +14,11 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// noLook waits for the look of a scheduler that is under way, which may not know of a pause
-// yet. Those that come wait until the pause is committed.
+// noLook waits for the current look of a scheduler, which may not see a pause yet. Later looks wait until the pause is
+// committed.
 const noLook = `SELECT pg_advisory_xact_lock(hashtextextended('assay schedule', 0))`
 
-// pausing is SQL that pauses or resumes one kind, and that says whether there is such a one.
+// pausing is SQL that pauses or resumes one kind of object, and checks that the object exists.
 type pausing struct{ exists, pause, resume, undo string }
 
 var pausings = map[string]pausing{
@@ -40,7 +40,7 @@ var pausings = map[string]pausing{
 				ORDER BY tenant_id, batch_id) j WHERE t.name = $1 ORDER BY j.id) i
 			WHERE j.id = i.id AND j.state || '' = 'dispatched'`,
 	},
-	store.PausePool: { // what is dispatched may be for others, too: its workers claim nothing
+	store.PausePool: { // dispatched jobs may suit other pools, too: only this pool's workers stop claiming
 		exists: `SELECT 1 WHERE $1 <> ''`,
 		pause:  `INSERT INTO paused_pools (pool, paused_by, pause) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 		resume: `DELETE FROM paused_pools WHERE pool = $1`,

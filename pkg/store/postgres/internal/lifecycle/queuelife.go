@@ -39,8 +39,8 @@ const (
 
 var outlived = []string{outlive(job.Queued, queuedOrder), outlive(job.Dispatched, dispatchedOrder)}
 
-// reapOutlived ends jobs that no worker took in all the time that a job may wait. One that waits for ever keeps its
-// day among the days that each statement of the queue looks at, and its partition from being dropped.
+// reapOutlived ends jobs that no worker took within the longest wait of a job. A job that waits for ever would keep its
+// day among the days that each statement of the queue reads, and its partition from being dropped.
 func (s *Transitions) reapOutlived(ctx context.Context, st *store.ReapStats, until time.Time) error {
 	if s.cfg.QueueLife <= 0 {
 		return nil

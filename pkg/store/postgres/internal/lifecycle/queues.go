@@ -12,20 +12,19 @@ import (
 )
 
 const (
-	// walkEvery is for how long a finished walk over the tenants of a class suffices while
-	// windows are full. Hints tell of new tenants sooner, but a hint can be lost.
+	// walkEvery is how long a finished walk over the tenants of a class suffices while windows are full. Hints name new
+	// tenants sooner, but a hint can be lost.
 	walkEvery = 3 * time.Second
 	// walkSteps is how many tenants of a class a look walks past on such a walk.
 	walkSteps = 32
 	// walkShare bounds the part of the time that walks take where windows stay empty: one in so many.
 	walkShare = 20
-	// leastIdle and mostIdle bound for how long a queue with nothing to run is left alone.
+	// leastIdle and mostIdle bound how long a queue with nothing to run is skipped.
 	leastIdle, mostIdle = 20 * time.Millisecond, time.Second
 )
 
-// queues is what the scheduler remembers of the tenants with queued jobs. All of it is a
-// hint: a look verifies in rows what it uses, and finds what is missing (walk). A process that becomes the
-// leader begins with nothing.
+// queues is the scheduler's cache of the tenants with queued jobs. All of it is a hint: a look verifies in rows the
+// entries that it uses, and finds missing ones (walk). A new leader begins with an empty cache.
 type queues struct {
 	tenants map[int32]*waiter
 	walks   map[string]*walk // by class
@@ -52,11 +51,11 @@ type waiter struct {
 // queue is the jobs of a tenant that wait in a class.
 type queue struct {
 	class string
-	idle  time.Time // nothing in it may run before
-	tries int       // visits in a row that found nothing to run
+	idle  time.Time // no job in it may run before
+	tries int       // consecutive visits that found nothing to run
 	aged  *int32    // the priority below which the next visit looks for jobs that have aged; nil: it sees all
 	hints uint64    // how often it was named
-	look  uint64    // the last one that considered it
+	look  uint64    // last look that considered it
 	front front
 }
 
@@ -89,7 +88,7 @@ func (qs *queues) at(tenant int32, class string, now time.Time) *queue {
 	return q
 }
 
-// hear takes over the hints of this process.
+// hear takes the hints of this process.
 func (qs *queues) hear(n *pg.News, now time.Time) {
 	h := n.Take()
 	for _, k := range h.Queues {
@@ -148,7 +147,7 @@ func (w *walk) may(now time.Time) bool {
 	return w.after > 0 || w.cost < 5*time.Millisecond || now.Sub(w.ended) >= walkShare*w.cost
 }
 
-// note takes over what a walk found.
+// note stores the result of a walk.
 func (w *walk) note(last int32, ended bool, took time.Duration, now time.Time) {
 	w.spent += took
 	w.after = last
@@ -176,14 +175,14 @@ func (qs *queues) drop(tenant int32, q *queue, hints uint64) {
 	}
 }
 
-// rest leaves a queue alone for a while in which nothing may run.
+// rest skips a queue for a while because nothing in it may run.
 func (qs *queues) rest(q *queue, now time.Time) {
 	q.tries = min(q.tries+1, 10)
 	most := max(200*time.Millisecond, min(mostIdle, time.Duration(len(qs.tenants))*time.Millisecond))
 	q.idle = now.Add(min(leastIdle<<q.tries, most))
 }
 
-// settings takes over what the database has of a tenant.
+// settings stores the database's settings of a tenant.
 func (w *waiter) settings(weight float64, maxRunning int, caps []byte, paused bool) error {
 	w.weight, w.maxRunning, w.paused, w.read = weight, maxRunning, paused, true
 	w.labelCaps = nil
@@ -193,8 +192,7 @@ func (w *waiter) settings(weight float64, maxRunning int, caps []byte, paused bo
 	return json.Unmarshal(caps, &w.labelCaps)
 }
 
-// stale returns the tenants whose settings a look reads in any case: those that were not read yet,
-// and some others.
+// stale returns the tenants whose settings a look must read: those not read yet, and some others.
 func (qs *queues) stale(others int) []int32 {
 	ids := qs.unread()
 	for id, w := range qs.tenants { // in another order each time

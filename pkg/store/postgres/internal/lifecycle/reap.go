@@ -15,9 +15,8 @@ import (
 // which they lock rows irrelevant.
 const reapChunk = 500
 
-// overdue finds jobs that waited for longer than they wanted to. Those of uploads that
-// go on are left out before they are counted: however many there are, they do not stand
-// before others. The list of uploads is read once, and is short.
+// overdue finds jobs that waited longer than their limit. It leaves out jobs of open uploads before it counts, so that
+// these, however many, do not hide others. The list of uploads is read once, and is short.
 var overdue = `SELECT id FROM live_jobs WHERE expires_at <= now() AND expires_at IS NOT NULL AND state IN ('queued', 'dispatched')
 			AND batch_id <> ALL (ARRAY(SELECT id FROM batches WHERE sealed_at IS NULL))` + notHeld + `
 		ORDER BY expires_at` + limited(1) + ` FOR NO KEY UPDATE SKIP LOCKED`
@@ -34,24 +33,23 @@ WITH moved AS (
 	RETURNING j.id, j.batch_id, j.tenant_id, j.state, j.outcome, 0::bigint AS lease, '' AS reason, j.worker, j.identity, j.earlier,
 		` + bodyWith(`'`+whyExpired+`'::text`) + ` AS body, NULL::text AS attempt_outcome, '' AS message, j.started_at)` + recordTail
 
-// unclaimedForLong puts jobs back that were offered to the workers for so long
-// that the choice should be made anew. The generation stays; the next schedule
-// counts it up, and the old message claims nothing.
+// unclaimedForLong queues jobs again that were offered to the workers for so long that the choice should be made anew.
+// The generation stays; the next schedule increments it, and the old message claims nothing.
 var unclaimedForLong = `
 UPDATE live_jobs j SET state = 'queued'
 FROM (SELECT id FROM live_jobs WHERE state = 'dispatched' AND dispatched_at < now() - $1 * interval '1 millisecond'` + notHeld + `
 	ORDER BY tenant_id, batch_id` + limited(2) + ` FOR NO KEY UPDATE SKIP LOCKED) i
 WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 
-// sweepStep is one step of a sweep. It ends about when its time is up, with an error or
-// without, and what is left is done by the next sweep.
+// sweepStep is one step of a sweep. It ends about when its time is up, with an error or without; the next sweep does
+// the rest.
 type sweepStep struct {
 	name string
 	do   func(ctx context.Context, st *store.ReapStats, until time.Time) error
 }
 
-// sweep makes steps one after the other. A step that fails keeps none of the others from being
-// made: what is in one's way need not be in another's.
+// sweep runs steps one after the other. After a failed step it runs the others: an obstacle of one need not affect
+// another.
 func (s *Transitions) sweep(ctx context.Context, st *store.ReapStats, steps ...sweepStep) error {
 	var errs []error
 	for _, step := range steps {
@@ -93,10 +91,8 @@ func (s *Transitions) reapUnclaimed(ctx context.Context, st *store.ReapStats, un
 	}, func(_ pg.Chunk, cause error) (bool, error) { return s.db.Refused(ctx, op, cause) })
 }
 
-// reapCanceled goes on with cancels of batches: those that are abandoned, and
-// those whose caller died or left on the way. It takes a second in all, so that
-// the rest of the reaping does not wait for a batch of a million; what runs is
-// told in each round.
+// reapCanceled continues cancels of batches: abandoned ones, and those whose caller died or left. It takes a second in
+// all, so that the rest of the reaping does not wait for a batch of a million; each round reports the running jobs.
 func (s *Transitions) reapCanceled(ctx context.Context, st *store.ReapStats, until time.Time) error {
 	batches, err := s.db.BatchesWhere(ctx, `
 		SELECT b.id FROM batch_counts c JOIN batches b ON b.id = c.batch_id

@@ -12,22 +12,19 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// recordTail is the second half of every statement that ends a job or an attempt.
-// The first half moves rows of jobs and names, in a CTE "moved": id, batch_id,
-// tenant_id, state, outcome (NULL unless terminal), lease (of the attempt that
-// ended, 0 if none ran), reason, worker, identity, earlier, body, and for those
-// back in the queue attempt_outcome, message and started_at.
+// recordTail is the second half of every statement that ends a job or an attempt. The first half moves rows of jobs and
+// names, in a CTE "moved": id, batch_id, tenant_id, state, outcome (NULL unless terminal), lease (of the attempt that
+// ended, 0 if none ran), reason, worker, identity, earlier, body, and for those back in the queue attempt_outcome,
+// message and started_at.
 //
-// From these follow, all or nothing: the counters of the batches, a result for
-// each terminal job, a row in attempts for each attempt that will be repeated.
+// The tail writes, all or nothing: the counters of the batches, a result for each terminal job, and a row in attempts
+// for each attempt that will be repeated.
 //
-// The results of a batch are numbered by its counter row. The row stays locked
-// from the update that draws the numbers to the end of the transaction, so the
-// next numbers are drawn only after these are visible (or were rolled back, and
-// with them the counter): a reader who has seen number n has seen all below it,
-// and a cursor skips nothing. A sequence would not do: its numbers become visible
-// in another order than they are drawn. Rows are locked in the order of ids
-// ("held"), so two statements over the same batches cannot deadlock.
+// The results of a batch are numbered by its counter row. The row stays locked from the update that draws the numbers
+// to the end of the transaction. The next numbers are therefore drawn only after these are visible (or were rolled
+// back, and the counter with them). A reader that has seen number n has seen all below it, and a cursor skips nothing.
+// A sequence would not do: its numbers become visible in another order than they are drawn. Rows are locked in the
+// order of ids ("held"), so two statements over the same batches cannot deadlock.
 var recordTail = tailOf(true, true) + `,
 kept AS (
 	INSERT INTO attempts (job_id, lease, worker, outcome, reason, message, started_at, body)

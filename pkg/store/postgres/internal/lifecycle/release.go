@@ -13,17 +13,15 @@ import (
 // ours. A job's own share of it is between a half and the whole.
 const longestWait = `10000`
 
-// releaseFrom ends attempts for reasons of ours. Where the rows come from is put in
-// front ("i": id, lease, worker, reason, message, blamed); $1 is the infrastructure budget,
-// $2 the first delay of a retry in milliseconds, $3 how many workers a job may take
-// with it, $4 how long it takes in milliseconds until the last of these counts.
+// releaseFrom ends attempts for infrastructure reasons. Its first part, from, selects the rows ("i": id, lease, worker,
+// reason, message, blamed); $1 is the infrastructure budget, $2 the first delay of a retry in milliseconds, $3 how many
+// workers a job may take down, $4 the milliseconds until the last of these counts.
 //
-// The job goes back to the queue, unless its cancel was requested or this was the
-// last loss that the budget covers. Drain and preemption are not charged. What may be
-// poison waits there until that is known: see condemn.
-// What is charged waits, longer each time, so that trouble that lasts does not eat
-// the budget and jobs that were lost together do not come back together. A lost
-// lease that is the first loss of all is the exception: another worker very likely has no trouble.
+// The job goes back to the queue, unless its cancel was requested or this was the last loss that the budget covers.
+// Drain and preemption are not charged. A possible poison job waits in the queue until that is decided: see condemn. A
+// charged job waits, longer each time, so that lasting trouble does not use up the budget and jobs that were lost
+// together do not return together. The first loss of all, if it is a lost lease, is the exception: another worker very
+// likely has no trouble.
 func releaseFrom(from string) string {
 	const charged = `(i.reason IN ('lost', 'infra'))::integer`
 	const over = `j.losses + ` + charged + ` >= $1 AND ` + charged + ` = 1`

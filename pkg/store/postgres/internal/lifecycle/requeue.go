@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// takeFrom gives back what runs of some jobs ($7), or on a worker ($8). Rows are locked in
-// the order of ids, as everywhere.
+// takeFrom releases the running ones of some jobs ($7), or the jobs on a worker ($8). Rows are locked in the order of
+// ids, as everywhere.
 var takeFrom = releaseFrom(fmt.Sprintf(`
 	SELECT j.id, j.lease, j.worker, $5::text AS reason, $6::text AS message, false AS blamed FROM live_jobs j JOIN (
 		SELECT id FROM live_jobs WHERE state = 'running' AND $8 = '' AND id = ANY ($7::uuid[])
@@ -21,14 +21,13 @@ var takeFrom = releaseFrom(fmt.Sprintf(`
 		SELECT id FROM (SELECT id, worker FROM live_jobs WHERE state = 'running' AND $8 <> '' ORDER BY tenant_id, batch_id) r WHERE r.worker = $8) q ON q.id = j.id
 	WHERE j.state || '' = 'running' ORDER BY j.id LIMIT %d FOR NO KEY UPDATE OF j`, store.MaxRequeue))
 
-// untake queues what is dispatched and not claimed: the old message claims nothing after
-// the next schedule.
+// untake queues dispatched, unclaimed jobs: after the next schedule the old message claims nothing.
 const untake = `
 UPDATE live_jobs j SET state = 'queued'
 FROM (SELECT id FROM live_jobs WHERE id = ANY ($1::uuid[]) AND state || '' = 'dispatched' ORDER BY id FOR NO KEY UPDATE) i
 WHERE j.id = i.id AND j.state || '' = 'dispatched'`
 
-// endWait ends the wait of what is queued after a failure of ours.
+// endWait ends the backoff of jobs queued after an infrastructure failure.
 const endWait = `
 UPDATE live_jobs j SET not_before = NULL
 FROM (SELECT id FROM live_jobs WHERE id = ANY ($1::uuid[]) AND state || '' = 'queued' AND not_before > now() ORDER BY id FOR NO KEY UPDATE) i

@@ -15,13 +15,13 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// repeatFor is how old a record may be that answers another job. What is older than the default
-// retention is not sought: a look goes through days, and each costs.
+// repeatFor is the greatest age of a record that answers another job. Records older than the default retention are not
+// searched: a search goes through days, and each costs.
 const repeatFor = 36 * 24 * time.Hour
 
-// repeats looks into the partial index on records that may be repeated, of some days. A record
-// that was an answer itself has given up its key, so the origin is always one
-// that ran. The records after the first repeatBytes are left out: their jobs run.
+// repeats searches the partial index on repeatable records of some days. A record that was an answer itself has given
+// up its key, so the origin is always a job that ran. The records after the first repeatBytes are left out: their jobs
+// run.
 func repeats(days pg.Days) string {
 	return fmt.Sprintf(`
 SELECT * FROM (SELECT j.id, j.dispatch_gen, j.batch_id, s.spec, `+repeatSize+`, `+format.ResultColumns+`

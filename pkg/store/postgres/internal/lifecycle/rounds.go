@@ -20,22 +20,21 @@ func (q *queue) has(tenant int32, tier string) bool {
 	return class == q.class && of == strconv.Itoa(int(tenant))
 }
 
-// mostSkipped is how many batches with nothing to run a look steps over: those that are not
-// sealed or paused, or whose first job waits or is overdue. The visits of a look share it, and
-// each may skip leastSkipped. A step is some 20 microseconds.
+// mostSkipped is how many batches with nothing to run a look steps over: unsealed and paused ones, and those whose
+// first job waits or is overdue. The visits of a look share it, and each may skip leastSkipped. A step is some 20
+// microseconds.
 const mostSkipped, leastSkipped = 200, 10
 
-// roundTime is for how long a look goes on past such batches while it finds nothing else,
-// and roundStay for how long, at least, looks begin where there was something to run,
-// before they go on.
+// roundTime is how long a look goes on past such batches while it finds nothing else. roundStay is how long, at least,
+// looks begin at a place with something to run before they go on.
 const (
 	roundTime = 200 * time.Millisecond
 	roundStay = time.Second
 )
 
-// What became of a round in a look, as schedule says it.
+// The results of a round in a look, as schedule returns them.
 const (
-	roundGoesOn = "goes on" // there are more batches behind the one that is named
+	roundGoesOn = "goes on" // there are more batches behind the named one
 	roundEnds   = "ends"    // there are no more, or enough to run was found
 	roundWaits  = "waits"   // of all of them: the window had no room
 	roundRests  = "rests"   // the look did not come by
@@ -46,8 +45,8 @@ func tierOf(tenant, priority int32, class string) string {
 	return fmt.Sprintf("%d %d %s", tenant, priority, class)
 }
 
-// rounds are where the scheduler is among the batches of tiers that have many with nothing
-// to run. It is kept by the leader alone, and forgetting it costs a round, nothing else.
+// rounds is the scheduler's position among the batches of tiers that have many with nothing to run. Only the leader has
+// it, and losing it only costs a round.
 type rounds struct {
 	mu sync.Mutex
 	of map[string]*round // by tier
@@ -69,7 +68,7 @@ type place struct {
 // firstPlace is before every batch, and behind the jobs that have none.
 var firstPlace = place{Batch: "00000000-0000-0000-0000-000000000000", Lane: 1<<31 - 1}
 
-// roundEnd is what schedule says of a round.
+// roundEnd is the end of a round, as schedule returns it.
 type roundEnd struct {
 	tier, what string
 	found      bool // something to run
@@ -82,7 +81,7 @@ func (r *rounds) places(now time.Time) string {
 	defer r.mu.Unlock()
 	places := map[string]place{}
 	for tier, at := range r.of {
-		if now.Sub(at.moved) > time.Minute { // nobody looks at it any more
+		if now.Sub(at.moved) > time.Minute { // no look uses it any more
 			delete(r.of, tier)
 			continue
 		}
@@ -92,15 +91,15 @@ func (r *rounds) places(now time.Time) string {
 	return string(b)
 }
 
-// tiers are those that have a round.
+// tiers are the tiers with a round.
 func (r *rounds) tiers() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.of))
 }
 
-// note is told what became of the rounds in a look at some classes, and reports whether one
-// goes on. Of what nothing is said, the end was reached: the next look begins with the oldest.
+// note stores the ends of the rounds in a look at some classes, and reports whether a round goes on. A round without an
+// end is complete: the next look begins with the oldest.
 func (r *rounds) note(classes []string, ends []roundEnd, now time.Time) (goesOn bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +109,7 @@ func (r *rounds) note(classes []string, ends []roundEnd, now time.Time) (goesOn 
 			return false
 		}
 		was := said[e.tier]
-		if was.what == roundGoesOn { // whatever was found before the last of those
+		if was.what == roundGoesOn { // any jobs found came before the last batch of those
 			e.what, e.place = was.what, was.place
 		}
 		e.found = e.found || was.found
@@ -129,7 +128,7 @@ func (r *rounds) note(classes []string, ends []roundEnd, now time.Time) (goesOn 
 	return goesOn
 }
 
-// step notes what became of one round, and reports whether the next look begins elsewhere.
+// step stores the end of one round, and reports whether the next look begins elsewhere.
 func (r *rounds) step(tier string, e roundEnd, now time.Time) (goesOn bool) {
 	at := r.of[tier]
 	if e.what == roundRests {

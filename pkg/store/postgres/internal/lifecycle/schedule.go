@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// The statements of a look. Each is a file in sql, which says what it does.
+// The statements of a look. Each is a documented file in sql.
 var (
 	heldSQL     = statement("held")
 	settingsSQL = statement("settings")
@@ -42,13 +42,13 @@ const (
 	// included, before a call gives up: so no look that failed holds the lock any longer.
 	lookTime      = 5 * time.Second
 	lookStatement = 4 * time.Second
-	// lookWork is how long a look goes on reading jobs. Then it dispatches what it has found. While that
-	// is nothing it goes on for half of lookTime.
+	// lookWork is how long a look reads jobs before it dispatches them. If it has found none, it goes on for half of
+	// lookTime.
 	lookWork = time.Second
 )
 
-// Schedule implements store.Scheduler. While batches that have nothing to run are all that it
-// meets, it goes on past them, for roundTime.
+// Schedule implements store.Scheduler. While it meets only batches with nothing to run, it goes on past them, for
+// roundTime.
 func (s *Transitions) Schedule(ctx context.Context, classes []string, window int) (ds []store.Dispatch, err error) {
 	for began := time.Now(); ; {
 		var more bool
@@ -101,15 +101,14 @@ func collectDispatches(rows pgx.Rows) (ds []store.Dispatch, err error) {
 		if d.TraceParent != "" {
 			d.BatchID = pg.BatchID(batch)
 		}
-		at, _ := slices.BinarySearch(places, place+1) // behind those with the same place
+		at, _ := slices.BinarySearch(places, place+1) // behind equal places
 		places, ds = slices.Insert(places, at, place), slices.Insert(ds, at, d)
 		return nil
 	})
 	return ds, err
 }
 
-// unclaimed finds its rows through the index on dispatched ones, of which there
-// are never more than the windows.
+// unclaimed finds its rows through the index on dispatched jobs, of which there are never more than the windows.
 const unclaimed = `
 UPDATE live_jobs j SET published_at = now()
 FROM (SELECT id FROM live_jobs WHERE state = 'dispatched' AND published_at < now() - $1 * interval '1 millisecond'

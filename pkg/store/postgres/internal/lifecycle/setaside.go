@@ -14,10 +14,10 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// A refusal is a job whose end PostgreSQL refuses: a counter, a result, an attempt or the job
-// itself violates a constraint, makes a trigger fail, or cannot be read. The job is ended all
-// the same, with as much of its record as PostgreSQL takes (endings), and the rest is kept in
-// set_aside until an operator records or drops it. So it costs no other job anything.
+// A refusal is a job whose end PostgreSQL refuses: a counter, a result, an attempt or the job itself violates a
+// constraint, makes a trigger fail, or cannot be read. The job is ended nevertheless, with as much of its record as
+// PostgreSQL takes (endings). The rest is kept in set_aside until an operator records or drops it. So it costs other
+// jobs nothing.
 type refusal struct {
 	step    string // the statement
 	job     job.ID
@@ -66,7 +66,7 @@ SELECT ` + seq + ` FROM moved`}
 // whyAside is the message of a job whose own result is set aside.
 const whyAside = `its result could not be recorded (SQLSTATE %s); it is kept, and an operator can record it`
 
-// insertAside keeps what a refusal has beyond the record. The same attempt is set aside once.
+// insertAside stores the parts of a refusal that are not in the record. An attempt is set aside once.
 const insertAside = `
 INSERT INTO set_aside (id, step, job_id, batch_id, tenant_id, lease, worker, outcome, body, message, sqlstate, error, ended, seq)
 SELECT $1, $2, $3, j.batch_id, j.tenant_id, $4, $5, $6, $7, $8, $9, $10, $11, $12 FROM jobs j WHERE j.id = $3 AND %s
@@ -127,8 +127,8 @@ func waysOf(r refusal) (ways []way) {
 	return ways
 }
 
-// endBy ends a job in one way, or leaves everything as it was. It returns the number of the
-// job in its batch, and pgx.ErrNoRows if there is nothing to end.
+// endBy ends a job in one way, or changes nothing. It returns the number of the job in its batch, and pgx.ErrNoRows if
+// there is nothing to end.
 func endBy(ctx context.Context, tx pgx.Tx, r refusal, w way) (seq int64, err error) {
 	outcome, body, message, reason := r.outcome, r.body, r.message, ""
 	if !w.own {
@@ -144,7 +144,7 @@ func endBy(ctx context.Context, tx pgx.Tx, r refusal, w way) (seq int64, err err
 }
 
 func (s *Transitions) keepAside(ctx context.Context, tx pgx.Tx, r refusal, body *string, ended store.AsideEnd, seq int64) error {
-	var raw []byte // text could be what is refused
+	var raw []byte // PostgreSQL may refuse the text itself
 	if body != nil {
 		raw = []byte(*body)
 	}

@@ -65,7 +65,7 @@ func verifyOne(ctx context.Context, q rower, days pg.Days, batch job.ID) (v stor
 		v.Problems = append(v.Problems, fmt.Sprintf("ended is %v with %d results of %d jobs", v.Ended, v.Results, v.Total))
 	}
 	v.Repairable = len(v.Problems) > 0
-	// What the counters cannot be blamed for.
+	// Faults that are not in the counters.
 	if all := v.Results + erased; last > all || sum+erasedNumbers != all*(all+1)/2 {
 		v.Problems = append(v.Problems, fmt.Sprintf("the %d results are not numbered from 1 to %d", v.Results, v.Results))
 		v.Repairable = false
@@ -119,8 +119,8 @@ var setCounters = func() string {
 	ended_at = CASE WHEN $3 = total THEN coalesce(ended_at, now()) END WHERE batch_id = $1`
 }()
 
-// Repair implements store.Steering. Who records results of the batch waits for the row of
-// its counters meanwhile: what is counted then is all that is committed.
+// Repair implements store.Steering. Writers of results of the batch wait meanwhile for the row of its counters, so the
+// count includes all that is committed.
 func (s *Transitions) Repair(ctx context.Context, a *store.Action, batch job.ID) error {
 	days, err := s.daysOf(ctx, batch)
 	if err != nil {

@@ -57,7 +57,7 @@ type source struct {
 	batchCaps job.LabelCaps
 }
 
-// fetch reads what Fill was short of.
+// fetch reads the jobs that Fill lacked.
 func (l *look) fetch(ctx context.Context, short []turns.Shortage) error {
 	var visits []*visit
 	var groups []lanesOf
@@ -162,7 +162,7 @@ func (l *look) visit(ctx context.Context, vs []*visit) error {
 	return nil
 }
 
-// heldJSON is what batches of the visited tenants hold, as heads.sql reads it.
+// heldJSON is the places that batches of the visited tenants hold, as heads.sql reads it.
 func (l *look) heldJSON(vs []*visit) string {
 	held := map[string]int{}
 	for _, v := range vs {
@@ -232,7 +232,7 @@ func (l *look) readHeads(rows pgx.Rows, downs []*walkDown) error {
 	return err
 }
 
-// noteRound notes what became of the round of a tier.
+// noteRound stores the end of the round of a tier.
 func (l *look) noteRound(v *visit, h head) {
 	tier := tierOf(v.entry.ID, *h.priority, v.q.class)
 	v.tiers[tier] = true
@@ -248,7 +248,7 @@ func (l *look) noteRound(v *visit, h head) {
 	l.ends = append(l.ends, end)
 }
 
-// add adds what a head stands for to the tenant.
+// add adds the job or group of a head to the tenant.
 func (l *look) add(v *visit, h head) error {
 	e, key := v.entry, groupKey{h.batch.Bytes, *h.priority}
 	g := l.groupOf(e, key)

@@ -22,8 +22,8 @@ const (
 	accessEnd   = "<!-- end of what is generated -->\n"
 )
 
-// The page says for whom each operation is, as its route does; TestRolesOfEveryRoute and TestRoutesThatDoNotHoldAreRefused
-// hold the routes to it.
+// The page lists the callers of each operation as its route does. TestRolesOfEveryRoute and
+// TestRoutesThatDoNotHoldAreRefused check the routes.
 func TestAccessPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(accessPage)

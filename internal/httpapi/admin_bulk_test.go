@@ -19,7 +19,7 @@ import (
 
 var operatorKey = []string{"Authorization", "Bearer key-o"}
 
-// workersOf returns six workers of two pools and two versions; those with even numbers have a label.
+// workersOf returns six workers of two pools and two versions. Those with even numbers have a label.
 func workersOf() (ws []store.Worker) {
 	for i := range 6 {
 		w := store.Worker{ID: fmt.Sprintf("b%d", i), Pool: fmt.Sprintf("p%d", i/3), Version: fmt.Sprintf("v%d", i%3), Slots: 2, StartedAt: time.Now(), Offer: []byte(`{}`)}
@@ -31,7 +31,7 @@ func workersOf() (ws []store.Worker) {
 	return ws
 }
 
-// TestCordonMany: workers are cordoned by pool, version and labels, each with a record; a dry run changes nothing.
+// TestCordonMany cordons workers by pool, version and labels. Each has a record; a dry run changes nothing.
 func TestCordonMany(t *testing.T) {
 	t.Parallel()
 	f, op, o := operated(t)
@@ -91,7 +91,7 @@ func TestCordonMany(t *testing.T) {
 	}
 }
 
-// TestPagesOfWorkers: pages of GET /v1/workers and GET /v1/fleet have each chosen worker once, and the pools of all.
+// TestPagesOfWorkers: the pages of GET /v1/workers and GET /v1/fleet contain each selected worker once, and all pools.
 func TestPagesOfWorkers(t *testing.T) {
 	t.Parallel()
 	f, _, _ := operated(t)
@@ -124,7 +124,7 @@ func TestPagesOfWorkers(t *testing.T) {
 	}
 }
 
-// TestWhySlow answers operators, with a verdict first, and refuses tenants.
+// TestWhySlow: operators get a verdict first; tenants are refused.
 func TestWhySlow(t *testing.T) {
 	t.Parallel()
 	f, op, _ := operated(t)
@@ -137,7 +137,7 @@ func TestWhySlow(t *testing.T) {
 	if err := f.store.PutReport(ctx, "host/1", raw); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.store.PutReport(ctx, "newer", []byte(`[]`)); err != nil { // of another release
+	if err := f.store.PutReport(ctx, "newer", []byte(`[]`)); err != nil { // from another release
 		t.Fatal(err)
 	}
 	if _, err := f.store.Lead(ctx, store.DispatchRole, "host/1", time.Hour); err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// told counts what dispatchers are told.
+// told counts the notifications of dispatchers.
 type told struct {
 	changes atomic.Int64
-	foreign bool // the object store is another fleet's
+	foreign bool // the object store belongs to another fleet
 }
 
-// Sweep finds what a test wants found.
+// Sweep returns the findings that a test sets.
 func (o *told) Sweep(_ context.Context, dry bool) (api.SweepReport, error) {
 	if o.foreign {
 		return api.SweepReport{}, fmt.Errorf("%w: the object store belongs to another fleet", job.ErrRefused)
@@ -38,7 +38,7 @@ func (o *told) Sweep(_ context.Context, dry bool) (api.SweepReport, error) {
 
 func (o *told) FleetChanged(context.Context) { o.changes.Add(1) }
 
-// operated is a fleet with a tenant and an operator, and a worker w.
+// operated returns a fleet with a tenant, an operator and a worker w.
 func operated(t *testing.T, change ...func(*parts)) (f *fleet, op client.Admin, o *told) {
 	t.Helper()
 	auth, err := identity.ReadTokens("key-a=a,key-o=ops:operator")
@@ -53,8 +53,7 @@ func operated(t *testing.T, change ...func(*parts)) (f *fleet, op client.Admin, 
 	return f, f.client(client.WithToken("key-o")).Admin(), o
 }
 
-// TestOnlyOperatorsAct: every route of operators refuses a tenant, and who has no token, and
-// does nothing.
+// TestOnlyOperatorsAct: every route of operators rejects tenants and callers without a token, and does nothing.
 func TestOnlyOperatorsAct(t *testing.T) {
 	t.Parallel()
 	f, op, o := operated(t)
@@ -130,7 +129,7 @@ func TestOperatorsCordon(t *testing.T) {
 	}
 }
 
-// TestBadOrders: what is wrong is named, and nothing is done.
+// TestBadOrders: errors name the bad field, and nothing happens.
 func TestBadOrders(t *testing.T) {
 	t.Parallel()
 	f, op, _ := operated(t)
@@ -196,7 +195,7 @@ func TestWhoLeadsAndVersions(t *testing.T) {
 	}
 }
 
-// A job that only cordoned workers could run says so.
+// A job that only cordoned workers could run has a message about it.
 func TestJobsSayThatWorkersAreCordoned(t *testing.T) {
 	t.Parallel()
 	f, op, _ := operated(t)
@@ -212,7 +211,7 @@ func TestJobsSayThatWorkersAreCordoned(t *testing.T) {
 	a := f.client(client.WithToken("key-a"))
 	spec := job.Spec{Pool: "gpu", Program: job.Program{Python: &job.Python{Code: "1"}}, Policy: []byte(`{"enforce":"report"}`)}
 	accepted, err := a.Submit(ctx, spec)
-	if err != nil || accepted.State != job.Queued { // not dispatched in vain
+	if err != nil || accepted.State != job.Queued { // it was not dispatched to a cordoned worker
 		t.Fatalf("%+v, %v", accepted, err)
 	}
 	j, err := a.Job(ctx, accepted.ID, 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// logged returns the newest actions, as "action subject outcome".
+// logged returns the newest actions as "action subject outcome".
 func logged(t *testing.T, op client.Admin, n int) (out []string) {
 	t.Helper()
 	as, err := op.Actions(t.Context(), store.ActionQuery{Limit: n})
@@ -25,7 +25,7 @@ func logged(t *testing.T, op client.Admin, n int) (out []string) {
 	return out
 }
 
-// TestOperatorsPause: nothing of a tenant that is paused runs, and all of it afterwards.
+// TestOperatorsPause: no job of a paused tenant runs, and all run after the pause.
 func TestOperatorsPause(t *testing.T) {
 	t.Parallel()
 	f, op, o := operated(t)
@@ -85,7 +85,7 @@ func TestOperatorsPause(t *testing.T) {
 	}
 }
 
-// TestOperatorsRequeue: an attempt that hangs is stopped and run again, once.
+// TestOperatorsRequeue: a hanging attempt is stopped and its job runs again once.
 func TestOperatorsRequeue(t *testing.T) {
 	t.Parallel()
 	f, op, _ := operated(t)
@@ -127,8 +127,7 @@ func TestOperatorsRequeue(t *testing.T) {
 	}
 }
 
-// TestOperatorsOverride: what counts for a tenant is another at once, and as granted again
-// afterwards.
+// TestOperatorsOverride: an override of a tenant's limits applies at once, and so does its end.
 func TestOperatorsOverride(t *testing.T) {
 	t.Parallel()
 	f, op, _ := operated(t)

@@ -52,7 +52,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	for range b.Batches(t.Context()) {
 		t.Error("lists another tenant's batch")
 	}
-	// The same key of another tenant is another key.
+	// The same idempotency key of another tenant is a different key.
 	one := second(a.SubmitBatch(t.Context(), client.BatchOptions{Key: "k"}, strings.NewReader(lines(1))))
 	two := second(b.SubmitBatch(t.Context(), client.BatchOptions{Key: "k"}, strings.NewReader(lines(2))))
 	if one != nil || two != nil {
@@ -114,7 +114,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// submitTo has a tenant wait for n jobs, which nothing dispatches.
+// submitTo submits n jobs of a tenant that are never dispatched.
 func submitTo(f *fleet, tenant string, n int) error {
 	jobs := make([]store.NewJob, n)
 	for i := range jobs {
@@ -124,9 +124,8 @@ func submitTo(f *fleet, tenant string, n int) error {
 	return err
 }
 
-// A tenant sees how large the fleet is, and neither whose hosts there are nor what
-// they measure. On 5ee7338 every tenant saw all of it, and who had no token the
-// metrics.
+// A tenant sees the size of the fleet, but no hosts and no measurements. On 5ee7338 every tenant saw all of it, and
+// callers without a token saw the metrics.
 func TestOnlyOperatorsSeeTheFleet(t *testing.T) {
 	t.Parallel()
 	auth, err := identity.ReadTokens("key-a=a,key-o=a:operator")

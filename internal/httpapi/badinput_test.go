@@ -15,8 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Each kind of bad input gets a 4xx with a problem document that names the
-// field, and leaves nothing behind.
+// Each kind of bad input gets a 4xx with a problem document that names the field, and leaves nothing behind.
 func TestBadJobs(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -63,7 +62,7 @@ func TestBadJobs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, path := range []string{"/v1/jobs", "/v1/run"} {
 				if path == "/v1/run" && len(c.body) > 1<<20 {
-					continue // it is the same code, and takes its time
+					continue // the same code, and slow
 				}
 				resp, body := f.do("POST", path, c.body, "Content-Type", "application/json")
 				checkProblem(t, resp, body, c.status, c.field, 0)
@@ -140,7 +139,7 @@ func TestBadBatches(t *testing.T) {
 	f.empty()
 }
 
-// What no connected worker could enforce is refused at once, not after a wait.
+// A policy that no connected worker can enforce is refused at once, without a wait.
 func TestStrictPolicyThatNobodyEnforces(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -175,7 +174,7 @@ func TestCeiling(t *testing.T) {
 	resp, body := f.do("POST", "/v1/jobs", `{"program":{"python":{"code":"1"}},"policy":{"memory":"129Mi"}}`)
 	checkProblem(t, resp, body, 403, "policy.memory", 0)
 	var r job.Result
-	f.want(http.StatusOK, &r, "POST", "/v1/run", python("a")) // the default of 256Mi gives way
+	f.want(http.StatusOK, &r, "POST", "/v1/run", python("a")) // the default of 256Mi is lowered
 	var j job.Job
 	f.want(http.StatusOK, &j, "GET", "/v1/jobs/"+string(r.ID), "")
 	if !strings.Contains(string(j.Spec.Policy), `"memory":"128Mi"`) {
@@ -183,8 +182,8 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-// Images from elsewhere than the ceiling of a tenant allows are refused by name,
-// however the job comes; those that workers have are not.
+// Images from registries that the tenant's ceiling does not allow are refused by name, for every way to submit a job.
+// Images that workers have are accepted.
 func TestCeilingOfRegistries(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -205,7 +204,7 @@ func TestCeilingOfRegistries(t *testing.T) {
 	f.want(http.StatusOK, nil, "POST", "/v1/run", python("a"))
 }
 
-// A tenant that says so has its policies lowered, and told.
+// A clamping ceiling lowers policies, and the policy lists the requested values.
 func TestCeilingThatClamps(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -21,7 +21,7 @@ import (
 
 const ndjson = "application/x-ndjson"
 
-// lines makes an NDJSON batch of n jobs.
+// lines returns an NDJSON batch of n jobs.
 func lines(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -63,7 +63,7 @@ func TestBatchAsOneObject(t *testing.T) {
 	}
 }
 
-// What a batch caps reaches the scheduler, in both forms of the request.
+// The caps of a batch reach the scheduler in both forms of the request.
 func TestBatchWithCaps(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -124,7 +124,7 @@ func TestBatchKeepsItsOrderAndItsLastLine(t *testing.T) {
 	f := newFleet(t)
 	f.runner.hold()
 	var b job.Batch
-	body := "\n" + strings.TrimSuffix(lines(3), "\n") // an empty line first, no end of line at the end
+	body := "\n" + strings.TrimSuffix(lines(3), "\n") // with an empty first line and no final newline
 	f.want(http.StatusCreated, &b, "POST", "/v1/batches", body, "Content-Type", ndjson)
 	if b.Total != 3 || b.Counts[job.Queued] != 3 {
 		t.Errorf("got %+v", b)
@@ -147,7 +147,7 @@ func TestGzip(t *testing.T) {
 	f.want(http.StatusUnprocessableEntity, nil, "POST", "/v1/jobs", python("a"), "Content-Encoding", "br")
 }
 
-// A bomb is small before it is unpacked.
+// A decompression bomb is small when compressed.
 func TestGzipBomb(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -173,7 +173,7 @@ func TestBatchIdempotency(t *testing.T) {
 				if digest {
 					return f.client().SubmitBatch(t.Context(), client.BatchOptions{Key: key}, strings.NewReader(body))
 				}
-				// A stream: the server keeps it until it knows what it is.
+				// As a stream: the server spools it to compute its hash.
 				return f.client().SubmitBatch(t.Context(), client.BatchOptions{Key: key}, struct{ *bytes.Buffer }{bytes.NewBufferString(body)})
 			}
 			first, err := submit(lines(n))
@@ -237,7 +237,7 @@ func TestCursor(t *testing.T) {
 	if len(seen) != 25 {
 		t.Errorf("%d different results", len(seen))
 	}
-	// The end can be asked for again.
+	// The end can be requested again.
 	resp, body := f.do("GET", fmt.Sprintf("/v1/batches/%s/results?after=%s", b.ID, cursor), "")
 	if body != "" || resp.Header.Get(api.HeaderComplete) != "true" || resp.Header.Get(api.HeaderCursor) != cursor {
 		t.Errorf("after the end: %q %v", body, resp.Header)
@@ -325,7 +325,7 @@ func TestCancelAndRetryBatch(t *testing.T) {
 	}
 }
 
-// until polls; the conditions it waits for have no event of their own.
+// until polls, because the conditions have no events.
 func (f *fleet) until(what string, ok func() bool) {
 	f.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -376,7 +376,7 @@ func TestLeaseOfABatch(t *testing.T) {
 	}
 }
 
-// A client that waits is heard of, in each way of waiting.
+// Each way to wait for a batch renews its lease.
 func TestWaitingKeepsTheLease(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// tenants are two clients' headers on a fleet with tokens.
+// tenants returns a fleet with tokens, and the headers of two clients.
 func tenants(t *testing.T) (f *fleet, a, b []string) {
 	t.Helper()
 	auth, err := identity.ReadTokens("token-a=a,token-b=b")
@@ -42,9 +42,8 @@ func digestOf(content string) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(content)))
 }
 
-// Whoever knows a digest learns nothing of it and reaches nothing by it, unless the
-// bytes were its own. Each of these worked on 5ee7338: HEAD said 200 to the other
-// tenant, and its jobs read the content.
+// Knowing a digest gives no access unless the tenant has stored the bytes. On 5ee7338 HEAD returned 200 to the other
+// tenant, and its jobs could read the content.
 func TestBlobsBelongToTheirTenant(t *testing.T) {
 	f, a, b := tenants(t)
 	content := rand.Text()
@@ -58,7 +57,7 @@ func TestBlobsBelongToTheirTenant(t *testing.T) {
 	never := strings.ReplaceAll(naming, digest, digestOf("never uploaded by anybody"))
 	attacks := []struct {
 		name, method, path, body string
-		control                  string // the same of a blob that nobody has
+		control                  string // the same request for a blob that does not exist
 	}{
 		{"head", http.MethodHead, blob, "", "/v1/blobs/" + digestOf("never uploaded by anybody")},
 		{"get", http.MethodGet, blob, "", "/v1/blobs/" + digestOf("never uploaded by anybody")},
@@ -95,7 +94,7 @@ func TestBlobsBelongToTheirTenant(t *testing.T) {
 		})
 	}
 
-	// Who has the bytes may store them, and is not told that they were there.
+	// A tenant with the bytes may store them, and does not learn that another tenant has.
 	first, same := f.put(digestOf("new"), "new", b), f.put(digest, content, b)
 	if same.StatusCode != first.StatusCode || len(same.Header) != len(first.Header) {
 		t.Errorf("a PUT of what another tenant has: %d %v, of something new: %d %v", same.StatusCode, same.Header, first.StatusCode, first.Header)
@@ -104,7 +103,7 @@ func TestBlobsBelongToTheirTenant(t *testing.T) {
 	f.want(http.StatusCreated, nil, http.MethodPost, "/v1/jobs", naming, b...)
 }
 
-// withoutID takes the request's own id out of a problem.
+// withoutID removes the request's id from a problem.
 func withoutID(body string) string {
 	var m map[string]any
 	if json.Unmarshal([]byte(body), &m) != nil {
@@ -116,7 +115,7 @@ func withoutID(body string) string {
 	return string(raw)
 }
 
-// A large file given inline becomes a blob of its tenant, and of nobody else.
+// A large inline file becomes a blob of its tenant only.
 func TestInlineInputsBelongToTheirTenant(t *testing.T) {
 	f, a, b := tenants(t)
 	content := strings.Repeat("a secret of a\n", 10_000)
@@ -135,7 +134,7 @@ func TestInlineInputsBelongToTheirTenant(t *testing.T) {
 	}
 }
 
-// One tenant cannot change what another one's digest means.
+// A tenant cannot change the content of another tenant's digest.
 func TestBlobsOfTwoTenantsDoNotReplaceEachOther(t *testing.T) {
 	f, a, b := tenants(t)
 	const content = "shared"
@@ -163,9 +162,8 @@ func TestBlobsOfTwoTenantsDoNotReplaceEachOther(t *testing.T) {
 	}
 }
 
-// The record of a job is the word of a worker. One that was taken over and points it
-// at another tenant's object, or at other bytes than it claims, is not followed: on
-// 5ee7338 both were served, with the ETag of the claim.
+// Records come from workers. A compromised worker's record may name another tenant's object, or claim other bytes. Such
+// records are rejected. On 5ee7338 both were served, with the claimed ETag.
 func TestRecordsDoNotLeadToObjectsOfOthers(t *testing.T) {
 	f, a, b := tenants(t)
 	var of struct{ ID job.ID }
@@ -229,7 +227,7 @@ func TestRecordsDoNotLeadToObjectsOfOthers(t *testing.T) {
 	}
 }
 
-// get downloads without checks of the contract, which does not know broken answers.
+// get downloads without contract checks, which cannot read aborted responses.
 func (f *fleet) get(path string, who []string) (string, error) {
 	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, f.url+path, nil)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// mixed is a batch of five jobs that is done; the last two failed.
+// mixed returns a finished batch of five jobs. The last two failed.
 func (f *fleet) mixed(name string) (b job.Batch) {
 	f.t.Helper()
 	var jobs []string
@@ -134,7 +134,7 @@ func TestResultsOfAnOutcome(t *testing.T) {
 	}
 }
 
-// Who has an answer already is told so, until there is another.
+// A client that has a response gets 304 until the response changes.
 func TestTagsOfJobsAndBatches(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -195,7 +195,7 @@ func TestArtifactsAreReadByRange(t *testing.T) {
 	}
 }
 
-// Nobody browses what is another tenant's, whoever asks; operators do by its name.
+// Callers see only their own tenant's jobs and batches. Operators see another tenant's by name.
 func TestBrowsingIsOfOneTenant(t *testing.T) {
 	t.Parallel()
 	f := crowded(t, httpapi.Limits{})
@@ -221,7 +221,7 @@ func TestBrowsingIsOfOneTenant(t *testing.T) {
 	}
 }
 
-// What is erased is gone, with what it left in the object store; what is not over stays.
+// Erased jobs and batches disappear together with their objects. Unfinished ones stay.
 func TestEraseJobsAndBatches(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -295,7 +295,7 @@ func TestCancelDryRun(t *testing.T) {
 	}
 }
 
-// Jobs that wait get another priority, by batch and by label, and are counted before.
+// Waiting jobs get another priority by batch and by label. A dry run counts them.
 func TestPrioritize(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -337,7 +337,7 @@ func TestPrioritize(t *testing.T) {
 	}
 }
 
-// Ten thousand batches are asked about in ten requests, which cost a small part of a second.
+// Polling ten thousand batches takes ten requests and a small part of a second.
 func TestPollingManyBatchesIsCheap(t *testing.T) {
 	f := newFleet(t)
 	f.runner.hold()

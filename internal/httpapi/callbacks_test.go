@@ -12,8 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// withCallbacks is a fleet that accepts callbacks; sending them is tested in
-// internal/callback.
+// withCallbacks returns a fleet that accepts callbacks. internal/callback tests sending them.
 func withCallbacks(t *testing.T) *fleet {
 	t.Helper()
 	return newFleet(t, func(c *parts) {

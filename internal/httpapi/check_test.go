@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A check that no worker comes to is an error that says so, and is not left in the queue.
+// A check that no worker starts ends with an error and leaves the queue.
 func TestCheckThatNobodyDoes(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, func(c *parts) { c.Dispatcher = shut{c.Dispatcher.(*runner)} })
@@ -26,15 +26,15 @@ func TestCheckThatNobodyDoes(t *testing.T) {
 	}
 }
 
-// shut is a dispatcher that lets nothing past the queue.
+// shut is a dispatcher that dispatches nothing.
 type shut struct{ *runner }
 
 func (shut) Window(string) int { return 0 }
 
-// What a sandbox says instead of findings is an error, and no crash.
+// Output of a sandbox without findings is an error and does not panic.
 func TestCheckWithoutFindings(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t) // whose worker prints the code of the job that checks
+	f := newFleet(t) // its worker prints the code of the checking job
 	resp, body := f.do("POST", "/v1/check", `{"image":null,"pool":null,"programs":[{"code":"x","name":null,"names":null,"policy":null}]}`)
 	checkProblem(t, resp, body, http.StatusServiceUnavailable, "", 0)
 	resp, body = f.do("POST", "/v1/check", `{"programs":[]}`)
@@ -48,7 +48,7 @@ func TestCheckWithoutFindings(t *testing.T) {
 	}
 }
 
-// An image that there is not is the request's fault: it would be told the same later.
+// A missing image is an error of the request, because a retry would fail too.
 func TestCheckWithoutItsImage(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -26,14 +26,13 @@ func document(t *testing.T) *openapi3.T {
 	return doc
 }
 
-func init() { // decoders are the library's process-wide state
+func init() { // decoders are global state of the library
 	for _, t := range []string{"application/x-ndjson", "text/html", "text/event-stream"} {
 		openapi3filter.RegisterBodyDecoder(t, openapi3filter.FileBodyDecoder)
 	}
 }
 
-// Every route is in the document, and every operation of the document is a
-// route.
+// Every route is in the document, and every operation of the document has a route.
 func TestDocumentHasTheRoutes(t *testing.T) {
 	t.Parallel()
 	var documented []string
@@ -58,8 +57,8 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 	}
 }
 
-// checker is a transport that holds every exchange of the tests against the
-// document: the answer always, the request if it was accepted.
+// checker is a transport that validates all exchanges of the tests against the document: each response, and each
+// accepted request.
 type checker struct {
 	t     *testing.T
 	doc   *openapi3.T
@@ -85,14 +84,14 @@ func newChecker(t *testing.T, next http.RoundTripper) *checker {
 		})
 		c.paths = append(c.paths, templatePath{path, regexp.MustCompile("^" + expr + "$")})
 	}
-	// The fixed path before the one with a parameter.
+	// Fixed paths come before paths with parameters.
 	slices.SortFunc(c.paths, func(a, b templatePath) int {
 		return strings.Count(a.template, "{") - strings.Count(b.template, "{")
 	})
 	return c
 }
 
-// find returns the operation of a request; nil if the document has none.
+// find returns the operation of a request, or nil if the document has none.
 func (c *checker) find(r *http.Request) (*routers.Route, map[string]string) {
 	for _, p := range c.paths {
 		m := p.pattern.FindStringSubmatch(r.URL.Path)

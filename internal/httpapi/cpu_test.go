@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time of this process.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage
@@ -20,7 +20,7 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// batches are the ids of so many with one job each.
+// batches submits n batches of one job each and returns their ids.
 func (f *fleet) batches(n int) (ids []string) {
 	f.t.Helper()
 	for range n {

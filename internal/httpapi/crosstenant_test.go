@@ -20,19 +20,19 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// canary is in everything that tenant a has, and in nothing that others are to be told.
+// canary is in all data of tenant a, and must not reach other tenants.
 const canary = "canary-of-a"
 
-// owned is what tenant a has: the values of path parameters that name it, by what is in front of them.
+// owned has the objects of tenant a: values of path parameters by the preceding path segment.
 type owned struct {
-	of     map[string]string // by the first part of a path
+	of     map[string]string // by the first segment of a path
 	blob   string
-	hangs  job.ID            // a job that runs
-	bodies map[string]string // by the operation
+	hangs  job.ID            // a running job
+	bodies map[string]string // by operation
 	key    api.NewKey
 }
 
-// ownedByA makes one of everything.
+// ownedByA creates an object of every kind.
 func ownedByA(f *fleet, with string) owned {
 	t := f.t
 	t.Helper()
@@ -70,7 +70,7 @@ func ownedByA(f *fleet, with string) owned {
 	return o
 }
 
-// bodiesAboutA are bodies that the operations which have one would take, if what they name were the caller's.
+// bodiesAboutA returns bodies by operation. The operations would accept them if the objects were the caller's.
 func bodiesAboutA(o owned) map[string]string {
 	spec := func(more string) string { return `{"program":{"python":{"code":"1"}}` + more + `}` }
 	return map[string]string{
@@ -96,7 +96,7 @@ func bodiesAboutA(o owned) map[string]string {
 	}
 }
 
-// queriesAboutA are more addresses of lists, by the operation.
+// queriesAboutA returns further addresses of lists by operation.
 func queriesAboutA(o owned) map[string][]string {
 	q := url.QueryEscape
 	return map[string][]string{
@@ -107,7 +107,7 @@ func queriesAboutA(o owned) map[string][]string {
 	}
 }
 
-// address fills in the path of an operation with what is a's.
+// address fills a's objects into the path of an operation.
 func (o owned) address(t *testing.T, path string) string {
 	kind := strings.Split(path, "/")[2]
 	name := canary
@@ -117,14 +117,14 @@ func (o owned) address(t *testing.T, path string) string {
 	return filled(t, path, map[string]string{"id": cmp.Or(o.of[kind], o.of["jobs"]), "other": o.of["batches"], "n": "0", "token": "none", "name": name, "digest": o.blob, "path": "workspace/out/a%20b.html", "stream": "stdout", "worker": "w1", "tenant": "a"})
 }
 
-// Nobody gets at what is another tenant's: each operation of the document is tried with what it has and a token of another
-// one, and whatever the answer is, nothing of it is in it, and nothing of it has changed. An operation that is new is tried,
-// too, and one with a body or a parameter that is not known here fails the test until it is.
+// No operation gives access to another tenant's objects. The test calls each operation of the document on a's objects
+// with another tenant's token. Responses must not contain a's data, and the data must not change. New operations are
+// included automatically. An operation with an unknown body or parameter fails the test.
 func TestNoOperationCrossesTenants(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, withKeys(t, "key-a=a,read-b=b:reader,sub-b=b,op-b=b:operator,root-b=b:admin,sub-c=c"))
 	o := ownedByA(f, "key-a")
-	puts := func(op *openapi3.Operation) bool { // things of the caller's own, by names that a has given as well
+	puts := func(op *openapi3.Operation) bool { // creates an object of the caller under a name that a uses too
 		return slices.Contains([]string{"putPolicy", "putSecret", "putBlob"}, op.OperationID)
 	}
 	ofFleet := func(op *openapi3.Operation) bool {
@@ -133,13 +133,13 @@ func TestNoOperationCrossesTenants(t *testing.T) {
 	for _, token := range []string{"read-b", "sub-b", f.key("sub-b", api.KeyRequest{Name: "of b"}).Token} {
 		f.tryAll(o, token, func(op *openapi3.Operation) bool { return !puts(op) })
 	}
-	for _, token := range []string{"op-b", "root-b"} { // who see the fleet, and its keys, but no jobs of others
+	for _, token := range []string{"op-b", "root-b"} { // these see the fleet and its keys, but no jobs of other tenants
 		f.tryAll(o, token, func(op *openapi3.Operation) bool { return !puts(op) && !ofFleet(op) })
 	}
 	f.tryAll(o, "sub-c", puts)
 	f.cancelsNothing(o, "sub-b", "root-b")
 	f.unchanged(o)
-	// What is looked for would be seen.
+	// The search for the canary works.
 	for _, path := range []string{"/v1/jobs", "/v1/batches", "/v1/sessions", "/v1/policies", "/v1/secrets", "/v1/keys", "/v1/jobs/" + o.of["jobs"] + "/result"} {
 		if _, got := f.do("GET", path, "", "Authorization", "Bearer key-a"); !strings.Contains(got, canary) {
 			t.Errorf("%s of a's own has no mark: %.300s", path, got)
@@ -147,21 +147,21 @@ func TestNoOperationCrossesTenants(t *testing.T) {
 	}
 }
 
-// tryAll tries each operation that is chosen.
+// tryAll calls each selected operation.
 func (f *fleet) tryAll(o owned, token string, chosen func(*openapi3.Operation) bool) {
 	f.t.Helper()
 	for path, item := range document(f.t).Paths.Map() {
 		for method, op := range item.Operations() {
-			if !chosen(op) || !strings.HasPrefix(path, "/v1/") { // what is not below that is nobody's
+			if !chosen(op) || !strings.HasPrefix(path, "/v1/") { // other paths belong to no tenant
 				continue
 			}
 			body, known := o.bodies[op.OperationID]
-			if op.RequestBody != nil && !known && !slices.Contains(op.Tags, "admin") { // whoever has no operator's token is refused before
+			if op.RequestBody != nil && !known && !slices.Contains(op.Tags, "admin") { // callers without an operator's token are rejected earlier
 				f.t.Errorf("%s has a body, and is not tried: say in bodiesAboutA what would be taken of it", op.OperationID)
 			}
 			for _, query := range append(queriesAboutA(o)[op.OperationID], "") {
 				if all := token == "op-b" || token == "root-b"; all && strings.Contains(query, "tenant=") {
-					continue // who run the fleet see whose jobs they name
+					continue // operators see the tenants of jobs
 				}
 				f.try(o, token, method, path, query, body)
 			}
@@ -169,7 +169,7 @@ func (f *fleet) tryAll(o owned, token string, chosen func(*openapi3.Operation) b
 	}
 }
 
-// try sends a request, and holds the answer to having nothing of a's.
+// try sends a request and checks that the response has no data of a.
 func (f *fleet) try(o owned, token, method, template, query, body string) {
 	f.t.Helper()
 	path := o.address(f.t, template) + query
@@ -179,11 +179,11 @@ func (f *fleet) try(o owned, token, method, template, query, body string) {
 		f.t.Errorf("%s %s by %s: %d: %s: %.300s", method, path, token, resp.StatusCode, what, got)
 	}
 	for _, mark := range append(slices.Collect(maps.Values(o.of)), canary, "alert(1)", string(o.hangs)) {
-		if strings.Contains(got, mark) && (resp.StatusCode < 400 || !strings.Contains(path+body, mark)) { // a problem may say what was asked for
+		if strings.Contains(got, mark) && (resp.StatusCode < 400 || !strings.Contains(path+body, mark)) { // a problem may repeat the request
 			tell("it has what is a's: " + mark)
 		}
 	}
-	own := method == http.MethodPut && strings.Count(template, "/") == 3 // of a name that the caller may give, too
+	own := method == http.MethodPut && strings.Count(template, "/") == 3 // a name that the caller may use too
 	if strings.Contains(template, "{") && resp.StatusCode < 400 && !own {
 		tell("it is there")
 	}
@@ -192,7 +192,8 @@ func (f *fleet) try(o owned, token, method, template, query, body string) {
 	}
 }
 
-// cancelsNothing has those tokens cancel what there is, in every way of saying so, and change what goes first.
+// cancelsNothing sends every kind of bulk cancel and priority request with the tokens, and checks that a's jobs stay
+// unchanged.
 func (f *fleet) cancelsNothing(o owned, tokens ...string) {
 	f.t.Helper()
 	for _, token := range tokens {
@@ -211,7 +212,7 @@ func (f *fleet) cancelsNothing(o owned, tokens ...string) {
 	}
 }
 
-// unchanged holds what is a's to be as it was.
+// unchanged checks that a's objects are as before.
 func (f *fleet) unchanged(o owned) {
 	t := f.t
 	t.Helper()

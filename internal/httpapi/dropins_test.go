@@ -15,7 +15,7 @@ import (
 
 const runCode = `{"language":"python","code":"print(1)"}`
 
-// post sends a request that is in no OpenAPI document, with a user and a password in its address if there are some.
+// post sends a request that is not in the OpenAPI document. login is an optional user and password for the URL.
 func (f *fleet) post(t *testing.T, path, login string) (status int, body string) {
 	t.Helper()
 	url := f.url + path
@@ -41,7 +41,7 @@ func (f *fleet) post(t *testing.T, path, login string) (status int, body string)
 
 func dropIns(names ...string) func(*parts) { return func(p *parts) { p.DropIns = names } }
 
-// What is not switched on is not there.
+// Endpoints that are not enabled return 404.
 func TestDropInsAreOff(t *testing.T) {
 	t.Parallel()
 	off, some := newFleet(t), newFleet(t, dropIns(dropin.Piston))
@@ -58,7 +58,7 @@ func TestDropInsAreOff(t *testing.T) {
 	}
 }
 
-// A token is a bearer token or, there and nowhere else, a password of the address; the job is its tenant's.
+// A token may be a bearer token or, only on these routes, a password in the URL. The job belongs to its tenant.
 func TestDropInsKnowTenants(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, dropIns(dropin.Names()...), func(p *parts) {
@@ -87,7 +87,8 @@ func TestDropInsKnowTenants(t *testing.T) {
 	}
 }
 
-// What is refused for a moment elsewhere waits: too many requests at once, and more of them a second than a tenant may send.
+// These routes wait in cases that other routes reject: too many requests at once, or more per second than the tenant's
+// quota.
 func TestDropInsWaitToBeLetIn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, dropIns(dropin.SandboxFusion), func(p *parts) { p.Limits.Requests = 2 })

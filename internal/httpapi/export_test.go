@@ -2,11 +2,10 @@ package httpapi
 
 import "github.com/assay-run/assay/internal/httpapi/web"
 
-// Routes are those of the mux that are in the OpenAPI document.
+// Routes returns the mux's routes that are in the OpenAPI document.
 func Routes() []web.Route { return (&Server{}).routes() }
 
-// Patterns lists the routes of the mux, for the test that holds them against
-// the OpenAPI document.
+// Patterns returns the patterns of the mux's routes, for a comparison with the OpenAPI document.
 func Patterns() []string {
 	var out []string
 	for _, r := range Routes() {
@@ -15,5 +14,5 @@ func Patterns() []string {
 	return out
 }
 
-// Served returns all patterns that a server answers, those beside the OpenAPI document included.
+// Served returns all patterns of a server, including those outside the OpenAPI document.
 func Served(s *Server) []string { return s.served }

@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// What a session has exported is its tenant's, and what its worker says of it leads to
-// nothing else. When the session is forgotten there is nothing to ask for any more.
+// The exports of a session belong to its tenant, and a worker's description of them gives access to nothing else. They
+// disappear when the session is forgotten.
 func TestExportsAreOfOneTenant(t *testing.T) {
 	f, a, b := tenants(t)
 	ctx := t.Context()

@@ -9,13 +9,13 @@ import (
 	"github.com/assay-run/assay/internal/identity"
 )
 
-// withEverything serves every route that a server can have, to everyone.
+// withEverything enables every route of a server, for everyone.
 func withEverything(c *parts) {
 	c.Auth, c.DropIns = identity.Open{}, dropin.Names()
 	c.Metrics, c.Profiles = http.NotFoundHandler(), http.NotFoundHandler()
 }
 
-// addresses returns methods and paths: of every route, and of none.
+// addresses returns methods and paths of every route and of unknown ones.
 func (f *fleet) addresses() (all [][2]string) {
 	for _, pattern := range append(f.served, "GET /nowhere", "POST /", "POST /v1/nowhere") {
 		method, path, _ := strings.Cut(pattern, " ")
@@ -24,7 +24,7 @@ func (f *fleet) addresses() (all [][2]string) {
 	return all
 }
 
-// status sends a request, and returns the status and the text of the answer. A header Host is the name of the server.
+// status sends a request and returns the response's status and text. A header Host sets the server's name.
 func (f *fleet) status(method, path, body string, header ...string) (int, string) {
 	f.t.Helper()
 	r, err := http.NewRequestWithContext(f.t.Context(), method, f.url+path, strings.NewReader(body))
@@ -49,7 +49,7 @@ func (f *fleet) status(method, path, body string, header ...string) (int, string
 	return resp.StatusCode, text.String()
 }
 
-// No route answers pages of other sites, by whatever headers and names they come.
+// No route serves requests from pages of other sites, under any headers and host names.
 func TestNoRouteAnswersForeignPages(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, withEverything)
@@ -63,7 +63,7 @@ func TestNoRouteAnswersForeignPages(t *testing.T) {
 	for _, a := range f.addresses() {
 		for name, header := range foreign {
 			if a[1] == "/v1/links/token" && name != "another name" && !strings.Contains(name, "name") && name != "a rebound page" {
-				continue // which pages of other sites may show
+				continue // which other sites may embed
 			}
 			if status, text := f.status(a[0], a[1], "{}", append(header, "Content-Type", "application/json")...); status != http.StatusForbidden || !strings.Contains(text, "application/problem+json") {
 				t.Errorf("%s %s, %s: %d %.300s", a[0], a[1], name, status, text)
@@ -77,7 +77,7 @@ func TestNoRouteAnswersForeignPages(t *testing.T) {
 	}
 }
 
-// No route takes a body that a page of another site can send without a preflight.
+// No route accepts a body that a page of another site can send without a preflight.
 func TestBodiesNeedAType(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, withEverything)
@@ -99,5 +99,5 @@ func TestBodiesNeedAType(t *testing.T) {
 	f.empty()
 }
 
-// unknownID is of nothing.
+// unknownID belongs to no object.
 const unknownID = "01a1fbae-e621-7000-8673-41b7c23dc507"

@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// shared is a fleet with tenants a and b, an operator and an admin.
+// shared returns a fleet with tenants a and b, an operator and an admin.
 func shared(t *testing.T) *fleet {
 	t.Helper()
 	gate, err := identity.ReadTokens("of-a=a,of-b=b,of-ops=ops:operator,of-root=ops:admin")
@@ -26,8 +26,8 @@ func shared(t *testing.T) *fleet {
 	return newFleet(t, func(c *parts) { c.Auth = gate })
 }
 
-// What an admin grants counts at once, has a version, and is not laid over what somebody else granted meanwhile; who is no
-// operator sees the own tenant and no other.
+// An admin's grant applies at once and has a version. A concurrent change of it is rejected. Callers below operator see
+// only their own tenant.
 func TestTenantsLive(t *testing.T) {
 	t.Parallel()
 	f := shared(t)
@@ -79,7 +79,7 @@ func TestTenantsLive(t *testing.T) {
 	}
 }
 
-// Who changed what, from where, as it was and as it is, can be asked and followed.
+// Actions list the actor, its address, and the values before and after. They can be queried and streamed.
 func TestActionsAreFollowed(t *testing.T) {
 	t.Parallel()
 	f := shared(t)
@@ -118,7 +118,7 @@ func TestActionsAreFollowed(t *testing.T) {
 		if got = append(got, x.Action); len(got) == 2 && string(x.Before) != `{"version":1,"policy":{"memory":"64Mi"}}` {
 			t.Errorf("the policy was %s", x.Before)
 		}
-		if len(got) == 5 { // from now on it is live
+		if len(got) == 5 { // new ones follow live
 			if err := a.PutPolicy(ctx, "p", json.RawMessage(`{}`)); err != nil {
 				t.Fatal(err)
 			}

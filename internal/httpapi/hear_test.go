@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Who reads a batch is heard, while a request lasts and not only when it begins.
+// Reading a batch renews its lease for the whole request, not only at its start.
 func TestReadersKeepLeases(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -33,7 +33,7 @@ func TestReadersKeepLeases(t *testing.T) {
 	if more := until().Sub(began); more < 1500*time.Millisecond { // a third of the lease is 1.7 s
 		t.Errorf("a request of 3 s prolonged the lease by %v", more)
 	}
-	// It is its tenant's who is heard, and a batch without a lease gets none.
+	// Only readers of the tenant count, and a batch without a lease gets none.
 	f.want(http.StatusOK, nil, "GET", "/v1/batches/"+string(none.ID), "")
 	if got, err := f.store.Batch(t.Context(), none.Tenant, none.ID); err != nil || got.Lease != 0 || !got.LeaseUntil.IsZero() {
 		t.Errorf("without a lease: %+v, %v", got, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// labeled is a job with labels, which are KEY=VALUE.
+// labeled returns a job with labels, given as KEY=VALUE.
 func labeled(labels ...string) job.Spec {
 	s := job.Spec{Program: job.Program{Python: &job.Python{Code: "1"}}, Labels: map[string]string{}}
 	for _, text := range labels {
@@ -26,7 +26,7 @@ func labeled(labels ...string) job.Spec {
 	return s
 }
 
-// Who is held to a label makes nothing without it, and neither sees nor ends what has it not.
+// A key restricted to a label submits nothing without it, and neither sees nor ends other jobs.
 func TestHeldToALabel(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, withKeys(t, "all=a"))
@@ -71,13 +71,14 @@ func TestHeldToALabel(t *testing.T) {
 	}
 }
 
-// What has another label is not there for who is held to one, whichever operation is asked: see TestNoOperationCrossesTenants.
+// A key restricted to a label cannot reach objects with another label through any operation: see
+// TestNoOperationCrossesTenants.
 func TestNoOperationCrossesLabels(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, withKeys(t, "all=a"))
 	o := ownedByA(f, "all")
 	held := f.key("all", api.KeyRequest{Name: "held", Label: "run=other"}).Token
-	ofTenant := []string{"listPolicies", "getPolicy", "explainPolicy", "putBlob", "headBlob", "run", "submitJob", "submitBatch"} // which have no labels, or get it
+	ofTenant := []string{"listPolicies", "getPolicy", "explainPolicy", "putBlob", "headBlob", "run", "submitJob", "submitBatch"} // without labels, or given the label
 	f.tryAll(o, held, func(op *openapi3.Operation) bool { return !slices.Contains(ofTenant, op.OperationID) })
 	f.cancelsNothing(o, held)
 	f.unchanged(o)
@@ -105,12 +106,12 @@ func TestNoOperationCrossesLabels(t *testing.T) {
 	if len(batches) != 1 || batches[0] != in.ID || len(jobs) != 1 {
 		t.Fatalf("it sees batches %v and jobs %v, want %s alone", batches, jobs, in.ID)
 	}
-	if j, err := mine.Job(t.Context(), jobs[0], 0); err != nil || j.BatchID != in.ID { // which has the label by its batch
+	if j, err := mine.Job(t.Context(), jobs[0], 0); err != nil || j.BatchID != in.ID { // it inherits the batch's label
 		t.Errorf("a job of it: %+v, %v", j, err)
 	}
 }
 
-// Who is held to a policy runs nothing under another one.
+// A key restricted to a policy runs nothing under another policy.
 func TestHeldToAPolicy(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, withKeys(t, "all=a"))
@@ -153,7 +154,8 @@ func TestHeldToAPolicy(t *testing.T) {
 	}
 }
 
-// A key of an idempotency belongs to who is held as the one who first gave it: it shows a job to nobody else.
+// An idempotency key belongs to the restrictions of the first request. It does not show a job to keys with other
+// restrictions.
 func TestHeldDoesNotReplayOthers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, withKeys(t, "all=a"))

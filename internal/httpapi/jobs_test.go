@@ -34,7 +34,7 @@ func TestRunThatOutlastsItsWait(t *testing.T) {
 		t.Errorf("got %+v at %q", a, resp.Header.Get("Location"))
 	}
 	var j job.Job
-	for j.State != job.Running { // on a busy machine it may be on its way still
+	for j.State != job.Running { // on a busy machine it may not have started
 		f.want(http.StatusOK, &j, "GET", a.URL, "")
 	}
 	var canceled api.Accepted
@@ -171,7 +171,7 @@ func TestUnknownThings(t *testing.T) {
 	}
 }
 
-// What retention has removed is gone, and was not unknown.
+// Objects that retention removed are gone (410), not unknown.
 func TestForgottenThings(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -179,7 +179,7 @@ func TestForgottenThings(t *testing.T) {
 	f.want(http.StatusCreated, &b, "POST", "/v1/batches", `{"jobs":[`+python("1")+`]}`)
 	at := "/v1/batches/" + string(b.ID)
 	f.want(http.StatusOK, nil, "GET", at+"?wait=30s", "")
-	id := string(job.FirstIDAt(time.Now().Add(-time.Hour))) // nobody knows that it never was
+	id := string(job.FirstIDAt(time.Now().Add(-time.Hour))) // such an id may have existed
 	f.want(http.StatusNotFound, nil, "GET", "/v1/batches/"+id, "")
 	if n, err := f.store.Forget(t.Context(), 0); err != nil || n.Batches != 1 {
 		t.Fatalf("%+v, %v", n, err)
@@ -198,7 +198,7 @@ func TestHealth(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.want(http.StatusOK, nil, "GET", "/healthz", "")
-	for _, queue := range []string{"ok", "unavailable"} { // jobs wait, but they are accepted
+	for _, queue := range []string{"ok", "unavailable"} { // jobs wait but are accepted
 		f.runner.down.Store(queue != "ok")
 		var ready map[string]string
 		f.want(http.StatusOK, &ready, "GET", "/readyz", "")
@@ -225,7 +225,7 @@ func TestCancelByLabel(t *testing.T) {
 	hang := func(label string) string {
 		return `{"labels":{"run":"` + label + `"},"program":{"python":{"code":"hang"}}}`
 	}
-	f.runner.hold() // what is queued; the first two are dispatched at once
+	f.runner.hold() // the first two are dispatched at once, the others are queued
 	f.want(http.StatusCreated, nil, "POST", "/v1/jobs", hang("7"))
 	f.want(http.StatusCreated, nil, "POST", "/v1/jobs", hang("8"))
 	f.until("both run", func() bool { return f.runner.hangs() == 2 })

@@ -18,15 +18,15 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// hosts is a worker that counts what it is asked, and answers when it is let.
+// hosts is a worker that counts calls and responds when a test lets it.
 type hosts struct {
 	mu      sync.Mutex
 	opened  map[job.ID]bool
 	ran     []job.ID
-	last    job.ID        // the last execution that was asked for
-	refused error         // in place of the next answer
-	began   chan job.ID   // nil: nobody wants to know
-	goOn    chan struct{} // nil: at once
+	last    job.ID        // the last requested execution
+	refused error         // replaces the next response
+	began   chan job.ID   // nil: not observed
+	goOn    chan struct{} // nil: respond at once
 }
 
 func (h *hosts) CallSession(ctx context.Context, _ string, c control.SessionCall) (control.SessionReply, error) {
@@ -70,7 +70,7 @@ func (h *hosts) made() (sessions, executions int) {
 	return len(h.opened), len(h.ran)
 }
 
-// slow has the worker answer only when it is let.
+// slow makes the worker wait before it responds.
 func (h *hosts) slow() (began chan job.ID, goOn chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +98,7 @@ func withHosts(t *testing.T) (*fleet, *hosts) {
 	return f, h
 }
 
-// said makes a request under a key, and returns the id in the answer, and whether that was replayed.
+// said sends a request under a key. It returns the id in the response, and whether the response was replayed.
 func (f *fleet) said(t *testing.T, want int, path, body, key string) (id job.ID, replayed bool, text string) {
 	t.Helper()
 	resp, text := f.do("POST", path, body, api.HeaderIdempotencyKey, key)
@@ -127,7 +127,7 @@ func TestSessionsUnderAKeyAreOne(t *testing.T) {
 	if n, _ := h.made(); n != 2 {
 		t.Errorf("%d sessions were made, want one and its copy", n)
 	}
-	// One that has ended is answered with as it ended.
+	// A replay for an ended session returns its end state.
 	if _, err := f.store.EndSession(t.Context(), first, "w", job.TimedOut, "idle"); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestSessionsUnderAKeyAtOnceAreOne(t *testing.T) {
 	}
 }
 
-// A key whose session did not come to be is free for the next request, and so is one whose dispatcher went away.
+// The key of a session that did not open is free for the next request. So is the key of a dispatcher that died.
 func TestKeysOfSessionsThatNeverWere(t *testing.T) {
 	t.Parallel()
 	f, h := withHosts(t)
@@ -175,7 +175,7 @@ func TestKeysOfSessionsThatNeverWere(t *testing.T) {
 	f.said(t, 422, "/v1/sessions", `{"kind":"x"}`, "b")
 	f.said(t, 201, "/v1/sessions", `{}`, "b")
 
-	// One whose dispatcher went away before it said that the session is there.
+	// The dispatcher of this one died before it reported that the session is open.
 	first := f.left(t, "c", `{}`)
 	h.mu.Lock()
 	h.opened[first] = true
@@ -191,7 +191,7 @@ func TestKeysOfSessionsThatNeverWere(t *testing.T) {
 	}
 }
 
-// left is a session of which nobody has heard: a dispatcher that is gone claimed a key for it, and asked worker w.
+// left leaves a session in an unknown state: a dispatcher that died claimed a key for it and called worker w.
 func (f *fleet) left(t *testing.T, name, body string) job.ID {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "POST", f.url+"/v1/sessions", nil)
@@ -226,7 +226,7 @@ func TestExecutionsUnderAKeyRunOnce(t *testing.T) {
 	}
 	resp, text := f.do("POST", at, `{"code":"2"}`, api.HeaderIdempotencyKey, "a")
 	checkProblem(t, resp, text, 422, "", 0)
-	// What ran not at all may be asked for again.
+	// An execution that never ran may be requested again.
 	h.refuse(fmt.Errorf("%w: later", job.ErrTooMany))
 	f.said(t, 429, at, `{"code":"3"}`, "b")
 	f.said(t, 422, at, `{}`, "c")
@@ -244,7 +244,7 @@ func TestExecutionsUnderAKeyRunOnce(t *testing.T) {
 	}
 }
 
-// Who hangs up and asks again gets what came of it, and waits for that.
+// A client that disconnects and retries waits for the same execution and gets its result.
 func TestExecutionsUnderAKeyOutliveTheConnection(t *testing.T) {
 	t.Parallel()
 	f, h := withHosts(t)
@@ -289,7 +289,8 @@ func TestExecutionsUnderAKeyOutliveTheConnection(t *testing.T) {
 	}
 }
 
-// Of what was begun, and of which nothing is recorded, it is not said that it ran, nor that it did not; it does not run again.
+// For an execution that began and has no record, the response claims neither that it ran nor that it did not. It does
+// not run again.
 func TestExecutionsOfWhichNothingIsKnown(t *testing.T) {
 	t.Parallel()
 	f, h := withHosts(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres"
 )
 
-// withKeys has a fleet let tokens and keys in.
+// withKeys configures a fleet with tokens and keys.
 func withKeys(t *testing.T, tokens string) func(*parts) {
 	t.Helper()
 	configured, err := identity.ReadTokens(tokens)
@@ -33,7 +33,7 @@ func withKeys(t *testing.T, tokens string) func(*parts) {
 	return func(c *parts) { c.Auth = identity.WithKeys(configured, runKeys(t, c.Store)) }
 }
 
-// runKeys is a gate as each dispatcher has one.
+// runKeys returns a gate like a dispatcher's.
 func runKeys(t *testing.T, s store.Keys) *identity.Keys {
 	keys := identity.NewKeys(s, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	ctx, stop := context.WithCancel(context.Background())
@@ -43,7 +43,7 @@ func runKeys(t *testing.T, s store.Keys) *identity.Keys {
 	return keys
 }
 
-// key makes a key with a token, and returns what it made.
+// key makes a key with a token and returns it.
 func (f *fleet) key(with string, q api.KeyRequest) api.NewKey {
 	f.t.Helper()
 	made, err := f.client(client.WithToken(with)).CreateKey(f.t.Context(), q)
@@ -106,7 +106,7 @@ func TestKeysOverTheAPI(t *testing.T) {
 	}
 }
 
-// endsWithinASecond holds a token to that.
+// endsWithinASecond checks that a token is rejected within a second.
 func (f *fleet) endsWithinASecond(token string) {
 	f.t.Helper()
 	for start := time.Now(); ; {
@@ -120,7 +120,7 @@ func (f *fleet) endsWithinASecond(token string) {
 	}
 }
 
-// Nobody makes a key that may do more than theirs, or for longer, and nobody ends one that may.
+// Callers cannot make keys with more rights or a longer life than their own, nor revoke keys with more rights.
 func TestNoKeyMakesAStrongerOne(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, withKeys(t, "root=ops:admin,op=ops:operator,sub=a,read=a:reader"))
@@ -180,7 +180,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 	}
 }
 
-// A key that one dispatcher revokes is let in by no other a second later, and ends what it has under way there.
+// After one dispatcher revokes a key, the others reject it within a second and end its requests.
 func TestRevokedEverywhereWithinASecond(t *testing.T) {
 	t.Parallel()
 	one := newFleet(t, withKeys(t, "root=ops:admin"))
@@ -215,7 +215,7 @@ func TestRevokedEverywhereWithinASecond(t *testing.T) {
 		code, _ := two.send(made.Token, "GET", "/v1/batches/"+string(b.ID)+"?wait=10m", nil)
 		polled <- code
 	}()
-	for two.runner.watching(b.ID) < 2 { // the stream, and who waits
+	for two.runner.watching(b.ID) < 2 { // the stream and the waiting request
 		time.Sleep(10 * time.Millisecond)
 	}
 	if _, err := one.client(client.WithToken("root")).RevokeKey(t.Context(), made.Key.ID, ""); err != nil {
@@ -236,7 +236,7 @@ func TestRevokedEverywhereWithinASecond(t *testing.T) {
 	}
 }
 
-// Of no key is there more in the database than its hash: nothing in any of its tables has the token, or the random part.
+// The database has only the hash of a key. No table contains the token or its random part.
 func TestOnlyHashesAreKept(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// The catalogue is listed whole, with what an image says that it has.
+// The list has the whole catalogue, and the languages of the image.
 func TestLanguages(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -38,7 +38,7 @@ func TestLanguages(t *testing.T) {
 			}
 		}
 	}
-	// A program in one that the image does not have is refused; of an image that says nothing, the worker will see.
+	// A program in a language that the image lacks is refused. For an image with an unknown list, the worker decides.
 	resp, body := f.do("POST", "/v1/jobs", `{"program":{"code":{"language":"Haskell","source":"main = pure ()"}}}`)
 	checkProblem(t, resp, body, 422, "program.code.language", 0)
 	if !strings.Contains(body, "the image python has no haskell, but python; no image of this fleet is known to have it") {

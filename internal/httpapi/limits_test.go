@@ -24,7 +24,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// crowded is a fleet of the tenants mean and kind, with narrow limits.
+// crowded returns a fleet with the tenants mean and kind and narrow limits.
 func crowded(t *testing.T, l httpapi.Limits, change ...func(*parts)) *fleet {
 	t.Helper()
 	auth, err := identity.ReadTokens("of-mean=mean,of-kind=kind,of-full=full")
@@ -34,7 +34,7 @@ func crowded(t *testing.T, l httpapi.Limits, change ...func(*parts)) *fleet {
 	return newFleet(t, append(change, func(c *parts) { c.Auth, c.Limits = auth, l })...)
 }
 
-// endless yields the same bytes for ever, and counts them.
+// endless yields the same bytes for ever and counts them.
 type endless struct {
 	line string
 	n    atomic.Int64
@@ -53,7 +53,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// send sends a body as it comes, without a length.
+// send sends a body without a length.
 func (f *fleet) send(token, method, path string, body io.Reader, header ...string) (int, api.ProblemDetails) {
 	f.t.Helper()
 	req, err := http.NewRequestWithContext(f.t.Context(), method, f.url+path, body)
@@ -74,8 +74,8 @@ func (f *fleet) send(token, method, path string, body io.Reader, header ...strin
 	return resp.StatusCode, p
 }
 
-// A body under a key and without a digest goes to the disk first: on 5ee7338 all of
-// it, however much that was, and 100 MB that were sent became 100 GB.
+// A body with a key and without a digest is spooled to disk first. On 5ee7338 the spool had no limit, and 100 MB sent
+// became 100 GB.
 func TestSpoolIsBounded(t *testing.T) {
 	t.Parallel()
 	const spool = 16 << 20
@@ -104,7 +104,7 @@ func TestSpoolIsBounded(t *testing.T) {
 			t.Errorf("%s: %d %s", name, code, p.Detail)
 		}
 	}
-	// A blob is told from its digest only at its end.
+	// A blob's digest is verified only at its end.
 	digest := "sha256:" + strings.Repeat("0", 64)
 	if code, p := f.send("of-mean", "PUT", "/v1/blobs/"+digest, &endless{line: "\x00", most: 256 << 20}); code != http.StatusTooManyRequests {
 		t.Errorf("blob: %d %s", code, p.Detail)
@@ -113,12 +113,12 @@ func TestSpoolIsBounded(t *testing.T) {
 	if code, p := f.send("of-mean", "PUT", "/v1/blobs/"+digest, bombed, "Content-Encoding", "gzip"); code != http.StatusTooManyRequests {
 		t.Errorf("gzipped blob: %d %s", code, p.Detail)
 	}
-	// What was announced as too much is not even read.
+	// A body that is announced as too large is not read.
 	resp, raw := f.do("PUT", "/v1/blobs/"+digest, "", "Authorization", "Bearer of-mean", "Content-Type", "application/octet-stream")
 	if resp.StatusCode == http.StatusTooManyRequests {
 		t.Errorf("the room did not come back: %s", raw)
 	}
-	// While half of it is held, the other tenant has room.
+	// While a tenant holds half of it, the other tenant has room.
 	hold, release := io.Pipe()
 	held := make(chan struct{})
 	go func() {
@@ -138,7 +138,7 @@ func errorOr(a, b error) error {
 	return b
 }
 
-// Without a key a body is read as it comes: on 5ee7338 for ever.
+// A body without a key is read as it arrives. On 5ee7338 there was no limit.
 func TestStreamedBatchHasAnEnd(t *testing.T) {
 	t.Parallel()
 	f := crowded(t, httpapi.Limits{Batch: 4 << 20})
@@ -162,8 +162,8 @@ func TestStreamedBatchHasAnEnd(t *testing.T) {
 	f.empty()
 }
 
-// One tenant has many large bodies in memory at once; another one's is read beside
-// them. On 5ee7338 there was no end to how many.
+// A tenant has many large bodies in memory at once, and another tenant's body is still read. On 5ee7338 their number
+// had no limit.
 func TestBodiesInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	f := crowded(t, httpapi.Limits{Memory: 32 << 20})
@@ -210,8 +210,8 @@ func TestObjectsWithTooManyJobs(t *testing.T) {
 	}
 }
 
-// One tenant waits for very many things; another is served. On 5ee7338 there was no
-// end to it but the process's.
+// One tenant has very many waiting requests, and another tenant is served. On 5ee7338 only the process's limits
+// applied.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := crowded(t, httpapi.Limits{Requests: 20})
@@ -238,7 +238,7 @@ func TestRequestsAreBounded(t *testing.T) {
 			req.Header.Set("Authorization", "Bearer of-mean")
 			resp, err := client.Do(req)
 			if err != nil {
-				return // we left
+				return // the test has disconnected
 			}
 			defer resp.Body.Close()
 			if resp.StatusCode == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != "" {
@@ -258,7 +258,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	await(t, func() bool { code, _ := f.send("of-mean", "GET", "/v1/batches", nil); return code == http.StatusOK })
 }
 
-// How many jobs of a tenant wait has an end, by its ceiling or the fleet's setting.
+// The number of waiting jobs of a tenant is limited by its ceiling or by the fleet's setting.
 func TestQueuedJobsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := crowded(t, httpapi.Limits{Queued: 8})
@@ -302,8 +302,8 @@ func TestQueuedJobsAreBounded(t *testing.T) {
 	await(t, func() bool { code, _ := submit("of-mean", 5); return code == http.StatusCreated })
 }
 
-// slowBodies are the ways by which a body is read: whole, as lines, by way of the disk, into
-// the object store. The rest of the API reads as one of them does.
+// slowBodies has one route for each way of reading a body: whole, as lines, through the disk, and into the object
+// store.
 var slowBodies = map[string]string{
 	"POST /v1/jobs":                    api.JSON,
 	"POST /v1/run":                     api.JSON,
@@ -320,8 +320,8 @@ var slowBodies = map[string]string{
 
 const noDigest = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// A body that nobody reads, because there is something else to say before, must not keep the answer back:
-// the server reads what is left of it first. On f72b5e1 that took for ever, without a token even.
+// A body that the handler does not read must not delay the response: the server drains the body first. On f72b5e1 that
+// could take for ever, even without a token.
 func TestBodiesThatNobodyReadsAreCutOff(t *testing.T) {
 	t.Parallel()
 	f := crowded(t, httpapi.Limits{Patience: 300 * time.Millisecond})
@@ -363,8 +363,7 @@ func TestBodiesThatNobodyReadsAreCutOff(t *testing.T) {
 	}
 }
 
-// A body that stands still, or comes byte by byte, is cut off. On 5ee7338 every byte
-// bought another minute.
+// A body that stalls or arrives byte by byte is cut off. On 5ee7338 every byte bought another minute.
 func TestSlowBodiesAreCutOff(t *testing.T) {
 	t.Parallel()
 	f := crowded(t, httpapi.Limits{Patience: 300 * time.Millisecond})
@@ -409,8 +408,7 @@ func TestSlowBodiesAreCutOff(t *testing.T) {
 	}
 }
 
-// slow sends what it has at a pace that is bearable, over longer than a body may
-// stand still.
+// slow sends data at an acceptable pace, for longer than a body may stall.
 type slow struct {
 	rest []byte
 	pace time.Duration
@@ -420,7 +418,7 @@ func (s *slow) Read(p []byte) (int, error) {
 	if len(s.rest) == 0 {
 		return 0, io.EOF
 	}
-	time.Sleep(s.pace) // this is what is tested
+	time.Sleep(s.pace) // the pace under test
 	n := copy(p, s.rest[:min(len(s.rest), 512)])
 	s.rest = s.rest[n:]
 	return n, nil
@@ -435,7 +433,7 @@ func TestSteadyBodiesAreNot(t *testing.T) {
 	}
 }
 
-// holders are workers that hold whatever session they are asked to.
+// holders are workers that accept all sessions.
 type holders struct{ calls atomic.Int64 }
 
 func (h *holders) CallSession(_ context.Context, _ string, c control.SessionCall) (control.SessionReply, error) {
@@ -448,7 +446,7 @@ func (h *holders) CallSession(_ context.Context, _ string, c control.SessionCall
 
 func (h *holders) OnTold(context.Context, string, func(string, []byte)) error { return nil }
 
-// A ceiling bounds the live sessions of a tenant, and copies are sessions.
+// A ceiling limits the live sessions of a tenant, and forks count as sessions.
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := &holders{}
@@ -488,7 +486,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	if n := h.calls.Load(); n != asked {
 		t.Errorf("a worker was asked %d times for sessions that may not be", n-asked)
 	}
-	// The word of a worker on which a tenant has its share.
+	// A worker reports that the tenant has used its share there.
 	if code, p := open("of-full", "/v1/sessions"); code != http.StatusTooManyRequests || len(p.Errors) != 1 || p.Errors[0].Field != "sessions" {
 		t.Errorf("%d %+v", code, p)
 	}

@@ -73,7 +73,7 @@ func TestLinks(t *testing.T) {
 	f.want(http.StatusNotFound, nil, "GET", "/v1/links/"+token.Keeper{Key: key}.Sign("link", where, time.Hour), "")
 }
 
-// A link to an artifact needs no token where everything else does.
+// A link to an artifact works without a token on a fleet that requires tokens.
 func TestLinkNeedsNoToken(t *testing.T) {
 	t.Parallel()
 	tokens, err := identity.ReadTokens("secret=default:admin")

@@ -71,7 +71,7 @@ func TestListJobs(t *testing.T) {
 	}
 }
 
-// Each tenant has its own.
+// Each tenant sees its own jobs.
 func TestListJobsOfOneTenant(t *testing.T) {
 	t.Parallel()
 	f := crowded(t, httpapi.Limits{})
@@ -88,7 +88,7 @@ func TestListJobsOfOneTenant(t *testing.T) {
 	}
 }
 
-// Jobs are listed by how they ended, over pages of any size.
+// Lists by outcome work with pages of any size.
 func TestListJobsByOutcome(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

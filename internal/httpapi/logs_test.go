@@ -18,13 +18,13 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// writer is the line to a worker on which one job writes what the test says.
+// writer is a connection to a worker whose job writes text of the test.
 type writer struct {
 	holders
 	mu    sync.Mutex
 	lease job.Lease
 	out   []byte
-	kept  int64 // what was before is not kept
+	kept  int64 // earlier output is not kept
 	blind bool
 	asked int
 }
@@ -53,7 +53,7 @@ func (w *writer) CallSession(_ context.Context, _ string, c control.SessionCall)
 	return control.SessionReply{Data: data, Tail: &control.Tail{Lease: w.lease, Begun: true, Blind: w.blind, Stdout: control.Written{At: from, Bytes: len(data)}}}, nil
 }
 
-// runsByHand submits a job that a worker of ours has, and returns what ends it.
+// runsByHand submits a job that the test's worker runs, and returns a function that ends it.
 func (f *fleet) runsByHand(w *writer) (id job.ID, end func(stdout string)) {
 	f.t.Helper()
 	ctx := f.t.Context()
@@ -87,7 +87,7 @@ func TestLogsWhileAJobRuns(t *testing.T) {
 	missed, live := int64(0), false
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	plain, err := client.New(f.url) // the one of the fleet reads answers to their ends
+	plain, err := client.New(f.url) // the fleet's client reads whole responses
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestLogsWhileAJobRuns(t *testing.T) {
 		got.Write(e.Bytes())
 		switch got.String() {
 		case "one é":
-			w.write("two\xc3") // half of a character waits for the other
+			w.write("two\xc3") // half of a character waits for the rest
 		case "one étwo":
 			w.write("\xa9\xff<script>")
 		case "one étwoé\xff<script>":
@@ -161,7 +161,7 @@ func TestLogsGoOnAfterABreak(t *testing.T) {
 	w.mu.Lock()
 	asked := w.asked
 	w.mu.Unlock()
-	time.Sleep(600 * time.Millisecond) // more than two looks
+	time.Sleep(600 * time.Millisecond) // more than two polling periods
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.asked != asked {
@@ -169,8 +169,8 @@ func TestLogsGoOnAfterABreak(t *testing.T) {
 	}
 }
 
-// Of a job that is over, all is read from the record and from beside it; where the middle is cut, a viewer
-// who has seen the head gets the tail.
+// The logs of a finished job come from its record and its stored outputs. If the middle is cut, a viewer that has the
+// head gets the tail.
 func TestLogsOfAJobThatIsOver(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -39,18 +39,18 @@ const pool = "default"
 // testKey is 32 bytes in base64.
 const testKey = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
-// fleet is the API over a real store, with a scripted worker behind it.
+// fleet is the API over a real store, with a scripted worker.
 type fleet struct {
 	t       *testing.T
 	store   store.Store
 	objects *object.Store
 	runner  *runner
 	url     string
-	http    *http.Client // checks every exchange against the OpenAPI document
+	http    *http.Client // validates every exchange against the OpenAPI document
 	served  []string     // all patterns
 }
 
-// parts are what a Server and the services behind it are made of.
+// parts are the parts of a Server and its services.
 type parts struct {
 	httpapi.Config
 	Dispatcher interface {
@@ -69,7 +69,7 @@ type keeper interface {
 	admit.Secrets
 }
 
-// wired is the configuration of a Server, with the services that cmd/dispatcher makes.
+// wired returns the configuration of a Server with the same services as in cmd/dispatcher.
 func (p *parts) wired() httpapi.Config {
 	c := p.Config
 	c.Log = cmp.Or(c.Log, slog.Default())
@@ -85,7 +85,7 @@ func (p *parts) wired() httpapi.Config {
 	return c
 }
 
-// newFleet starts one. change may change its configuration.
+// newFleet starts a fleet. change may modify its configuration.
 func newFleet(t *testing.T, change ...func(*parts)) *fleet {
 	t.Helper()
 	dsn := testenv.Postgres(t)
@@ -125,7 +125,7 @@ func newFleet(t *testing.T, change ...func(*parts)) *fleet {
 	return &fleet{t: t, store: s, objects: o, runner: r, url: srv.URL, http: &http.Client{Transport: newChecker(t, transport)}, served: httpapi.Served(api)}
 }
 
-// client returns a Go client whose exchanges are checked, too.
+// client returns a Go client whose exchanges are validated, too.
 func (f *fleet) client(o ...client.Option) *client.Client {
 	f.t.Helper()
 	c, err := client.New(f.url, append([]client.Option{client.WithHTTPClient(f.http), client.WithPatience(5 * time.Second)}, o...)...)
@@ -135,7 +135,7 @@ func (f *fleet) client(o ...client.Option) *client.Client {
 	return c
 }
 
-// do sends one request and returns the answer with its body.
+// do sends a request and returns the response and its body.
 func (f *fleet) do(method, path, body string, header ...string) (*http.Response, string) {
 	f.t.Helper()
 	req, err := http.NewRequestWithContext(f.t.Context(), method, f.url+path, strings.NewReader(body))
@@ -160,7 +160,7 @@ func (f *fleet) do(method, path, body string, header ...string) (*http.Response,
 	return resp, string(raw)
 }
 
-// want sends a request and decodes the answer, which must have the status.
+// want sends a request, checks the status and decodes the response.
 func (f *fleet) want(status int, into any, method, path, body string, header ...string) *http.Response {
 	f.t.Helper()
 	resp, raw := f.do(method, path, body, header...)
@@ -175,7 +175,7 @@ func (f *fleet) want(status int, into any, method, path, body string, header ...
 	return resp
 }
 
-// empty checks that nothing was accepted.
+// empty checks that no job was accepted.
 func (f *fleet) empty() {
 	f.t.Helper()
 	bs, err := f.store.Batches(f.t.Context(), "", "", 10)
@@ -191,11 +191,10 @@ func (f *fleet) empty() {
 	}
 }
 
-// python is a job as a client writes it; code is a word that the runner knows.
+// python returns a job as JSON. code is a command of the runner.
 func python(code string) string { return `{"program":{"python":{"code":"` + code + `"}}}` }
 
-// runner is a dispatcher and a worker in one, without a queue between: it runs
-// what its programs' words say.
+// runner is a dispatcher and a worker without a queue. It runs the commands in its programs.
 type runner struct {
 	t       *testing.T
 	store   store.Store
@@ -203,7 +202,7 @@ type runner struct {
 	wake    chan struct{}
 
 	down     atomic.Bool     // Ping fails
-	ctx      context.Context // of the test's life
+	ctx      context.Context // ends with the test
 	wg       sync.WaitGroup
 	mu       sync.Mutex
 	held     bool
@@ -249,10 +248,10 @@ func (r *runner) Wake() {
 	}
 }
 
-// Assign knows no worker: what is dispatched runs at once.
+// Assign assigns no job; Dispatch runs dispatched jobs at once.
 func (r *runner) Assign(*store.NewJob) func(context.Context, *store.Dispatch, error) { return nil }
 
-// Dispatch runs at once.
+// Dispatch runs jobs at once.
 func (r *runner) Dispatch(_ context.Context, ds []store.Dispatch) error {
 	for _, d := range ds {
 		r.wg.Go(func() { r.runOne(r.ctx, d) })
@@ -275,7 +274,7 @@ func (r *runner) WatchBatch(id job.ID) (<-chan struct{}, func()) { return r.watc
 
 func (r *runner) WatchRecord(id job.ID) (<-chan struct{}, func() json.RawMessage, func()) {
 	changed, stop := r.watch(id)
-	return changed, func() json.RawMessage { return nil }, stop // as if another dispatcher wrote it
+	return changed, func() json.RawMessage { return nil }, stop // as if another dispatcher had written it
 }
 
 func (r *runner) watch(id job.ID) (<-chan struct{}, func()) {
@@ -353,11 +352,11 @@ func (r *runner) runOne(ctx context.Context, d store.Dispatch) {
 		r.t.Errorf("finish: %v", err)
 	}
 	r.tell(c.Job, c.BatchID)
-	r.Wake() // what its end lets run
+	r.Wake() // other jobs may run now
 }
 
-// perform does what the program's first word says: fail, hang until canceled,
-// artifact, or anything else, which it prints. The image nowhere is not there.
+// perform runs the program's first word: fail, hang (until canceled), artifact, or any other text, which it prints. The
+// image nowhere does not exist.
 func (r *runner) perform(ctx context.Context, c store.Claimed, spec job.Spec) *job.Result {
 	code := ""
 	if p := spec.Program.Python; p != nil {
@@ -402,14 +401,14 @@ func (r *runner) leave(ctx context.Context, c store.Claimed, path, text string) 
 	return job.Artifact{Path: path, Bytes: info.Bytes, SHA256: info.SHA256, MediaType: "text/html", Object: key}
 }
 
-// hangs is how many jobs wait to be canceled.
+// hangs returns the number of jobs that wait to be canceled.
 func (r *runner) hangs() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.cancels)
 }
 
-// watching is how many requests wait for something.
+// watching returns the number of waiting requests.
 func (r *runner) watching(id job.ID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

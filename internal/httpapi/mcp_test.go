@@ -33,7 +33,7 @@ func (a as) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.RoundTripper.RoundTrip(r)
 }
 
-// agent is a client of the tools of a dispatcher, with a token and a version of the protocol ("": the newest).
+// agent returns a client of a dispatcher's tools, with a token and a protocol version ("": the newest).
 func agent(t *testing.T, base, token, version string, o *sdk.ClientOptions) (*sdk.ClientSession, error) {
 	t.Helper()
 	transport := &http.Transport{}
@@ -74,7 +74,7 @@ func twoTenants(t *testing.T) func(*parts) {
 	return func(p *parts) { p.Auth = auth }
 }
 
-// Agents of two tenants use the tools of two dispatchers in turns, and see what is theirs.
+// Agents of two tenants alternate between the tools of two dispatchers, and each sees only its own data.
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	var cfg *parts
@@ -127,7 +127,7 @@ func TestMCP(t *testing.T) {
 	}
 }
 
-// proxyTo sends a request on and streams the answer back.
+// proxyTo forwards a request and streams the response back.
 func proxyTo(to *url.URL, w http.ResponseWriter, r *http.Request) {
 	out := r.Clone(r.Context())
 	out.URL.Scheme, out.URL.Host, out.Host, out.RequestURI = to.Scheme, to.Host, to.Host, ""
@@ -144,7 +144,7 @@ func proxyTo(to *url.URL, w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, resp.Body)
 }
 
-// Who has no token gets none of it, as at the rest of the API.
+// Callers without a token are rejected, as by the rest of the API.
 func TestMCPWantsAToken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, twoTenants(t))
@@ -157,7 +157,7 @@ func TestMCPWantsAToken(t *testing.T) {
 	}
 }
 
-// raw posts a message, as a client of an old version does.
+// raw posts a message like a client of an old version.
 func raw(t *testing.T, base, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/mcp", strings.NewReader(body))
@@ -185,8 +185,8 @@ func raw(t *testing.T, base, body string, header ...string) (*http.Response, str
 	return resp, string(text)
 }
 
-// Pages in a browser cannot use the tools of a fleet that lets everybody in; a proxy that keeps the name of the host
-// can where tokens say who it is.
+// Web pages cannot use the tools of a fleet without tokens. A proxy that keeps the host name can, if tokens identify
+// the caller.
 func TestMCPOrigin(t *testing.T) {
 	t.Parallel()
 	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -208,7 +208,7 @@ func TestMCPOrigin(t *testing.T) {
 	}
 }
 
-// What no client should send is refused, and the answer says what is wrong.
+// Invalid messages are rejected with an error that describes the problem.
 func TestMCPBadInput(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -243,14 +243,14 @@ func TestMCPBadInput(t *testing.T) {
 	f.empty()
 }
 
-// A policy that is named is the tenant's own, and never wider than its ceiling; so are the arguments.
+// A named policy is the tenant's own and never exceeds its ceiling; neither do the arguments.
 func TestMCPCeiling(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, twoTenants(t))
 	if err := f.store.PutTenant(t.Context(), store.Tenant{Name: "a", Weight: 1, Ceiling: json.RawMessage(`{"above":"refuse","wall":"20s","memory":"128Mi"}`)}); err != nil {
 		t.Fatal(err)
 	}
-	// Stored before there was a ceiling, or by the operator.
+	// Stored before the ceiling existed, or by an operator.
 	for name, p := range map[string]string{"wide": `{"memory":"1Gi"}`, "narrow": `{"memory":"64Mi","wall":"5s"}`} {
 		if err := f.store.PutPolicy(t.Context(), nil, "a", name, json.RawMessage(p)); err != nil {
 			t.Fatal(err)
@@ -282,7 +282,7 @@ func TestMCPCeiling(t *testing.T) {
 	}
 }
 
-// A call that is canceled cancels its job, in every version of the protocol, and so does one whose client goes.
+// Canceling a call cancels its job in every protocol version, and so does a disconnect.
 func TestMCPCancel(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -309,7 +309,7 @@ func TestMCPCancel(t *testing.T) {
 	}
 }
 
-// hanging waits until so many jobs wait to be canceled.
+// hanging waits until n jobs wait to be canceled.
 func (f *fleet) hanging(n int) {
 	f.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); f.runner.hangs() != n; time.Sleep(10 * time.Millisecond) {
@@ -319,7 +319,7 @@ func (f *fleet) hanging(n int) {
 	}
 }
 
-// Clients of old versions cancel a call by a request of its own: theirs, and nobody else's.
+// Clients of old versions cancel a call by a separate request. They can cancel only their own calls.
 func TestMCPCanceledByNotification(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -356,7 +356,7 @@ func TestMCPCanceledByNotification(t *testing.T) {
 	}
 }
 
-// A dispatcher that ends leaves jobs alone, and says how to come by their results.
+// A dispatcher that shuts down leaves jobs running and describes how to get their results.
 func TestMCPLeaves(t *testing.T) {
 	t.Parallel()
 	var cfg *parts
@@ -388,7 +388,7 @@ func TestMCPLeaves(t *testing.T) {
 	}
 }
 
-// What is sent is counted once more by what is done with it: a tool is held to the quota of its tenant.
+// A tool's operations count towards the tenant's quota, in addition to the request itself.
 func TestMCPQuota(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, twoTenants(t))

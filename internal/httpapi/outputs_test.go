@@ -13,8 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// outputs is the record of a job of this fleet that a worker has made, with stored
-// outputs: edit may change them.
+// outputs records the result of a job with stored outputs. edit may change the result.
 func (f *fleet) outputs(edit func(c store.Claimed, put func(stream string, step int, text string) *job.StoredOutput, r *job.Result)) job.ID {
 	f.t.Helper()
 	ctx := f.t.Context()
@@ -102,7 +101,7 @@ func TestOutputsAreReadByRange(t *testing.T) {
 	f.want(http.StatusNotFound, nil, "GET", "/v1/jobs/"+string(job.NewID())+"/output/stdout", "")
 }
 
-// An output that is not text is served as its bytes, also from the object store.
+// Binary output is served unchanged, also from the object store.
 func TestBinaryOutputs(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -122,7 +121,7 @@ func TestBinaryOutputs(t *testing.T) {
 	}
 }
 
-// A worker that lies about where an output is, or what, gets nobody to read anything else.
+// A worker's false record of an output gives access to no other object.
 func TestOutputsOfAForgedRecord(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -145,8 +144,8 @@ func TestOutputsOfAForgedRecord(t *testing.T) {
 	}
 }
 
-// A page that ends by its bytes does not claim to be the last, though it is shorter than
-// asked for and the batch is over.
+// A page that is cut because of its size in bytes is not marked as the last, although it is shorter than requested and
+// the batch has ended.
 func TestPagesEndByTheirBytes(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestPoolsOfJobs: a job may name a pool that is there; what it waits for is said; and a
-// job by itself passes nothing that waits for the same workers.
+// TestPoolsOfJobs: a job may name an existing pool, and reports the reason for its wait. A single job does not overtake
+// jobs that wait for the same workers.
 func TestPoolsOfJobs(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, func(c *parts) { c.Pools = placement.Pools{"apart": {Exclusive: true}} })
@@ -64,10 +64,10 @@ func TestPoolsOfJobs(t *testing.T) {
 		t.Errorf("pools %+v", fleet.Pools)
 	}
 
-	// With jobs waiting for pool gpu, one that any pool may run waits behind them; one for
-	// the pool that runs none of them does not.
+	// While jobs wait for pool gpu, a job for any pool queues behind them. A job for the pool that runs none of them
+	// does not wait.
 	f.want(http.StatusCreated, nil, "POST", "/v1/batches", strings.Repeat(`{"pool":"gpu",`+program+"\n", 5), "Content-Type", ndjson)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the list of what waits may be old
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the list of waiting jobs may be old
 		f.want(http.StatusCreated, &a, "POST", "/v1/jobs", "{"+program)
 		if a.State == job.Queued {
 			break

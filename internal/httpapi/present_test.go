@@ -16,8 +16,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Wherever a result is read its artifacts say where they are served, as the list of them does. On
-// f72b5e1 only the list did, and the others named the object that is ours.
+// All results list the API addresses of their artifacts, as the list of artifacts does. On f72b5e1 only the list did,
+// and results had internal object names.
 func TestArtifactsSayWhereTheyAreServed(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -56,7 +56,7 @@ func TestArtifactsSayWhereTheyAreServed(t *testing.T) {
 	}
 }
 
-// Of results and jobs one may read some fields only, in one way everywhere.
+// All routes select fields of results and jobs in the same way.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -72,7 +72,7 @@ func TestFields(t *testing.T) {
 		want               []string
 	}{
 		{"POST", "/v1/run?fields=outcome", python("a"), []string{"outcome"}},
-		{"GET", id + "/result?fields=id,artifacts,message", "", []string{"id", "artifacts"}}, // what it has not is not there
+		{"GET", id + "/result?fields=id,artifacts,message", "", []string{"id", "artifacts"}}, // missing fields are omitted
 		{"GET", id + "?fields=state,id", "", []string{"id", "state"}},
 		{"GET", "/v1/batches/" + string(b.ID) + "/results?wait=30s&fields=id,stdout", "", []string{"id", "stdout"}},
 	} {
@@ -102,7 +102,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// clientsFields asks for fields by the client.
+// clientsFields selects fields with the Go client.
 func clientsFields(t *testing.T, f *fleet, id, batch job.ID) {
 	t.Helper()
 	ctx, c := t.Context(), f.client()
@@ -137,7 +137,7 @@ func clientsFields(t *testing.T, f *fleet, id, batch job.ID) {
 	}
 }
 
-// What an error says is about what was asked, and not by which of our layers it came.
+// Error details describe the request, and not the internal layers.
 func TestDetailsTellNoLayers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -162,7 +162,7 @@ func TestDetailsTellNoLayers(t *testing.T) {
 	}
 }
 
-// A wait that is longer than any is cut; one that is no time at all is named as what it is.
+// A wait over the maximum is cut. An invalid wait gets an error that names it.
 func TestWaitsOutOfRange(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -15,7 +15,7 @@ import (
 
 var segment = regexp.MustCompile(`\{\w+(\.\.\.)?\}`)
 
-// No route ignores a parameter that it does not know, whichever it is: on f72b5e1 all did.
+// Every route rejects unknown query parameters. On f72b5e1 all ignored them.
 func TestUnknownQueryParameters(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -46,13 +46,13 @@ func TestUnknownQueryParameters(t *testing.T) {
 		}
 	}
 	f.want(http.StatusOK, nil, "GET", "/v1/jobs?label=a=1&label=b=2", "")
-	// What is in the query of lines is in the body of an object.
+	// The query parameters of NDJSON batches are fields of a batch object.
 	resp, body := f.do("POST", "/v1/batches?name=x", `{"jobs":[`+python("a")+`]}`)
 	checkProblem(t, resp, body, 422, "name", 0)
 	f.empty()
 }
 
-// An address that is written down is that, and never a thing of the same name.
+// A fixed path is never taken for an object's name.
 func TestFixedAddressesAreNoNames(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -83,8 +83,8 @@ func TestFixedAddressesAreNoNames(t *testing.T) {
 	checkProblem(t, resp, body, 422, "policy", 0)
 }
 
-// A null in a request is as if nothing were said there, and the document says so: the checker of these
-// tests holds it to that.
+// A null in a request is the same as an absent field, and the document allows it: the checker of these tests verifies
+// that.
 func TestNullIsAbsent(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -24,10 +24,9 @@ import (
 
 var readersFor = flag.Duration("readers.for", 0, "how long 64 readers of large pages go on beside heartbeats; 0: until each has had a page or a refusal")
 
-// TestReadersBesideHeartbeats: 64 clients read pages of 1 MiB results in a loop. Refusals
-// are 429 and say when to come again, another tenant's page comes, and heartbeats and the
-// leader get through; with -readers.for they are in time, too. On a machine of two cores
-// their p99 was 1.3 s on c877d6f, and is 18 ms.
+// TestReadersBesideHeartbeats: 64 clients read pages of 1 MiB results in a loop. Rejections are 429 with Retry-After,
+// another tenant's page succeeds, and heartbeats and the leader succeed. With -readers.for they must also be in time:
+// on a machine with two cores their p99 was 1.3 s on c877d6f, and is 18 ms.
 func TestReadersBesideHeartbeats(t *testing.T) {
 	f := crowded(t, httpapi.Limits{Reads: 2})
 	f.runner.hold()
@@ -78,7 +77,7 @@ func TestReadersBesideHeartbeats(t *testing.T) {
 	var beats, leads []time.Duration
 	timed := func(of *[]time.Duration, what string, call func(context.Context) error) {
 		start := time.Now()
-		if err := call(t.Context()); err != nil { // the store's own patience is 15 s
+		if err := call(t.Context()); err != nil { // the store's own timeout is 15 s
 			t.Errorf("%s: %v", what, err)
 		}
 		*of = append(*of, time.Since(start))
@@ -121,8 +120,7 @@ func TestReadersBesideHeartbeats(t *testing.T) {
 	}
 }
 
-// largeResults makes a batch of a tenant of which n jobs have results of 1 MiB, and one
-// runs under the lease.
+// largeResults makes a batch of a tenant in which n jobs have results of 1 MiB, and one runs under the returned lease.
 func (f *fleet) largeResults(tenant string, n int) (job.ID, store.LeaseRef) {
 	f.t.Helper()
 	var b api.BatchRequest

@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestKeyOfWhatWasErased: the same POST after the erasure is 410, and runs nothing.
+// TestKeyOfWhatWasErased: the same POST after the erasure gets 410 and runs nothing.
 func TestKeyOfWhatWasErased(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -41,7 +41,7 @@ func TestKeyOfWhatWasErased(t *testing.T) {
 	f.empty()
 }
 
-// slowBody is the body of a request of which the end comes when it is let.
+// slowBody is a body whose end arrives when the test lets it.
 type slowBody struct {
 	io.Reader
 	goOn <-chan struct{}
@@ -56,8 +56,8 @@ func (s *slowBody) Read(p []byte) (int, error) {
 	return s.rest.Read(p)
 }
 
-// TestTwoPostsUnderOneKey: while a batch comes under a key, another body under it is refused and
-// leaves it alone; the same body takes its place, is answered with its id, and runs once.
+// TestTwoPostsUnderOneKey: while a batch arrives under a key, a different body under that key is rejected and does not
+// affect it. The same body takes over, gets the batch's id, and runs once.
 func TestTwoPostsUnderOneKey(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

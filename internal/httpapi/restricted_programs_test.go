@@ -18,7 +18,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// programs are one of each kind, and each part of tests that runs code of its own.
+// programs has one program of each kind, and each part of tests that runs its own code.
 var programs = map[string]string{
 	"python": `{"python":{"code":"1"}}`, "argv": `{"command":{"argv":["true"]}}`, "steps": `{"command":{"steps":[{"name":"a","argv":["true"],"policy":{"wall":"1s"}}]}}`,
 	"code": `{"code":{"language":"python","source":"1"}}`, "compiled": `{"code":{"language":"c","source":"int main(){}","compile":{"flags":["-O0"]}}}`,
@@ -31,7 +31,7 @@ var programs = map[string]string{
 	"compiled interactor": `{"tests":{"code":"1","stdio":[{"stdout":""}],"interactor":{"code":{"language":"c","source":"int main(){}","compile":{}}}}}`,
 }
 
-// carriers are the requests by which a job comes in, and return the ids of what was accepted.
+// carriers are the operations that submit a job. They return the ids of the accepted jobs.
 var carriers = map[string]func(f *fleet, token, spec string) (code int, text string, ids []job.ID){
 	"run": func(f *fleet, token, spec string) (int, string, []job.ID) {
 		return f.submits(token, "/v1/run?wait=1ms", spec, api.JSON)
@@ -71,8 +71,8 @@ func (f *fleet) submits(token, path, body, kind string) (code int, text string, 
 	return resp.StatusCode, text, ids
 }
 
-// Whatever job comes in with a restricted key, by whichever operation, keeps to the restriction or is refused with a reason.
-// Programs and their limits are those of the document: one that is new fails this test until it is tried.
+// A job submitted with a restricted key meets the restriction or is rejected with a reason, in every operation. The
+// programs and limits come from the document: a new one fails this test until it is covered.
 func TestRestrictedPrograms(t *testing.T) {
 	t.Parallel()
 	f, tokens := restrictedFleet(t)
@@ -103,7 +103,7 @@ func TestRestrictedPrograms(t *testing.T) {
 	f.keepToRestrictions(tokens, withSpellings(), false)
 }
 
-// carries reports whether an operation that restricted keys may use takes programs.
+// carries reports whether an operation for restricted keys accepts programs.
 func carries(op *openapi3.Operation) bool {
 	if op.RequestBody == nil || !slices.Contains(keepsBoth, op.OperationID) {
 		return false
@@ -116,8 +116,8 @@ func carries(op *openapi3.Operation) bool {
 	return false
 }
 
-// keepToRestrictions submits jobs with each key by each carrier, or each job in one of these ways, and returns how many were
-// accepted of each key.
+// keepToRestrictions submits the jobs with each key, either through every carrier or each through one of them. It
+// returns the number of accepted jobs by key.
 func (f *fleet) keepToRestrictions(tokens map[string]string, specs []string, everyWay bool) map[string]int {
 	f.t.Helper()
 	accepted := map[string]int{}
@@ -148,7 +148,7 @@ func (f *fleet) keepToRestrictions(tokens map[string]string, specs []string, eve
 	return accepted
 }
 
-// within holds a stored job to the restrictions of a key.
+// within checks a stored job against the restrictions of a key.
 func (f *fleet) within(q api.KeyRequest, id job.ID) error {
 	j, err := f.store.Job(f.t.Context(), "a", id)
 	if err != nil {
@@ -203,7 +203,7 @@ func (f *fleet) within(q api.KeyRequest, id job.ID) error {
 		for _, c := range x.Cases {
 			limit("a case", c.Wall, 0)
 		}
-		for _, s := range x.Stdio { // of memory, a worker takes no more than the policy's
+		for _, s := range x.Stdio { // a worker uses at most the policy's memory
 			limit("a case of stdio", job.Times(x.WallOf(s.Wall), x.Multiplier().Wall), 0)
 		}
 		for what, k := range map[string]*job.Checker{"the checker": x.Checker, "the interactor": x.Interactor} {
@@ -218,7 +218,7 @@ func (f *fleet) within(q api.KeyRequest, id job.ID) error {
 	return over
 }
 
-// withLimits returns jobs each of which has one limit of the document beyond what a policy grants.
+// withLimits returns jobs that each exceed the tests' policies in one limit of the document.
 func withLimits(t *testing.T, spec *openapi3.Schema) (specs []string) {
 	t.Helper()
 	limits := map[string][]any{}
@@ -253,7 +253,7 @@ func withLimits(t *testing.T, spec *openapi3.Schema) (specs []string) {
 	return specs
 }
 
-// findLimits adds the limits of a schema, by their paths, with values that no policy of the tests grants.
+// findLimits adds the limits of a schema by path, with values that exceed all policies of the tests.
 func findLimits(limits map[string][]any, at string, ref *openapi3.SchemaRef, depth int) {
 	is := func(r *openapi3.SchemaRef) bool { return strings.HasSuffix(r.Ref, "/Duration") }
 	s := ref.Value
@@ -285,7 +285,7 @@ func findLimits(limits map[string][]any, at string, ref *openapi3.SchemaRef, dep
 	}
 }
 
-// set sets a value at a path, and reports whether what it is in was there.
+// set sets a value at a path, and reports whether the path's parent exists.
 func set(in any, path []string, v any) bool {
 	switch x := in.(type) {
 	case map[string]any:
@@ -301,7 +301,7 @@ func set(in any, path []string, v any) bool {
 	return false
 }
 
-// withSpellings returns jobs with a policy or a label in words that a restriction might overlook.
+// withSpellings returns jobs that spell a policy or a label in unusual ways, which a restriction might miss.
 func withSpellings() (specs []string) {
 	const code = `"program":{"python":{"code":"1"}}`
 	for _, v := range []string{`null`, `"roomy"`, `"lax"`, `"roomy@1"`, `"roomy@0"`, `"Roomy"`, `" roomy"`, `""`, `{}`, `{"memory":"1Gi"}`, `{"restrict_helpers":false}`, `{"asked":{"wall":"1h"}}`, roomy, `[]`, `0`, `true`, `["roomy"]`} {

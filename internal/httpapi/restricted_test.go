@@ -17,8 +17,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What operations do for restricted keys. An operation that is in no list fails TestEveryOperationForRestrictedKeys, and so
-// does one that does otherwise.
+// Expected behaviour of operations for restricted keys. TestEveryOperationForRestrictedKeys fails for an operation that
+// is in no list or behaves differently.
 var (
 	forEveryone  = words("openLink healthz readyz openapi")
 	keepsBoth    = words("run submitJob submitBatch cancelJobs prioritizeJobs cancelJob cancelBatch keepBatch putBlob headBlob getPolicy listLanguages listWorkers getJob getResult listArtifacts getArtifact getOutput jobLogs getBatch listResults batchEvents listJobs listBatches listJobsOfBatch batchSummary batchMap")
@@ -26,17 +26,17 @@ var (
 	keepsPolicy  = words("getFleet batchStates compareBatches")
 	refusesBoth  = words("check putPolicy listSecrets putSecret deleteSecret createKey listKeys getKey revokeKey makeLink openUpload getUpload dropUpload putChunk sealUpload listTenants showTenant")
 	ofSessions   = words("createSession listSessions getSession closeSession execute listExecutions listExecutes forkSession interruptSession resetSession keepSession putContext listVariables getVariable putVariable putFunctions sessionEvents answerCall getFile putFile listExportedArtifacts exportArtifacts getExportedArtifact")
-	forOperators = words("deleteJob deleteBatch putTenant") // and those of the tag admin
+	forOperators = words("deleteJob deleteBatch putTenant") // and those tagged admin
 )
 
 func words(s string) []string { return strings.Fields(s) }
 
-// restrictions are the keys of tenant a that the tests try.
+// restrictions are the keys of tenant a in the tests.
 var restrictions = map[string]api.KeyRequest{
 	"label": {Name: "label", Label: "run=mine"}, "policy": {Name: "policy", Policy: "roomy"}, "both": {Name: "both", Label: "run=mine", Policy: "roomy"},
 }
 
-// keeps reports whether an operation is for a key with these restrictions.
+// keeps reports whether a key with these restrictions may use an operation.
 func keeps(op *openapi3.Operation, q api.KeyRequest) (allowed, known bool) {
 	label, restricted := q.Label != "", q.Policy != ""
 	switch id := op.OperationID; {
@@ -51,7 +51,7 @@ func keeps(op *openapi3.Operation, q api.KeyRequest) (allowed, known bool) {
 	}
 }
 
-// restrictedFleet has two policies and a key for each restriction.
+// restrictedFleet returns a fleet with two policies and a key for each restriction.
 func restrictedFleet(t *testing.T, change ...func(*parts)) (f *fleet, tokens map[string]string) {
 	t.Helper()
 	f = newFleet(t, append(change, withKeys(t, "all=a,root=a:admin"))...)
@@ -67,11 +67,11 @@ func restrictedFleet(t *testing.T, change ...func(*parts)) (f *fleet, tokens map
 	return f, tokens
 }
 
-// roomy is a policy under which every program of the tests can be submitted.
+// roomy is a policy that allows every program of the tests.
 const roomy = `{"wall":"9s","cpu_time":"8s","memory":"600Mi","processes":70,"syscalls":"strict","stdout":{"limit":"8Ki"},"stderr":{"limit":"8Ki"}}`
 
-// Each operation of the document keeps to a restriction or is refused, as the lists above have it. A key that has expired or
-// was revoked is refused by each that takes one.
+// Each operation of the document enforces a restriction or rejects the key, as the lists above specify. Operations that
+// require a key reject expired and revoked ones.
 func TestEveryOperationForRestrictedKeys(t *testing.T) {
 	t.Parallel()
 	f, tokens := restrictedFleet(t)
@@ -88,7 +88,7 @@ func TestEveryOperationForRestrictedKeys(t *testing.T) {
 	for path, item := range document(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			if !strings.HasPrefix(path, "/v1/") && slices.Contains(forEveryone, op.OperationID) {
-				continue // which is for everyone, and names nothing
+				continue // for everyone, and names no object
 			}
 			ask := func(token string) (int, string) {
 				resp, text := f.do(method, o.address(t, path), o.bodies[op.OperationID], "Authorization", "Bearer "+token)
@@ -122,7 +122,7 @@ func TestEveryOperationForRestrictedKeys(t *testing.T) {
 	}
 }
 
-// What is beside the document, such as the drop-ins and /mcp, is for no restricted key.
+// Routes outside the document, such as the drop-ins and /mcp, reject restricted keys.
 func TestRestrictedKeysBesideTheDocument(t *testing.T) {
 	t.Parallel()
 	f, tokens := restrictedFleet(t, func(c *parts) {
@@ -147,7 +147,7 @@ func TestRestrictedKeysBesideTheDocument(t *testing.T) {
 	}
 }
 
-// An Idempotency-Key shows a job to no key with another restriction, by whichever operation takes one.
+// An Idempotency-Key does not show a job to a key with another restriction, in any operation.
 func TestIdempotencyKeysOfRestrictedKeys(t *testing.T) {
 	t.Parallel()
 	f, tokens := restrictedFleet(t)
@@ -186,7 +186,7 @@ func TestIdempotencyKeysOfRestrictedKeys(t *testing.T) {
 				}
 				code, id := send(tokens[first])
 				if owner = id; code >= 300 {
-					continue // which is not for that key
+					continue // not allowed for that key
 				}
 				if _, again := send(tokens[first]); again != owner {
 					t.Errorf("%s: %s gets %s, then %s", op.OperationID, first, owner, again)
@@ -204,7 +204,7 @@ func TestIdempotencyKeysOfRestrictedKeys(t *testing.T) {
 	}
 }
 
-// A link is good no longer than the key that made it.
+// A link expires with the key that made it at the latest.
 func TestLinksOfKeysThatExpire(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, withKeys(t, "all=a"))

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// nowhere is an address of a route, of things that there are not.
+// nowhere returns an address of a route for objects that do not exist.
 func nowhere(t *testing.T, pattern string) (method, path string) {
 	t.Helper()
 	method, path, _ = strings.Cut(pattern, " ")
@@ -20,7 +20,7 @@ func nowhere(t *testing.T, pattern string) (method, path string) {
 	})
 }
 
-// filled is a path with values for its parameters; one without is a failure.
+// filled returns a path with values for its parameters. It fails without a value.
 func filled(t *testing.T, path string, values map[string]string) string {
 	t.Helper()
 	return parameter.ReplaceAllStringFunc(strings.Replace(path, "...}", "}", 1), func(p string) string {
@@ -32,7 +32,7 @@ func filled(t *testing.T, path string, values map[string]string) string {
 	})
 }
 
-// Each operation is refused to exactly those who have less than its role, and those who have no token.
+// Each operation rejects exactly the callers with a lower role and those without a token.
 func TestRolesOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, withKeys(t, "r=a:reader,s=a:submitter,o=a:operator,m=a:admin"))
@@ -56,8 +56,8 @@ func TestRolesOfEveryRoute(t *testing.T) {
 	}
 }
 
-// Each operation is refused to those who are held to more than it says that it keeps to; what only operators may, to all
-// of them.
+// Each operation rejects keys with restrictions that it does not enforce. Operations for operators reject all
+// restricted keys.
 func TestRoutesThatDoNotHoldAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, func(c *parts) {
@@ -79,7 +79,7 @@ func TestRoutesThatDoNotHoldAreRefused(t *testing.T) {
 			code, p := f.send(token, method, path, nil)
 			want := rt.Role > identity.None && rt.Holds&need != need
 			if strings.HasPrefix(rt.Pattern, "GET /v1/policies/{") && need != web.Label {
-				want = true // another policy than that one
+				want = true // a policy other than the key's
 			}
 			if got := code == http.StatusForbidden; got != want {
 				t.Errorf("%s, which holds to %b, answers one who is held to %s: %d %s", rt.Pattern, rt.Holds, token, code, p.Detail)
@@ -88,7 +88,7 @@ func TestRoutesThatDoNotHoldAreRefused(t *testing.T) {
 	}
 }
 
-// heldTokens are admins, each held to something.
+// heldTokens are admins with different restrictions.
 type heldTokens map[string]identity.Held
 
 func (h heldTokens) Identify(r *http.Request) (identity.Identity, error) {

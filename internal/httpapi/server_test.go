@@ -26,7 +26,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A trace that the client began goes on into the job's row.
+// A client's trace continues in the job's row.
 func TestTraceGoesOn(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
@@ -47,7 +47,7 @@ func TestTraceGoesOn(t *testing.T) {
 	if p.Instance != id {
 		t.Errorf("the problem names the trace %q", p.Instance)
 	}
-	f.want(http.StatusCreated, &a, "POST", "/v1/jobs", python("a")) // begun here
+	f.want(http.StatusCreated, &a, "POST", "/v1/jobs", python("a")) // the trace begins here
 	f.want(http.StatusOK, &j, "GET", a.URL, "")
 	if len(j.TraceID) != 32 || j.TraceID == id {
 		t.Errorf("the job's trace is %q", j.TraceID)
@@ -61,7 +61,7 @@ func TestTraceGoesOn(t *testing.T) {
 	}
 }
 
-// A server that is shut down answers those who wait, at once.
+// At shutdown, waiting requests return at once.
 func TestShutdownEndsWaiting(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -119,8 +119,7 @@ func errorText(err error) string {
 	return " error: " + err.Error()
 }
 
-// A wait is longer than any deadline of the connection, and a body that has
-// been read leaves none behind.
+// A wait may exceed the connection's deadlines, and reading a body leaves no deadline behind.
 func TestBodyDeadlineDoesNotEndTheWait(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -152,8 +151,7 @@ func hex(n int) string {
 	return hex(n/16) + digits[n%16:n%16+1]
 }
 
-// A client that goes away ends what is done for it, and what it half sent is
-// not accepted.
+// A disconnect ends the work for a client, and an incomplete request is not accepted.
 func TestHalfABatchIsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -167,7 +165,7 @@ func TestHalfABatchIsNothing(t *testing.T) {
 		hex(len(body))+"\r\n"+body+"\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	conn.Close() // no last chunk: the body has no end
+	conn.Close() // without the last chunk the body is incomplete
 	f.until("the handler is done", func() bool {
 		st, err := f.store.Stats(t.Context())
 		return err == nil && st.Queued == 0
@@ -175,7 +173,7 @@ func TestHalfABatchIsNothing(t *testing.T) {
 	f.empty()
 }
 
-// A handler that panics is a 500 that says nothing, and a server that goes on.
+// A handler's panic becomes a 500 without details, and the server continues.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	h := httpapi.New(httpapi.Config{Auth: panicking{}, Sessions: &session.Service{}, Log: slog.New(slog.DiscardHandler)})

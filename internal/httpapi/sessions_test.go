@@ -17,19 +17,18 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// late are workers that make what they are asked to, and whose answer nobody hears: the
-// first of them at once, those after it only when the client is gone. What is closed has
-// to be closed twice: the first time the worker has not begun with it.
+// late are workers that open sessions and whose responses get lost: the first one's at once, the later ones' after the
+// client disconnects. A session must be closed twice: at the first attempt, the worker has not opened it yet.
 type late struct {
 	asked chan struct{}
 
 	mu      sync.Mutex
-	held    map[job.ID]string // sessions, and which worker has them
+	held    map[job.ID]string // sessions by id, with their workers
 	opens   []string
 	closing map[job.ID]int
-	refused error // instead of the silence
+	refused error // replaces the lost response
 
-	register func(worker string) // makes the store know it
+	register func(worker string) // adds the worker to the store
 }
 
 func (l *late) CallSession(ctx context.Context, worker string, c control.SessionCall) (control.SessionReply, error) {
@@ -100,8 +99,8 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// A session whose making was not heard to end may be there all the same: it is closed,
-// and not left to an idle timeout of up to a day.
+// A session may exist although the response to its opening was lost. The dispatcher closes it, because its idle timeout
+// may be a day.
 func TestUnheardSessionsAreClosed(t *testing.T) {
 	t.Parallel()
 	f, l := withLate(t, "a", "b")
@@ -119,7 +118,7 @@ func TestUnheardSessionsAreClosed(t *testing.T) {
 		}
 		gone <- err
 	}()
-	testenv.Soon(t, "a question to the second worker", l.asked) // the second worker: the first is silent
+	testenv.Soon(t, "a question to the second worker", l.asked) // the second worker: the first does not respond
 	hangUp()
 	if err := testenv.Soon(t, "the end of the request", gone); err == nil {
 		t.Error("the client that hung up got an answer")
@@ -134,8 +133,8 @@ func TestUnheardSessionsAreClosed(t *testing.T) {
 	})
 }
 
-// What a worker refused is not there, and nobody is asked to close it. A copy that was not
-// heard of is closed like any session.
+// A session that a worker refused does not exist, so no worker is asked to close it. A fork with a lost response is
+// closed like any session.
 func TestRefusedSessionsAreNotClosed(t *testing.T) {
 	t.Parallel()
 	f, l := withLate(t, "a")
@@ -158,7 +157,7 @@ func TestRefusedSessionsAreNotClosed(t *testing.T) {
 	}
 }
 
-// Where the only worker has just gone, a session can be had as soon as there is another: clients ask again.
+// When the only worker has just gone, opening a session is unavailable: clients retry and succeed with the next worker.
 func TestSessionsOfWorkersThatAreGoneAreUnavailable(t *testing.T) {
 	t.Parallel()
 	f, l := withLate(t, "a")
@@ -166,7 +165,7 @@ func TestSessionsOfWorkersThatAreGoneAreUnavailable(t *testing.T) {
 	f.want(http.StatusServiceUnavailable, nil, "POST", "/v1/sessions", `{}`)
 }
 
-// A worker that comes while a session is asked for holds it: the fleet was read a moment before that, and had none.
+// A worker that connects during a request gets the session, although the fleet had no worker when it was read.
 func TestSessionsWaitForAWorkerThatComes(t *testing.T) {
 	t.Parallel()
 	f, l := withLate(t)
@@ -179,8 +178,8 @@ func TestSessionsWaitForAWorkerThatComes(t *testing.T) {
 	f.want(http.StatusForbidden, nil, "POST", "/v1/sessions", `{}`)
 }
 
-// Whatever is asked of a session that has ended is a conflict that says so. On 5ee7338 it was said to be an
-// idempotency key that was used before.
+// Operations on an ended session return a conflict that names the reason. On 5ee7338 the error was about a reused
+// idempotency key.
 func TestEndedSessionsAreConflicts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, func(c *parts) { c.Line = &holders{} })
@@ -203,7 +202,7 @@ func TestEndedSessionsAreConflicts(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.method, c.path, resp.StatusCode, body)
 		}
 	}
-	// Values are judged before anybody is asked.
+	// Values are validated before a worker is called.
 	for body, want := range map[string]string{`{"a":1,"a":2}`: "body.a", strings.Repeat("7", 5000): "body"} {
 		resp, text := f.do("PUT", at+"/variables/x", body)
 		checkProblem(t, resp, text, 422, want, 0)
@@ -212,7 +211,7 @@ func TestEndedSessionsAreConflicts(t *testing.T) {
 	checkProblem(t, resp, text, 422, "functions", 0)
 }
 
-// What was executed is listed by both names of the route, page by page, in the field of that name.
+// Both names of the route list executions by page, each in its own field.
 func TestExecutionsByBothNames(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// asideStore has ends of jobs that were set aside.
+// asideStore has results that were set aside.
 type asideStore struct {
 	store.Store
 	all []store.Aside
@@ -49,7 +49,7 @@ func (s *asideStore) DropAside(_ context.Context, a *store.Action, id job.ID) er
 	return s.take(a, id, fmt.Errorf("%w: the job is not over", job.ErrConflict))
 }
 
-// TestOperatorsHandleWhatIsSetAside: they list it in pages, record and drop it; nobody else may.
+// TestOperatorsHandleWhatIsSetAside: only operators list the results in pages, record and drop them.
 func TestOperatorsHandleWhatIsSetAside(t *testing.T) {
 	t.Parallel()
 	s := &asideStore{}

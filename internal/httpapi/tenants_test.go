@@ -12,9 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestTenantsAreBounded: what a tenant has too much of is refused to it as 429, with the
-// limit and its value; the other tenant is served. On c877d6f 256 needs of one tenant were
-// 503 for everybody.
+// TestTenantsAreBounded: a tenant over a limit gets a 429 with the limit and its value, and the other tenant is served.
+// On c877d6f 256 requirement classes of one tenant caused a 503 for everyone.
 func TestTenantsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := crowded(t, httpapi.Limits{})

@@ -17,7 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// jobLines are n jobs; the name of each is its number, from first on.
+// jobLines returns n jobs, named by their numbers from first on.
 func jobLines(first, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -65,7 +65,7 @@ func TestUpload(t *testing.T) {
 	if u = put(200, 1, packed.String(), "Content-Encoding", "gzip"); u.Jobs != 5 {
 		t.Errorf("after a second chunk: %+v", u)
 	}
-	put(200, 1, jobLines(3, 2)) // the same, as it is
+	put(200, 1, jobLines(3, 2)) // the same chunk again
 	f.want(http.StatusNotFound, nil, "GET", "/v1/batches/"+string(u.ID), "")
 	f.want(http.StatusConflict, nil, "POST", at+"/seal", `{"jobs": 6}`)
 	var b job.Batch
@@ -112,7 +112,7 @@ func TestUploadHoldsTheQuota(t *testing.T) {
 	f.want(200, nil, "PUT", at+"/chunks/1", jobLines(6, 4), "Content-Type", ndjson)
 }
 
-// What is wrong with a line names it as the file does, and nothing of the file is accepted.
+// An error names the line of the file, and no job of the file is accepted.
 func TestClientUpload(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -142,7 +142,7 @@ func TestClientUpload(t *testing.T) {
 	}
 }
 
-// A chunk of which half has come, and no more comes, is cut off.
+// A chunk that stalls halfway is cut off.
 func TestHalfAChunkIsCutOff(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, func(c *parts) { c.Limits = httpapi.Limits{Patience: 300 * time.Millisecond} })

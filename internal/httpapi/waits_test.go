@@ -11,7 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestJobsSayWhatTheyWaitFor: a queued job has what it waits for in a word and in a sentence, and so has its group of the queue.
+// TestJobsSayWhatTheyWaitFor: a queued job and its group in the queue have the reason for the wait as a word and as a
+// sentence.
 func TestJobsSayWhatTheyWaitFor(t *testing.T) {
 	t.Parallel()
 	f, op, _ := operated(t)

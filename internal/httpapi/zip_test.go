@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// JSON is compressed for those who ask, and the same for all; events come one by one, and what has
-// lengths and tags of its own as it is.
+// JSON is compressed for clients that accept it. The content is the same for all clients. Events are sent one by one,
+// and responses with lengths and tags stay uncompressed.
 func TestAnswersAreCompressedForThoseWhoAsk(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -64,7 +64,7 @@ func TestAnswersAreCompressedForThoseWhoAsk(t *testing.T) {
 		t.Errorf("%d bytes unpacked, %d plain: %v", len(text), len(whole), err)
 	}
 	for path, accept := range map[string]string{
-		results + "?limit=1000": "gzip;q=0", // the opposite of asking
+		results + "?limit=1000": "gzip;q=0", // explicitly not accepted
 		"/healthz":              "gzip",     // too small
 		"/v1/batches/" + string(b.ID) + "/events": "gzip",
 	} {
@@ -72,13 +72,13 @@ func TestAnswersAreCompressedForThoseWhoAsk(t *testing.T) {
 			t.Errorf("%s with %s: %d %v", path, accept, resp.StatusCode, resp.Header)
 		}
 	}
-	// An error is told as such.
+	// Errors keep their status.
 	if resp, _ := ask("/v1/jobs/x", "gzip"); resp.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("an error is %d", resp.StatusCode)
 	}
 }
 
-// A stream of events is not held back for those who ask for compression.
+// Compression does not delay events.
 func TestEventsComeOneByOne(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -104,7 +104,7 @@ func TestEventsComeOneByOne(t *testing.T) {
 	f.runner.release()
 }
 
-// The Go client asks if it is told to, and reads the same.
+// The Go client requests compression if configured, and reads the same data.
 func TestClientWithCompression(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -118,7 +118,8 @@ func TestClientWithCompression(t *testing.T) {
 	}
 }
 
-// What compression costs: those who do not ask ("plain") as much as a look at a header ("bare" is without it).
+// Costs of compression: clients that do not accept it ("plain") cost one header check more than no compression at all
+// ("bare").
 func BenchmarkZipping(b *testing.B) {
 	body := []byte(strings.Repeat(`{"capability":"memory","requested":"256Mi","applied":"256Mi","mechanism":"cgroup memory","level":"kernel"},`, 40))
 	h := func(w http.ResponseWriter, _ *http.Request) {

@@ -31,7 +31,7 @@ func TestZstd(t *testing.T) {
 	header := []string{"Content-Type", ndjson, "Content-Encoding", "zstd"}
 	f.want(http.StatusUnprocessableEntity, nil, "PUT", at, "not zstd at all", header...)
 	f.want(http.StatusUnprocessableEntity, nil, "PUT", at, packed[:len(packed)-9], header...)
-	f.want(http.StatusRequestEntityTooLarge, nil, "PUT", at, pack(strings.Repeat(" ", 33<<20)), header...) // a bomb
+	f.want(http.StatusRequestEntityTooLarge, nil, "PUT", at, pack(strings.Repeat(" ", 33<<20)), header...) // a decompression bomb
 	f.want(200, &u, "PUT", at, packed, header...)
 	if u.Jobs != 100 {
 		t.Errorf("%+v", u)

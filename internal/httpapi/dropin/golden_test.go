@@ -31,22 +31,22 @@ import (
 
 var update = flag.Bool("update", false, "write what is got into testdata: read the difference before it is committed")
 
-// exchange is a file of testdata: a request, the job that is made of it, the result that the fleet has, and the answer.
+// exchange is a file of testdata: a request, its job, the fleet's result, and the response.
 type exchange struct {
 	About   string          `json:"about"`
 	Path    string          `json:"path"`
 	Request json.RawMessage `json:"request"`
-	Policy  json.RawMessage `json:"policy,omitempty"`  // the tenant's, by the name drop-in
+	Policy  json.RawMessage `json:"policy,omitempty"`  // the tenant's, named drop-in
 	Ceiling json.RawMessage `json:"ceiling,omitempty"` // the tenant's
-	Spec    json.RawMessage `json:"spec,omitempty"`    // without its policy, of which limits are
+	Spec    json.RawMessage `json:"spec,omitempty"`    // without its policy; limits has that
 	Limits  *limits         `json:"limits,omitempty"`
 	Result  json.RawMessage `json:"result,omitempty"`
-	Files   string          `json:"files,omitempty"` // what every object of the store has
+	Files   string          `json:"files,omitempty"` // content of every object in the store
 	Status  int             `json:"status"`
 	Answer  json.RawMessage `json:"answer"`
 }
 
-// limits are what the policy of a job says of what requests say.
+// limits are the parts of the job's policy that depend on the request.
 type limits struct {
 	Wall      job.Duration `json:"wall"`
 	CPUTime   job.Duration `json:"cpu_time"`
@@ -56,7 +56,7 @@ type limits struct {
 	Paths     []string     `json:"paths"`
 }
 
-// Each request becomes the job that its file says, and each result the answer.
+// Each request becomes the job in its file, and each result becomes the response.
 func TestExchanges(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("testdata/*/*.json")
@@ -89,7 +89,7 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// run sends the request of x, and fills in what comes of it.
+// run sends the request of x and fills in the results.
 func (x *exchange) run(t *testing.T) {
 	f := &fleet{result: x.Result, policy: x.Policy, files: x.Files}
 	if err := json.Unmarshal(orNull(x.Ceiling), &f.ceiling); err != nil {
@@ -125,7 +125,7 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// plain is x without the spaces of its file.
+// plain returns x without the white space of its file.
 func plain(t *testing.T, x *exchange) (out any) {
 	raw, err := json.Marshal(x)
 	if err != nil {
@@ -150,20 +150,20 @@ func write(t *testing.T, name string, x *exchange) {
 	}
 }
 
-// fleet stands in for one: it has one result for every job.
+// fleet is a fake with one result for every job.
 type fleet struct {
 	result  json.RawMessage
-	err     error // of every submission, while it is not nil
+	err     error // of every submission unless nil
 	policy  json.RawMessage
 	ceiling policy.Ceiling
 	files   string
 
-	mu       sync.Mutex // submissions of a batch run side by side
+	mu       sync.Mutex // the submissions of a batch are concurrent
 	spec     json.RawMessage
 	runs     int
 	canceled []job.ID
 	waits    []time.Duration
-	hang     bool // no job has a result
+	hang     bool // no job gets a result
 }
 
 const (
@@ -205,13 +205,13 @@ func (f *fleet) Get(_ context.Context, key string) (io.ReadCloser, object.Info, 
 
 func (f *fleet) GetRange(_ context.Context, key string, offset, n int64) (io.ReadCloser, object.Info, error) {
 	rest := f.files[offset:]
-	if n >= 0 { // else to the end
+	if n >= 0 { // otherwise to the end
 		rest = rest[:min(int(n), len(rest))]
 	}
 	return io.NopCloser(strings.NewReader(rest)), object.Info{Bytes: int64(len(f.files))}, nil
 }
 
-// handlers are the drop-ins over f.
+// handlers returns the drop-ins over f.
 func (f *fleet) handlers() *dropin.Handlers {
 	return &dropin.Handlers{
 		Jobs: f, Policies: f, Files: &files.Files{Objects: f},
@@ -222,7 +222,7 @@ func (f *fleet) handlers() *dropin.Handlers {
 	}
 }
 
-// post sends one request to every endpoint that there is.
+// post sends a request to a server with every endpoint.
 func (f *fleet) post(t *testing.T, path string, body []byte) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")

@@ -18,7 +18,7 @@ const (
 	judge  = "/code-judge/judge"
 )
 
-// quoted is text in JSON.
+// quoted returns text as JSON.
 func quoted(s string) string {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -27,7 +27,7 @@ func quoted(s string) string {
 	return string(raw)
 }
 
-// Every hostile request is refused by the name of a field, shortly and without what a terminal obeys.
+// Every hostile request gets a short error that names the field and has no terminal escapes.
 func TestHostileRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	pistonFile := func(name, content, encoding string) string {
@@ -90,7 +90,7 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 		resp := f.post(t, c.path, []byte(c.body))
 		said := resp.Body.String()
 		if c.field == "" && resp.Code == http.StatusOK {
-			continue // as the server that it stands for
+			continue // as on the original server
 		}
 		if resp.Code < 400 || resp.Code >= 500 || f.runs > 0 || !strings.Contains(strings.ToLower(said), strings.ToLower(c.field)) {
 			t.Errorf("%s %.100s: %d %.300s, want one that names %s", c.path, c.body, resp.Code, said, c.field)
@@ -101,7 +101,7 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// What is not refused here becomes a job whose files lie where they may, whose limits are possible, and which is judged again as any other.
+// Other hostile requests become jobs with allowed file paths and possible limits. The usual validation still follows.
 func TestHostileRequestsBecomePlainJobs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ path, body string }{
@@ -140,7 +140,7 @@ func TestHostileRequestsBecomePlainJobs(t *testing.T) {
 		if err != nil || p.Wall <= 0 || p.Wall > job.MaxWall || p.Memory <= 0 || p.CPUTime <= 0 || spec.ExpiresIn <= 0 {
 			t.Errorf("%s: %v %+v", c.body, err, p)
 		}
-		for name := range spec.Program.Code.Files { // who compiles it is asked again, and refuses these
+		for name := range spec.Program.Code.Files { // the compiling worker rejects these
 			if odd := strings.HasPrefix(name, "-") || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "."); odd && spec.Validate() == nil {
 				t.Errorf("%s: the source %q is taken", c.body, name)
 			}

@@ -18,13 +18,13 @@ const printed = `{"id":"` + jobID + `","state":"finished","outcome":"succeeded",
 
 var requests = map[string]struct {
 	body string
-	time time.Duration // that its client waits
+	time time.Duration // how long its client waits
 }{
 	"/sandboxfusion/run_code": {`{"language":"python","code":"print(1)","compile_timeout":2,"run_timeout":1.5}`, 13500 * time.Millisecond},
 	"/piston/api/v2/execute":  {`{"language":"python","version":"*","files":[{"content":"print(1)"}]}`, 30 * time.Second},
 }
 
-// While there is no room a request waits; what comes of it then is the program's.
+// Without room a request waits, and then gets the program's result.
 func TestWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	for path, q := range requests {
@@ -49,8 +49,8 @@ func TestWaitsForRoom(t *testing.T) {
 	}
 }
 
-// A request whose time is over says so before its client stops to listen, by the status after which that sends it again,
-// and its job does not run for nobody.
+// A request that runs out of time responds before its client gives up, with the status after which the client retries.
+// Its job is canceled.
 func TestTooLate(t *testing.T) {
 	t.Parallel()
 	for path, q := range requests {
@@ -73,7 +73,7 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// The job of a client that is gone is canceled, and nothing else is tried.
+// The job of a disconnected client is canceled and not retried.
 func TestClientGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestClientGone(t *testing.T) {
 	})
 }
 
-// A submission that nobody came to is one of a batch's that is sent again, and no verdict.
+// In a batch, a submission that did not run in time gets the result for a retry, and no verdict.
 func TestLateSubmission(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestLateSubmission(t *testing.T) {
 	})
 }
 
-// What is too much, or no text, is said to be by the name of its field.
+// Values that are too large or invalid text get an error that names the field.
 func TestBadText(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
@@ -140,7 +140,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// What is listed can be sent back.
+// Clients can send the listed runtimes back.
 func TestRuntimes(t *testing.T) {
 	t.Parallel()
 	resp := (&fleet{}).send(t, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/piston/api/v2/runtimes", nil))

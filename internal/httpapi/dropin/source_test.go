@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// badTexts are texts of a model, in JSON, that are no program in any language.
+// badTexts returns texts in JSON that models may write, and that are no program in any language.
 func badTexts() map[string]string {
 	return map[string]string{
 		"NUL": `"print(1)\u0000"`, "half a pair": `"x = '\ud83d'\nprint(1)"`, "the other half": `"\uDE00"`, "pair in reverse": `"\ude00\ud83d"`, "half before an escape": `"\ud83d\n"`, "bytes": "\"\xed\xa0\xbd\"",
@@ -16,12 +16,12 @@ func badTexts() map[string]string {
 	}
 }
 
-// goodTexts look like bad ones.
+// goodTexts returns valid texts that look like bad ones.
 func goodTexts() map[string]string {
 	return map[string]string{"pair": `"\ud83d\ude00"`, "escaped": `"\\ud83d"`, "text": `"é\u0001\ufffd"`, "empty": `""`, "two pairs": `"\uD83D\uDE00\ud83d\ude00"`}
 }
 
-// A text that is no program is a program that failed, and not a bad request.
+// A source that is no program is a failed program, and not a bad request.
 func TestUnfitSourcesFail(t *testing.T) {
 	t.Parallel()
 	for path, request := range map[string]string{
@@ -62,7 +62,7 @@ func TestUnfitSourcesFail(t *testing.T) {
 	}
 }
 
-// A bad submission of a batch fails alone.
+// In a batch, only the bad submission fails.
 func TestOneBadSubmissionLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	good := `{"sub_id":"good","type":"python","solution":"print(42)"}`
@@ -71,7 +71,7 @@ func TestOneBadSubmissionLeavesTheOthers(t *testing.T) {
 		Success bool
 		Reason  string
 	}
-	bad := map[string]string{ // by their JSON, the reason
+	bad := map[string]string{ // by JSON of the submission: the reason
 		`5`: "internal_error", `null`: "internal_error", `{}`: "internal_error", `[]`: "internal_error", `"x"`: "internal_error",
 		`{"type":"python","solution":1}`: "internal_error", `{"type":"python","solution":null}`: "internal_error", `{"type":"math","solution":"1"}`: "internal_error",
 		`{"type":"python","solution":"1","input":"\u0000"}`: "internal_error", `{"sub_id":7,"type":"python","solution":"1"}`: "internal_error",

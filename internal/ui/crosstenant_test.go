@@ -14,10 +14,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// secretOfOne is in everything that tenant one has.
+// secretOfOne is in all data of tenant one.
 const secretOfOne = "only-of-tenant-one"
 
-// belongings is what tenant one has, by what ids are called in addresses.
+// belongings are the objects of tenant one.
 type belongings struct{ job, batch, session, key job.ID }
 
 func (f *fleet) belongings() (b belongings) {
@@ -48,8 +48,8 @@ func (f *fleet) belongings() (b belongings) {
 	return b
 }
 
-// What pages answer to a submitter of another tenant, with the ids of tenant one: those that are not there, are not for
-// submitters, or are of the own tenant.
+// pagesOfOthers has the responses of pages to another tenant's submitter, with the ids of tenant one: pages that are
+// not found, not for submitters, or about the caller's own tenant.
 var pagesOfOthers = map[string]struct {
 	path string
 	want []int
@@ -80,11 +80,12 @@ var pagesOfOthers = map[string]struct {
 	"/ui/":                                  {"/ui/{job}", []int{404}},
 }
 
-// What actions on what tenant one has answer to a submitter and to an admin of another.
+// actionsOfOthers has the responses to actions on objects of tenant one, for a submitter and an admin of another
+// tenant.
 var actionsOfOthers = map[string]struct {
 	on        string
 	submitter int
-	admin     int // 0: admins may, whoever's it is
+	admin     int // 0: admins may do it for any tenant
 }{
 	"cancel-job": {"{job}", 404, 404}, "cancel-batch": {"{batch}", 404, 404}, "retry-batch": {"{batch}", 404, 404}, "end-session": {"{session}", 404, 404}, "interrupt-session": {"{session}", 404, 404},
 	"delete-job": {"{job}", 403, 404}, "delete-batch": {"{batch}", 403, 404}, "link-artifact": {"{job}", 404, 404}, "revoke-key": {"{key}", 404, 0}, "make-key": {"one", 403, 0}, "grant": {"one", 403, 0},
@@ -92,7 +93,7 @@ var actionsOfOthers = map[string]struct {
 	"pause-batch": {"{batch}", 403, 0}, "resume-batch": {"{batch}", 403, 0}, "pause-tenant": {"one", 403, 0}, "resume-tenant": {"one", 403, 0}, "pause-pool": {"p", 403, 0}, "resume-pool": {"p", 403, 0},
 }
 
-// Every page and every action of another tenant's things: nothing of them is shown, or done.
+// No page shows and no action changes another tenant's objects.
 func TestEveryPageOfAnotherTenant(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -101,7 +102,7 @@ func TestEveryPageOfAnotherTenant(t *testing.T) {
 	b, admin := f.as(otherKey), f.as("admin-two")
 	for _, pattern := range ui.Patterns() {
 		c, known := pagesOfOthers[pattern]
-		if strings.HasPrefix(pattern, "POST ") { // signing in and out, and what has an own test
+		if strings.HasPrefix(pattern, "POST ") { // signing in and out, and routes with their own tests
 			continue
 		}
 		if !known {
@@ -113,7 +114,7 @@ func TestEveryPageOfAnotherTenant(t *testing.T) {
 			if who == b && !slices.Contains(c.want, resp.StatusCode) {
 				t.Errorf("%s: %d, want one of %v", pattern, resp.StatusCode, c.want)
 			}
-			fleets := who == admin && (strings.HasSuffix(pattern, "/audit") || strings.HasSuffix(pattern, "/keys")) // which have all tenants for admins
+			fleets := who == admin && (strings.HasSuffix(pattern, "/audit") || strings.HasSuffix(pattern, "/keys")) // these have all tenants for admins
 			if strings.Contains(page, secretOfOne) && !fleets {
 				t.Errorf("%s shows what another tenant has", pattern)
 			}

@@ -19,7 +19,7 @@ var (
 	watched = flag.Duration("ui.watched", 3*time.Second, "how long they are")
 )
 
-// crowd has so many pages open for a time, each of which asks for its part every two seconds, and returns what that took.
+// crowd keeps n pages open for a time. Each polls every two seconds. It returns the costs.
 func (f *fleet) crowd(n int, path func(i int) string) (asked int64, parts int, p95 time.Duration, heap uint64) {
 	f.t.Helper()
 	one := f.as(oneKey)
@@ -61,8 +61,8 @@ func (f *fleet) crowd(n int, path func(i int) string) (asked int64, parts int, p
 	return f.asked.n.Load() - before, len(took), took[len(took)*95/100], heap
 }
 
-// However many have the page of a batch open, the database is asked as if one had; and what is remembered for those who have
-// different ones open does not grow without bound.
+// Any number of open pages of a batch queries the database as often as one page. The cache for different pages is
+// bounded.
 func TestManyOpenPages(t *testing.T) {
 	f := newFleet(t, func(c *ui.Config) { c.Waits = 0 })
 	batches := make([]job.ID, max(*viewers/5, 1))
@@ -77,7 +77,7 @@ func TestManyOpenPages(t *testing.T) {
 	alone, _, _, _ := f.crowd(1, same)
 	asked, parts, p95, heap := f.crowd(*viewers, same)
 	t.Logf("one page: %d questions; %d of one batch: %d questions for %d parts, p95 %v, heap %d MiB", alone, *viewers, asked, parts, p95, heap>>20)
-	// what is known is good for a second: a page that asks every two never finds it
+	// A cached response lasts a second, so a page that polls every two seconds never uses its own.
 	if most := 3*int64(*watched/time.Second) + 6; asked > most {
 		t.Errorf("%d questions, of at most %d", asked, most)
 	}
@@ -88,7 +88,7 @@ func TestManyOpenPages(t *testing.T) {
 	}
 }
 
-// What a visitor did is seen on the next part of a page.
+// The next part of a page shows the visitor's action.
 func TestPartsAreNotOldForWhoActs(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -103,13 +103,13 @@ func TestPartsAreNotOldForWhoActs(t *testing.T) {
 	if resp, body := b.post(ask, map[string][]string{"form": {form}, "on": {string(batch)}}); resp.StatusCode != http.StatusSeeOther {
 		t.Fatalf("%d %.2000s", resp.StatusCode, body)
 	}
-	if _, part := b.get(at, "HX-Request", "true"); !strings.Contains(part, "canceled") { // its list of jobs; the counts follow
+	if _, part := b.get(at, "HX-Request", "true"); !strings.Contains(part, "canceled") { // the list of jobs; the counts follow
 		t.Errorf("%s", part)
 	}
 }
 
-// A page does not wait for what takes long: it says that more comes, has the script ask for it, and has a link for those
-// who have none.
+// A page does not wait for slow data: it announces more, has the script request it, and has a link for visitors without
+// scripts.
 func TestPageDoesNotWait(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, func(c *ui.Config) { c.Waits = time.Nanosecond })

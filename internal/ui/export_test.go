@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Patterns are those of all pages.
+// Patterns returns the patterns of all pages.
 func Patterns() (out []string) {
 	for _, r := range (&Server{}).routes() {
 		out = append(out, r.pattern)
@@ -13,5 +13,5 @@ func Patterns() (out []string) {
 	return out
 }
 
-// Actions are the names of all actions.
+// Actions returns the names of all actions.
 func Actions() []string { return slices.Sorted(maps.Keys(actions)) }

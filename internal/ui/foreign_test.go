@@ -12,7 +12,8 @@ import (
 	"github.com/assay-run/assay/internal/ui"
 )
 
-// No page of a local fleet answers pages of other sites, by whatever names and headers they come. Links to it may be followed.
+// No page of a local fleet serves requests from pages of other sites, under any host names and headers. Links to it
+// work.
 func TestNoPageAnswersForeignPages(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, func(c *ui.Config) { c.Gate, c.Site = identity.Open{}, site.Guard{Local: true, Public: "assay.example"} })
@@ -62,8 +63,8 @@ func TestNoPageAnswersForeignPages(t *testing.T) {
 	}
 }
 
-// A code signs in once, and is for holders of a token. A token does not sign in in its place: the links of other sites would
-// have one.
+// A code signs in once, and only holders of a token get one. A token in its place does not sign in, because other sites
+// could put one into a link.
 func TestSignInByCode(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

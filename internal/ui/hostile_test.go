@@ -17,7 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// markups are 30 kinds of text that would be more than text where somebody forgot something.
+// markups are 30 kinds of text that would be active if it were not escaped.
 var markups = []string{
 	`<script>canary()</script>`, `</script><script>canary()</script>`, `<img src=x onerror=canary()>`, `"><svg onload=canary()>`, `'><b id=canary>`,
 	`<iframe srcdoc="<script>parent.canary()</script>">`, `<a href="javascript:canary()">x</a>`, `javascript:canary()`, `data:text/html,<script>canary()</script>`,
@@ -28,7 +28,7 @@ var markups = []string{
 	"<scr\x00ipt>canary()</script>", "+ADw-script+AD4-canary()+ADw-/script+AD4-", `%3Cscript%3Ecanary()%3C/script%3E`, `&lt;script&gt;canary()&lt;/script&gt;`,
 }
 
-// allowed are the elements and attributes that pages are made of.
+// allowedElements and allowedAttributes are those of the templates.
 var (
 	allowedElements = strings.Fields("html head meta title link script body a header nav ul li div span form input button main p h1 h2 h3 small table thead tbody tr th td caption svg rect text g code pre bdi br " +
 		"label select option textarea dl dt dd section article details summary ol strong time meter img canvas output polyline line del ins")
@@ -37,7 +37,7 @@ var (
 		"hx-get hx-trigger hx-swap hx-headers text-anchor data-map data-total data-open data-logs data-stream hidden step title")
 )
 
-// foreign lists what is in a page that no template of ours wrote.
+// foreign lists the parts of a page that no template contains.
 func foreign(t *testing.T, page string) (out []string) {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(page))
@@ -71,12 +71,12 @@ func foreign(t *testing.T, page string) (out []string) {
 	return out
 }
 
-// ours reports whether an address is one of the page's, or an image of pixels.
+// ours reports whether an address belongs to the page or is a bitmap image.
 func ours(address string) bool {
 	return strings.HasPrefix(address, "/ui/") || strings.HasPrefix(address, "?") || strings.HasPrefix(address, "#") || strings.HasPrefix(address, "data:image/png;base64,")
 }
 
-// hostile is a job that has the markup wherever a program or its owner may write something.
+// hostileSpec returns a job with the markup in all fields of the program and its owner.
 func hostileSpec(m string, n int) job.Spec {
 	s := python("x = 1\n" + m + "\nraise ValueError")
 	if n%3 == 1 {
@@ -105,14 +105,14 @@ func hostileResult(m string) job.Result {
 	}
 }
 
-// Markup of 30 kinds, in every field that somebody else writes, is text on every page.
+// Markup of 30 kinds in every untrusted field is text on every page.
 func TestMarkupIsText(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.putWorkers(markups...)
 	var batches []job.ID
 	for i, m := range markups {
-		m := strings.ReplaceAll(m, "\x00", "\ufffd") // which no field may have
+		m := strings.ReplaceAll(m, "\x00", "\ufffd") // no field may contain NUL
 		batches = append(batches, f.submit("one", m, map[string]string{m: m}, hostileSpec(m, i)))
 	}
 	f.finish("w1", f.claim("w1"), func(c store.Claimed) job.Result {
@@ -149,7 +149,7 @@ func TestMarkupIsText(t *testing.T) {
 	}
 }
 
-// putWorkers has workers of these names be connected.
+// putWorkers connects workers with these names.
 func (f *fleet) putWorkers(names ...string) {
 	f.t.Helper()
 	host := json.RawMessage(`{"isolations":["cell","task"],"cores":4,"memory":"8Gi","missing":["<script>canary()</script>"],"images":[{"name":"<img src=x onerror=canary()>"}]}`)
@@ -163,7 +163,7 @@ func (f *fleet) putWorkers(names ...string) {
 	}
 }
 
-// putSession writes down a session and what was executed in it.
+// putSession records a session and its executions.
 func (f *fleet) putSession(ctx context.Context, tenant, m string) job.ID {
 	f.t.Helper()
 	s := job.Session{ID: job.NewID(), Spec: job.SessionSpec{Name: m, Kind: job.SessionPython, Image: m}, State: job.SessionLive, Worker: "w1", CreatedAt: time.Now()}
@@ -181,7 +181,7 @@ func (f *fleet) putSession(ctx context.Context, tenant, m string) job.ID {
 	return s.ID
 }
 
-// The same of sessions: their names, code and outputs.
+// The same for the names, code and outputs of sessions.
 func TestMarkupOfSessionsIsText(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -199,7 +199,7 @@ func TestMarkupOfSessionsIsText(t *testing.T) {
 	}
 }
 
-// Another tenant's batches, jobs, outputs and sessions are on no page, whoever asks, by list or by id.
+// No page shows another tenant's batches, jobs, outputs or sessions to any visitor, by list or by id.
 func TestTenantsDoNotMeet(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -225,7 +225,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 		b := f.as(key)
 		for _, path := range lists {
 			_, query, _ := strings.Cut(path, "?")
-			page := strings.ReplaceAll(strings.ReplaceAll(b.page(path), query, ""), "l="+mark, "") // what was asked for
+			page := strings.ReplaceAll(strings.ReplaceAll(b.page(path), query, ""), "l="+mark, "") // the page may repeat the request
 			if strings.Contains(page, mark) {
 				t.Errorf("%s: %s shows it", key, path)
 			}
@@ -253,7 +253,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	}
 }
 
-// A job's page has its verdict, the line that failed, and how to run it again, in which quotes end nothing.
+// A job's page has its outcome, the failed line, and commands to run it again, in which quotes are safe.
 func TestJobPage(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -297,7 +297,7 @@ func TestJobPage(t *testing.T) {
 	}
 }
 
-// Who may not do something is not offered it, and is refused.
+// Visitors are not offered actions that they may not perform, and are refused.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -328,7 +328,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// An action asks once, does what it says and says what it did; sent twice, it has effect once.
+// An action asks for confirmation, runs, and reports its result. Sent twice, it has effect once.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

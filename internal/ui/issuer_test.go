@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/internal/ui"
 )
 
-// vouching is an issuer that knows one code.
+// vouching is an issuer that accepts one code.
 type vouching struct{}
 
 type attempt struct{ State string }
@@ -29,7 +29,7 @@ func (vouching) Finish(_ context.Context, a attempt, state, code string) (identi
 	return identity.Identity{Tenant: "one", Role: identity.Operator, Name: "ada@example.org"}, time.Now().Add(time.Hour), nil
 }
 
-// Who comes back from an issuer is let in by the page, and by the API behind it, for as long as the issuer vouches for them.
+// The page and its API accept a person from an issuer until the identity expires.
 func TestIssuer(t *testing.T) {
 	t.Parallel()
 	var later atomic.Int64

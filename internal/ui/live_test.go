@@ -10,8 +10,7 @@ import (
 	"github.com/assay-run/assay/internal/ui"
 )
 
-// What a program writes while it runs comes as text and names of classes, whichever way it is cut; the rest of the events
-// passes, and so does an error.
+// Live output becomes text and class names, for any division into chunks. Other events and errors pass unchanged.
 func TestLiveOutputIsText(t *testing.T) {
 	t.Parallel()
 	var asked []string

@@ -36,7 +36,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// idle is what the API has behind it where nothing runs.
+// idle provides the API's services in a fleet where nothing runs.
 type idle struct{}
 
 func (idle) Ping(context.Context) error                                         { return nil }
@@ -51,14 +51,14 @@ func (idle) WatchRecord(job.ID) (<-chan struct{}, func() json.RawMessage, func()
 	return nil, func() json.RawMessage { return nil }, func() {}
 }
 
-// CallSession answers for a worker that is away.
+// CallSession responds like an unavailable worker.
 func (idle) CallSession(context.Context, string, control.SessionCall) (control.SessionReply, error) {
 	return control.SessionReply{}, job.ErrUnavailable
 }
 
 func (idle) OnTold(context.Context, string, func(string, []byte)) error { return nil }
 
-// The keys of the tests.
+// Keys of the tests.
 const (
 	keys     = "sub-one=one,read-one=one:reader,op-one=one:operator,sub-two=two,op-two=two:operator,admin-one=one:admin,admin-two=two:admin"
 	oneKey   = "sub-one"
@@ -66,7 +66,7 @@ const (
 	otherKey = "sub-two"
 )
 
-// fleet is the page before the API over a real store, and a worker that a test plays.
+// fleet is the page with the API over a real store. A test plays the worker.
 type fleet struct {
 	t       *testing.T
 	store   *postgres.Store
@@ -76,7 +76,7 @@ type fleet struct {
 	asked   *counted
 }
 
-// counted counts the questions about batches and jobs that pages are made of.
+// counted counts the queries for batches and jobs.
 type counted struct {
 	store.Store
 	n atomic.Int64
@@ -112,7 +112,7 @@ func (c *counted) CompareBatches(ctx context.Context, tenant string, a, b job.ID
 	return c.Store.CompareBatches(ctx, tenant, a, b, from, n)
 }
 
-// revocable is a gate whose keys can be taken back.
+// revocable is a gate with keys that a test can revoke.
 type revocable struct {
 	identity.Gate
 	revoked bool
@@ -162,7 +162,7 @@ func newFleet(t *testing.T, change ...func(*ui.Config)) *fleet {
 	return f
 }
 
-// newAPI wires the API as cmd/dispatcher does, with nothing that schedules.
+// newAPI returns the API as in cmd/dispatcher, without scheduling.
 func newAPI(t *testing.T, s store.Store, o *object.Store, gate identity.Gate, log *slog.Logger) http.Handler {
 	t.Helper()
 	secrets, err := secret.New("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", s)
@@ -179,7 +179,7 @@ func newAPI(t *testing.T, s store.Store, o *object.Store, gate identity.Gate, lo
 	})
 }
 
-// submit puts jobs into the store, as a batch of a tenant.
+// submit stores jobs as a batch of a tenant.
 func (f *fleet) submit(tenant, name string, labels map[string]string, specs ...job.Spec) job.ID {
 	f.t.Helper()
 	var jobs []store.NewJob
@@ -197,7 +197,7 @@ func (f *fleet) submit(tenant, name string, labels map[string]string, specs ...j
 	return id
 }
 
-// claim has a worker take whatever waits.
+// claim claims all waiting jobs for a worker.
 func (f *fleet) claim(worker string) []store.Claimed {
 	f.t.Helper()
 	ds, err := f.store.Schedule(f.t.Context(), []string{placement.Any}, 10_000)
@@ -215,7 +215,7 @@ func (f *fleet) claim(worker string) []store.Claimed {
 	return got
 }
 
-// finish records what a worker makes of what it took.
+// finish records the results of a worker's jobs.
 func (f *fleet) finish(worker string, cs []store.Claimed, result func(c store.Claimed) job.Result) {
 	f.t.Helper()
 	var all []store.Finish
@@ -249,7 +249,7 @@ func (f *fleet) jobsOf(tenant string, batch job.ID) []job.Summary {
 	return page.Jobs
 }
 
-// browser is a visitor, who keeps cookies and follows no redirect.
+// browser is a visitor that keeps cookies and follows no redirects.
 type browser struct {
 	f *fleet
 	c *http.Client
@@ -263,7 +263,7 @@ func (f *fleet) browser() *browser {
 	return &browser{f, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// as is a visitor who has signed in.
+// as returns a visitor who has signed in.
 func (f *fleet) as(key string) *browser {
 	f.t.Helper()
 	b := f.browser()
@@ -313,7 +313,7 @@ func (b *browser) post(path string, form url.Values, header ...string) (*http.Re
 	return b.do(r)
 }
 
-// page gets one that must be there.
+// page returns a page that must exist.
 func (b *browser) page(path string) string {
 	b.f.t.Helper()
 	resp, body := b.get(path)
@@ -325,7 +325,7 @@ func (b *browser) page(path string) string {
 
 var formField = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
-// formOf is what forms of a visit carry.
+// formOf returns the token of a visit's forms.
 func formOf(t *testing.T, page string) string {
 	t.Helper()
 	m := formField.FindStringSubmatch(page)

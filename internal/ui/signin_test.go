@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/internal/ui"
 )
 
-// Pages are for those who signed in, with a cookie that scripts cannot read, and that ends with the key.
+// Pages require a sign-in. Its cookie is hidden from scripts and ends with the key.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -47,7 +47,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// The sign-in page sends nobody to other sites.
+// The sign-in page never redirects to other sites.
 func TestSignInStaysHere(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -61,7 +61,7 @@ func TestSignInStaysHere(t *testing.T) {
 	}
 }
 
-// A form counts only in the visit that it was made for, and when a page of ours sends it.
+// A form is valid only in the visit that it was made for, and only if this page sends it.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -89,7 +89,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// Every page says what a browser may do with it: nothing that is not ours, and no script in a page.
+// Headers of every page restrict it to its own origin and forbid inline scripts.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -114,7 +114,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// Where everybody is let in nobody signs in, and forms are held to their visits all the same.
+// A fleet without tokens requires no sign-in, and forms are still bound to their visits.
 func TestOpenFleet(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, func(c *ui.Config) { c.Gate = identity.Open{} })
@@ -128,7 +128,7 @@ func TestOpenFleet(t *testing.T) {
 	}
 }
 
-// Browsers that ask for the root get the page, and everybody else the API.
+// Browsers get the page at the root, and other clients get the API.
 func TestRoot(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

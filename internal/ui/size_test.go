@@ -31,7 +31,7 @@ var (
 	slowest = flag.Duration("ui.slowest", 5*time.Second, "the most that the 95th percentile of a page may take; 60ms is what a machine without others has to do")
 )
 
-// All scripts together are at most 120 kB, compressed, and each that is not ours comes with its licence.
+// All scripts together have at most 120 kB, compressed. Each third-party script comes with its licence.
 func TestScriptsAreSmall(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob(filepath.Join(testenv.RepoRoot(t), "internal/ui/assets/*.js"))
@@ -60,7 +60,7 @@ func TestScriptsAreSmall(t *testing.T) {
 	}
 }
 
-// lines yields as many bytes of a program's output.
+// lines yields a number of bytes of a program's output.
 type lines struct{ left int64 }
 
 func (l *lines) Read(p []byte) (int, error) {
@@ -75,7 +75,7 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Of an output of any size one screen is read: the first of 1 GiB is there within 300 ms, and so is the last.
+// One screen of an output is read, whatever its size: the first and the last of 1 GiB load within 300 ms.
 func TestLongLog(t *testing.T) {
 	f := newFleet(t)
 	batch := f.submit("one", "b", nil, python("print"))
@@ -118,7 +118,7 @@ func TestLongLog(t *testing.T) {
 	}
 }
 
-// fill puts jobs that are over into the store: batches of -ui.batch jobs, of which every tenth failed in one of some ways.
+// fill stores finished jobs in batches of -ui.batch jobs. Every tenth job failed, in different ways.
 func (f *fleet) fill(n int) (batches []job.ID) {
 	f.t.Helper()
 	const part = 10_000
@@ -175,7 +175,7 @@ func fillResult(c store.Claimed) job.Result {
 	return r
 }
 
-// However many jobs there are, no page takes long: with -ui.jobs=1000000 the 95th percentile of each is at most 60 ms.
+// Pages stay fast with any number of jobs: with -ui.jobs=1000000 the 95th percentile of each is at most 60 ms.
 func TestPagesOfAMillionJobs(t *testing.T) {
 	f := newFleet(t, func(c *ui.Config) { c.Waits = 0 })
 	f.putWorkers()
@@ -209,7 +209,7 @@ func TestPagesOfAMillionJobs(t *testing.T) {
 	b.time("/ui/batches/" + first + "/map")
 }
 
-// time gets a page many times. The first may take longer, where it waits for what is remembered from then on.
+// time gets a page many times. The first request may be slower, because it fills a cache.
 func (b *browser) time(path string, header ...string) {
 	b.f.t.Helper()
 	const times = 40
@@ -233,7 +233,7 @@ func (b *browser) time(path string, header ...string) {
 	}
 }
 
-// A page of forty times as many jobs takes no longer, within what a busy machine makes of it.
+// A page with forty times as many jobs takes no longer, within the noise of a busy machine.
 func TestPagesDoNotGrowWithJobs(t *testing.T) {
 	f := newFleet(t, func(c *ui.Config) { c.Waits = 0 })
 	b := f.as(opKey)

@@ -8,8 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestWorkersPageCountsLongJobs: the page has the running jobs, the free slots and the cores in use of a worker and of its
-// pool, also when the jobs have given up their slots.
+// TestWorkersPageCountsLongJobs: the page shows the running jobs, free slots and used cores of a worker and its pool,
+// also if jobs have given up their slots.
 func TestWorkersPageCountsLongJobs(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What hides or reorders text is seen, and every result is UTF-8 within its limit.
+// Characters that hide or reorder text become visible. Every result is valid UTF-8 within its limit.
 func TestText(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -39,7 +39,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Colours of terminals are classes; whatever else a sequence says is left out, and none of its text is lost.
+// Terminal colours become classes. Other sequences are removed without losing text.
 func TestANSI(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string][]shown.Span{
@@ -57,7 +57,7 @@ func TestANSI(t *testing.T) {
 	} {
 		got := shown.ANSI(in)
 		if want == nil && len(in) > 5000 {
-			continue // it ends, which is all
+			continue // termination is the only requirement
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -65,7 +65,7 @@ func TestANSI(t *testing.T) {
 	}
 }
 
-// No input makes a class that is not ours, or text that is not UTF-8.
+// No input produces an unknown class or invalid UTF-8.
 func FuzzANSI(f *testing.F) {
 	f.Add("\x1b[38;5;1mx\x1b]0;\x07\x1b[48:2::1:2:3m")
 	f.Fuzz(func(t *testing.T, in string) {
@@ -91,7 +91,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// Parts of a bar fill it, in order, and the least of them is seen.
+// The parts of a bar fill it in order, and the smallest is visible.
 func TestBars(t *testing.T) {
 	t.Parallel()
 	b := job.Batch{Total: 1_000_003, Counts: map[job.State]int64{job.Finished: 1_000_001, job.Running: 1, job.Queued: 1}, Outcomes: map[job.Outcome]int64{job.Succeeded: 1_000_000, job.Lost: 1}}
@@ -114,7 +114,7 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// An output is shown the same however it is cut into parts.
+// An output is the same for any division into parts.
 func TestTerminalOfParts(t *testing.T) {
 	t.Parallel()
 	const text = "a\x1b[31mred\r\nx\x1b[1;4mbold\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c\x1b(Bd\x1b[0me\x1b[38;5;12mblue\rend\x1bMz"
@@ -141,7 +141,7 @@ func TestTerminalOfParts(t *testing.T) {
 	}
 }
 
-// Of two objects, what differs is said line by line.
+// Differences between two objects are listed by line.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	got := shown.Changes(json.RawMessage(`{"a":1,"b":"x\u202e","gone":[1]}`), json.RawMessage(`{"a":1,"b":"<y>","new":{"k":2}}`))

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/test/prom"
 )
 
-// rule is an alert as the file has it.
+// rule is an alert of the file.
 type rule struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
@@ -43,8 +43,8 @@ func rules(t *testing.T) []rule {
 // step is the time between two values of the series below; each has 41, so they cover 40 minutes.
 const step = time.Minute
 
-// TestAlerts: each alert fires on the series of its fault, and not on the series of a fleet that works. Both series are as
-// processes export them; two dispatchers export the same gauges.
+// TestAlerts checks that each alert fires on the series of its fault, and not on the series of a
+// working fleet. Both series are as processes export them; two dispatchers export the same gauges.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	all := rules(t)
@@ -73,7 +73,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestRunbooks: each alert has a paragraph in docs/operations.md under its name, and a summary.
+// TestRunbooks checks that each alert has a paragraph in docs/operations.md under its name, and a
+// summary.
 func TestRunbooks(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../docs/operations.md")
@@ -91,7 +92,8 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// fires evaluates a rule as Prometheus does, once a step: it fires when the expression has had a result for long enough.
+// fires evaluates a rule as Prometheus does, once a step. It fires when the expression has had a
+// result for long enough.
 func fires(t *testing.T, r rule, series string) bool {
 	t.Helper()
 	db := prom.New(step)
@@ -115,7 +117,7 @@ func fires(t *testing.T, r rule, series string) bool {
 	return false
 }
 
-// situation is a fault, and a state like it that is none.
+// situation is the series of a fault, and similar series without one.
 type situation struct{ fault, fine string }
 
 var cases = map[string]situation{

@@ -7,8 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Arrays of numpy cross by value, both ways: the image has numpy, the machine that
-// runs the other tests of checks need not.
+// Numpy arrays cross by value, both ways. The image has numpy; the machine that runs the other
+// tests of checks need not.
 func TestArraysCross(t *testing.T) {
 	f := newFleet(t, policy.Cell)
 	for name, c := range map[string]struct {
@@ -50,7 +50,7 @@ func TestArraysCross(t *testing.T) {
 	}
 }
 
-// forged is a solution whose class says that it is an array.
+// forged returns a solution whose class pretends to be an array.
 func forged(elements, shape, data string) string {
 	return "class ndarray:\n    dtype = type('', (), {'str': '" + elements + "'})\n    shape, nbytes = " + shape + ", 8\n" +
 		"    def tobytes(self): return " + data + "\nndarray.__module__ = 'numpy'\ndef f(): return ndarray()"

@@ -11,7 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// A checker whose own files lie where its messages or its case do is at fault itself: it has a verdict, and is no failure of ours.
+// A checker whose own files clash with its messages or its case is at fault: it gets a verdict, and
+// is not an infrastructure failure.
 func TestCheckersWhoseFilesClash(t *testing.T) {
 	f := newFleet(t, isolations[0])
 	for _, name := range []string{"feedback", "feedback/judgemessage.txt", "feedback/judgemessage.txt/x", "feedback/score.txt"} {

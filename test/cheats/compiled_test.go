@@ -39,7 +39,7 @@ func newShop(t *testing.T, f *fleet) *shop {
 	return &shop{fleet: f, cache: c}
 }
 
-// run is a compile.Make.
+// run implements compile.Make.
 func (s *shop) run(ctx context.Context, r compile.Request) (*runtime.Report, error) {
 	s.runs.Add(1)
 	plan, err := r.Policy.PlanFor(s.rt.Host(), policy.UseCommand)
@@ -57,7 +57,7 @@ func (s *shop) run(ctx context.Context, r compile.Request) (*runtime.Report, err
 	})
 }
 
-// compiled is what a source is compiled to, for a tenant.
+// compiled returns the compiled output of a source, for a tenant.
 func (s *shop) compiled(t *testing.T, tenant string, l *language.Language, source string, flags ...string) *compile.Output {
 	t.Helper()
 	p := policy.Default()
@@ -77,7 +77,7 @@ func (s *shop) compiled(t *testing.T, tenant string, l *language.Language, sourc
 	return out
 }
 
-// judge grades what was compiled as a worker does, with as many cases beside each other as there are.
+// judge grades a compiled program as a worker does, with all cases side by side.
 func (s *shop) judge(t *testing.T, l *language.Language, out *compile.Output, tests *job.Tests, blobs map[string]string) (*runtime.Report, error) {
 	t.Helper()
 	argv := func(memory job.Size) []string {
@@ -95,13 +95,15 @@ func (s *shop) judge(t *testing.T, l *language.Language, out *compile.Output, te
 	})
 }
 
-// casesOfCompiled leaves a case time for what it tries, on a busy host, too; what never ends has less.
+// casesOfCompiled gives a case enough time for its attempt, on a busy host, too. Endless programs
+// have less.
 func casesOfCompiled(p *policy.Policy) { p.Wall, p.Memory = job.Duration(20*time.Second), 128*job.MiB }
 
-// short are cases of programs that take all the time there is.
+// short has the endless programs.
 var short = map[string]bool{"stops_itself.c": true, "closes_everything.c": true, "flood.c": true}
 
-// casesFor are three, each with another answer, which only a program that copies its input knows.
+// casesFor returns three cases with different answers, which a program can only know by copying its
+// input.
 func casesFor(s corpus.Source) *job.Tests {
 	tests := &job.Tests{Language: s.Language.Name}
 	for range 3 {
@@ -118,7 +120,8 @@ func casesFor(s corpus.Source) *job.Tests {
 	return tests
 }
 
-// No compiled program forges a pass, or an excuse: neither where its output is compared, nor where a checker decides on it.
+// No compiled program forges a pass or an excuse, whether its output is compared or a checker
+// decides.
 func TestNoCompiledProgramForgesAPass(t *testing.T) {
 	sources, err := corpus.Sources(os.DirFS("compiled"), 20)
 	if err != nil {
@@ -158,7 +161,7 @@ func TestNoCompiledProgramForgesAPass(t *testing.T) {
 	})
 }
 
-// judged checks what came of a program.
+// judged checks the result of a program.
 func judged(t *testing.T, src corpus.Source, rep *runtime.Report) {
 	t.Helper()
 	want := map[bool]int{true: 3}[src.Outcomes[0] == job.Succeeded]
@@ -178,7 +181,7 @@ func judged(t *testing.T, src corpus.Source, rep *runtime.Report) {
 	}
 }
 
-// contentsOf is all that a program is compiled to.
+// contentsOf returns all files of a compiled program.
 func contentsOf(t *testing.T, out *compile.Output) string {
 	t.Helper()
 	var all strings.Builder
@@ -196,7 +199,7 @@ func contentsOf(t *testing.T, out *compile.Output) string {
 	return all.String()
 }
 
-// unobeyed checks that no terminal takes a message for a command.
+// unobeyed checks that a message has no control sequences for terminals.
 func unobeyed(t *testing.T, message string) {
 	t.Helper()
 	if strings.ContainsAny(message, "\x00\x1b\x07\u202e\n") {
@@ -204,7 +207,8 @@ func unobeyed(t *testing.T, message string) {
 	}
 }
 
-// eachWall runs f once for every isolation: what was imported ahead is nothing to a compiled program.
+// eachWall runs f once for every isolation, without preloaded imports, which do not affect compiled
+// programs.
 func eachWall(t *testing.T, f func(*testing.T, *fleet)) {
 	for _, isolation := range isolations {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -214,7 +218,8 @@ func eachWall(t *testing.T, f func(*testing.T, *fleet)) {
 	}
 }
 
-// Nobody but its own tenant has what a source was compiled to, whatever the compiler was made to leave beside it.
+// Only its own tenant gets the compiled output of a source, whatever files the compiler was made to
+// leave beside it.
 func TestCompiledFilesAreTheirTenants(t *testing.T) {
 	const text = "// " + "tries\n#include <stdio.h>\nint main(void) { puts(\"nothing\"); }\n"
 	c, err := language.Find("c")
@@ -244,7 +249,7 @@ func TestCompiledFilesAreTheirTenants(t *testing.T) {
 	})
 }
 
-// Many who ask for the same source at once, of two tenants: each tenant's is compiled once.
+// Many concurrent requests for the same source, of two tenants, compile it once for each tenant.
 func TestCompiledOnceForEachTenant(t *testing.T) {
 	const text = "#include <stdio.h>\nint main(void) { puts(\"nothing\"); }\n"
 	c, err := language.Find("c")

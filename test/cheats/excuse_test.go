@@ -10,9 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// TestNoFailureIsExcused: where a check has errors of its own, a wrong solution does not
-// get to choose them: it would have no score in the place of a bad one. A check that nobody
-// can pass is an error for everyone.
+// TestNoFailureIsExcused checks that a wrong solution cannot choose the errors of a check: it would
+// then have no score instead of a bad one. A check that no solution can pass is an error for all.
 func TestNoFailureIsExcused(t *testing.T) {
 	const sent = `import json, os, struct
 def f(x):
@@ -63,10 +62,10 @@ def f(x):
 	})
 }
 
-// pair names a check and a solution that is graded by it.
+// pair names a check and a solution that it grades.
 type pair struct{ check, code string }
 
-// pairs are all of them, in an order that is always the same.
+// pairs returns all pairs, in a fixed order.
 func pairs[T any](checks map[string]T, codes map[string]string) (all []pair) {
 	for _, check := range slices.Sorted(maps.Keys(checks)) {
 		for _, code := range slices.Sorted(maps.Keys(codes)) {
@@ -76,7 +75,7 @@ func pairs[T any](checks map[string]T, codes map[string]string) (all []pair) {
 	return all
 }
 
-// A limit of one case is of the kernel's making, as the job's is.
+// The kernel enforces the limit of one case, like the job's.
 func TestCaseMemory(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		const code = "x = b'x' * (int(input()) << 20)\nprint(len(x))"

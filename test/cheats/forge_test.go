@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// answers are what solve(1), solve(2), … should return: nobody can guess them.
+// answers returns the required results of solve(1), solve(2), …, which no solution can guess.
 func answers(t *testing.T) (tokens []string) {
 	t.Helper()
 	for range 9 {
@@ -29,10 +29,10 @@ func answers(t *testing.T) (tokens []string) {
 	return tokens
 }
 
-// problem is what an attempt is graded by: by function in all three ways, and by
-// class with a check, which is for those whose names begin with class_. Each has a
-// directory in problems: a setup, a check that asserts in every way that people do,
-// and a solution; T is the list of tokens to the latter two.
+// problem returns the tests that grade an attempt: by function in all three ways, and by class with
+// a check, for names that begin with class_. Each problem has a directory in problems: a setup, a
+// check with all usual kinds of assertions, and a solution. T is the list of tokens in the latter
+// two.
 func problem(t *testing.T, name, code string) (tests *job.Tests, tokens []string) {
 	t.Helper()
 	dir, function := "problems/solve", "solve"
@@ -75,7 +75,7 @@ func limits(p *policy.Policy) {
 	p.Memory = 128 * job.MiB
 }
 
-// endless are attempts that do nothing but take all the time there is, at each test anew: they need not have much.
+// endless has the attempts that only take all of their time, at each test anew: they get little.
 var endless = map[string]bool{"hang": true, "hang_at_import": true, "patched_time": true, "infinite_generator": true,
 	"infinite_liar_generator": true, "generator_of_generators": true, "shared_value": true}
 
@@ -112,7 +112,7 @@ func TestNoPassCanBeForged(t *testing.T) {
 					allowed = briefly
 				}
 				rep := f.grade(t, tests, allowed)
-				for range 3 { // the attempt was not there yet
+				for range 3 { // the attempt had not started yet
 					if !late(rep) {
 						break
 					}
@@ -131,21 +131,21 @@ func TestNoPassCanBeForged(t *testing.T) {
 	})
 }
 
-// late reports whether a busy host has had no time for more than the setup, in which no
-// solution has a part.
+// late reports whether a busy host had no time for more than the setup, in which no solution has a
+// part.
 func late(rep *runtime.Report) bool {
 	return rep.Outcome == job.CheckError && rep.Tests.Errors == 1 &&
 		strings.HasPrefix(rep.Tests.Cases[0].Message, "setup of the tests did not come to its end: it took too long")
 }
 
-// The problems can be solved, by who knows the answers.
+// The problems can be solved with the answers.
 func TestHonestSolutionsPass(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		for name, total := range map[string]int{"solve": 44, "class_vault": 18} {
 			tests, _ := problem(t, name, "")
 			rep := f.grade(t, tests, func(p *policy.Policy) {
 				limits(p)
-				p.Wall = job.Duration(time.Minute) // however slow the host
+				p.Wall = job.Duration(time.Minute) // for slow hosts
 			})
 			if rep.Outcome != job.Succeeded || rep.Tests.Passed != total || rep.Tests.Total != total {
 				t.Errorf("%s: %s, %d of %d passed: %q", name, rep.Outcome, rep.Tests.Passed, rep.Tests.Total, rep.Feedback)
@@ -159,8 +159,8 @@ func TestHonestSolutionsPass(t *testing.T) {
 	})
 }
 
-// Where a solution may not start processes, cases run in one, and the next in
-// line still gets a fresh sandbox if that breaks.
+// If a solution may not start processes, cases run in one process. If that breaks, the next case
+// still gets a fresh sandbox.
 func TestCasesWithoutProcesses(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		tests := &job.Tests{Function: "f", Code: `
@@ -177,7 +177,7 @@ def f(x):
 		for _, c := range []struct{ arg, want string }{
 			{"1", "1"}, {`"exit"`, "1"}, {"2", "2"}, {`"hang"`, "1"}, {"3", "3"}, {`"memory"`, "1"}, {"4", "4"}, {`"fork"`, "-1"},
 		} {
-			wall := job.Duration(time.Minute) // however slow the host
+			wall := job.Duration(time.Minute) // for slow hosts
 			if c.arg == `"hang"` {
 				wall = job.Duration(2 * time.Second)
 			}
@@ -200,8 +200,8 @@ def f(x):
 	})
 }
 
-// A variable that an interpreter reads when it starts takes a fresh one, which
-// grades as well.
+// A variable that an interpreter reads at its start needs a fresh interpreter, which grades as
+// well.
 func TestFreshInterpretersGrade(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		rep := f.grade(t, &job.Tests{Code: "def f(x): return x + 1", Function: "f",

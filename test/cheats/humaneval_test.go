@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Real problems, without the setup that three of their checks need: for those there is no
-// verdict on anybody, and on all others the same as ever, reference and wrong solution alike.
+// Real problems, without the setup that three of their checks need. These three have no verdict on
+// any solution. All others have their usual verdict on the reference and on the wrong solution.
 func TestHumanEvalWithoutSetup(t *testing.T) {
 	broken := []string{"HumanEval/32", "HumanEval/38", "HumanEval/50"}
 	f := newFleet(t, policy.Cell)

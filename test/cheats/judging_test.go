@@ -13,7 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// fair is a checker that accepts the answer only. It says so with a word that no candidate knows.
+// fair is a checker that accepts only the answer. Its message has a word that no candidate can
+// know.
 const fair = `
 import os, sys
 want, got = open(sys.argv[2], "rb").read().split(), sys.stdin.buffer.read().split()
@@ -31,7 +32,8 @@ if got != want:
 sys.exit(42 if got == want else 43)
 `
 
-// candidates are programs that want a checker's or an interactor's word without the answer, which is a number of 18 digits.
+// candidates are programs that try to get a checker's or an interactor's acceptance without the
+// answer, a number of 18 digits.
 var candidates = map[string]string{
 	"exits with 42":            "import os\nos._exit(42)",
 	"exits with 43":            "import os\nos._exit(43)",
@@ -61,7 +63,7 @@ var candidates = map[string]string{
 	"ptrace and proc":          "import glob\nfor p in glob.glob('/proc/[0-9]*/mem') + glob.glob('/proc/[0-9]*/fd/*'):\n    try: open(p, 'r+b').write(b'42')\n    except (OSError, ValueError): pass\nprint('nothing')",
 }
 
-// reader looks for a file with 18 digits in it.
+// reader searches files for 18 digits.
 const reader = `
 import os, re
 found = None
@@ -75,7 +77,7 @@ for top in "/case", "/workspace", "/tmp", "/run", "/dev/shm", "/proc/self", "/va
                 pass
 `
 
-// leaver leaves in every place a checker with the names that a checker's files have.
+// leaver leaves files in all places of a checker, with the names of a checker's files.
 const leaver = `
 import os
 for dir in "/workspace", "/tmp", "/workspace/feedback", "/case", "/dev/shm":
@@ -89,7 +91,7 @@ for dir in "/workspace", "/tmp", "/workspace/feedback", "/case", "/dev/shm":
 
 func secretNumber() string { return fmt.Sprint(rand.Int64N(9e17) + 1e17) }
 
-// No output makes a checker accept what it does not, or fail so that there is an excuse.
+// No output makes a checker accept a wrong answer, or fail so that there is an excuse.
 func TestCheckersAreNotFooled(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		right := f.grade(t, judgedBy("answer = input()\nprint(answer)", &job.Tests{Checker: &job.Checker{Code: &job.Code{Language: "python", Source: strings.Replace(fair, `b"question"`, `open(sys.argv[2], "rb").read()`, 1)}}}, ""), limits)
@@ -112,7 +114,8 @@ func TestCheckersAreNotFooled(t *testing.T) {
 	})
 }
 
-// judgedBy are tests with one case, whose answer nobody knows; without an input it is the answer.
+// judgedBy returns tests with one case and a secret answer; without an input the answer is the
+// input.
 func judgedBy(code string, tests *job.Tests, input string) *job.Tests {
 	answer := secretNumber()
 	if input == "" {
@@ -122,7 +125,7 @@ func judgedBy(code string, tests *job.Tests, input string) *job.Tests {
 	return tests
 }
 
-// asking is an interactor that accepts the answer to its question only.
+// asking is an interactor that accepts only the answer to its question.
 const asking = `
 import sys
 want = open(sys.argv[2]).read()
@@ -130,7 +133,7 @@ print("question", flush=True)
 sys.exit(42 if sys.stdin.buffer.readline(1 << 20).strip() == want.encode() else 43)
 `
 
-// Nor does it an interactor.
+// The same holds for interactors.
 func TestInteractorsAreNotFooled(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		grade := func(t *testing.T, code, interactor string) (job.Outcome, job.CaseResult) {
@@ -151,7 +154,8 @@ func TestInteractorsAreNotFooled(t *testing.T) {
 	})
 }
 
-// Who breaks a checker that accepts the answer has a wrong output, and no excuse; a checker that accepts nothing has no verdict on anybody.
+// A solution that breaks a checker which accepts the answer has a wrong output, and no excuse. A
+// checker that accepts nothing has no verdict on any solution.
 func TestCheckersThatBreak(t *testing.T) {
 	brittle := map[string]string{
 		"of odd bytes":    "import sys\nsys.stdin.buffer.read().decode('ascii')\nsys.exit(42)",
@@ -184,7 +188,7 @@ func TestCheckersThatBreak(t *testing.T) {
 	})
 }
 
-// The limits of a checker are its own: those of the solution and its imports are not for it.
+// A checker has its own limits: those of the solution and its imports do not apply to it.
 func TestCheckersHaveTheirOwnLimits(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		const slow = "import sys, time, subprocess\nx = bytes(100 << 20)\ntime.sleep(2.5)\nsubprocess.run(['true'], check=True)\nsys.exit(42)"

@@ -19,24 +19,24 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Most attempts wait, for processes to start or for a limit; -parallel overrides it.
+	// Most attempts wait for processes or limits; -parallel overrides it.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	testenv.Main(m)
 }
 
-// parts are what of the corpora is tried beyond isolation cell: who grades is the same behind every wall, and a container
-// costs more than the rest of an attempt.
+// parts are the parts of the corpora that are tried beyond isolation cell. The grading code is the
+// same at every isolation, and a container costs more than the rest of an attempt.
 var parts = map[policy.Isolation]*testenv.Part{policy.Task: testenv.NewPart("task", 12), policy.GVisor: testenv.NewPart("gvisor", 24)}
 
-// preloadedPart is the same of what is forked with imports, at isolation cell.
+// preloadedPart is the part for forks with preloaded imports, at isolation cell.
 var preloadedPart = testenv.NewPart("preloaded", 16)
 
-// make cheats leaves nothing out.
+// make cheats runs everything.
 func TestWholeTarget(t *testing.T) { testenv.TakesAll(t, "cheats") }
 
-// part is what of a corpus is tried at the fleet's isolation.
+// part returns the part of a corpus for the fleet's isolation.
 func part[T any](t *testing.T, f *fleet, corpus []T) []T {
 	t.Helper()
 	if f.imports != "" {
@@ -48,14 +48,14 @@ func part[T any](t *testing.T, f *fleet, corpus []T) []T {
 	return corpus
 }
 
-// isolations are the walls that solutions are tried behind.
+// isolations are the isolations for solutions.
 var isolations = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}
 
-// preloaded is a module that is worth importing ahead of both sides.
+// preloaded is a module that is worth preloading for both sides.
 const preloaded = "asyncio"
 
-// eachIsolation runs f on a real runtime, once for every isolation, and once where both sides are
-// forked from an interpreter that has imported ahead.
+// eachIsolation runs f on a real runtime, once for every isolation, and once with both sides forked
+// from a preloaded interpreter.
 func eachIsolation(t *testing.T, f func(*testing.T, *fleet)) {
 	for _, isolation := range isolations {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -72,7 +72,7 @@ func eachIsolation(t *testing.T, f func(*testing.T, *fleet)) {
 	})
 }
 
-// warm grades until a solution and its check are forked from an interpreter with imports.
+// warm grades until a solution and its check are forked from a preloaded interpreter.
 func (f *fleet) warm(t *testing.T) {
 	t.Helper()
 	const ahead = "'preload' in sys.modules['_frozen_importlib']._find_and_load.__globals__.get('__file__', '')"
@@ -85,11 +85,11 @@ func (f *fleet) warm(t *testing.T) {
 	t.Fatal("nothing is forked from an interpreter with imports")
 }
 
-// fleet is a runtime, and how a worker grades with it.
+// fleet is a runtime that grades like a worker.
 type fleet struct {
 	rt        *containerd.Runtime
 	isolation policy.Isolation
-	imports   string // what both sides find imported ahead, whatever they import
+	imports   string // module that both sides find preloaded
 }
 
 func newFleet(t *testing.T, isolation policy.Isolation) *fleet {
@@ -120,7 +120,7 @@ func (f *fleet) acquire(ctx context.Context, kind, code string) (runtime.Slot, e
 	})
 }
 
-// plan is the default policy, edited.
+// plan returns the default policy, edited.
 func (f *fleet) plan(t *testing.T, edit func(*policy.Policy)) *policy.Plan {
 	t.Helper()
 	p := policy.Default()
@@ -151,7 +151,7 @@ func (f *fleet) grade(t *testing.T, tests *job.Tests, edit func(*policy.Policy))
 		})
 	}
 	rep, err := run()
-	for range 3 { // a fleet has another worker try it
+	for range 3 { // a fleet would retry on another worker
 		if !errors.Is(err, runtime.ErrStarved) {
 			break
 		}
@@ -163,7 +163,7 @@ func (f *fleet) grade(t *testing.T, tests *job.Tests, edit func(*policy.Policy))
 	return rep
 }
 
-// builtOf is the program of a checker in python, as a worker makes it.
+// builtOf returns the program of a python checker, as a worker makes it.
 func builtOf(t *testing.T, c *job.Code) *grade.Built {
 	t.Helper()
 	if c == nil {

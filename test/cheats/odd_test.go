@@ -11,12 +11,12 @@ import (
 	"github.com/assay-run/assay/pkg/language"
 )
 
-// teller is a program that writes what it was told when it was compiled, byte by byte.
+// teller is a program that writes the bytes with which it was compiled.
 const teller = `#include <stdio.h>
 int main(void) { static const unsigned char all[] = {WHAT}; fwrite(all, 1, sizeof all, stdout); }
 `
 
-// told is the source of a teller of text.
+// told returns the source of a teller of text.
 func told(text string) string {
 	var bytes strings.Builder
 	for _, b := range []byte(text) {
@@ -25,7 +25,8 @@ func told(text string) string {
 	return strings.Replace(teller, "WHAT", bytes.String(), 1)
 }
 
-// Expected outputs may have zeros and bytes that are no text: they are compared as bytes, whatever they look like when they are shown.
+// Expected outputs may have NUL and non-text bytes: they are compared as bytes, whatever their
+// display looks like.
 func TestOddBytesAreCompared(t *testing.T) {
 	c, err := language.Find("c")
 	if err != nil {
@@ -58,7 +59,7 @@ func TestOddBytesAreCompared(t *testing.T) {
 	})
 }
 
-// Input that nobody reads is in nobody's way, however much there is of it, and neither is a program that closes it or takes it slowly.
+// Unread input blocks nothing, whatever its size. Nor do programs that close it or read it slowly.
 func TestInputThatNobodyReads(t *testing.T) {
 	c, err := language.Find("c")
 	if err != nil {
@@ -87,7 +88,7 @@ func TestInputThatNobodyReads(t *testing.T) {
 	})
 }
 
-// What a candidate could forge a way with is refused before anything of it runs, by name.
+// Sources that could help a forgery are refused by name, before anything runs.
 func TestSourcesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 10<<20)

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// A solution that is forked from an interpreter with its imports finds them where it imports
-// them and not before, under the rules for imports, and is graded as any.
+// A solution that is forked from an interpreter with its imports finds them only after it imports
+// them, under the rules for imports. It is graded like any other.
 func TestPreloadedSolutions(t *testing.T) {
 	f := newFleet(t, policy.Cell)
 	f.imports = preloaded

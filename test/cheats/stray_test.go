@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// flood is the beginning of solutions that write frames to the descriptor of the worker.
+// flood is the beginning of solutions that write frames to the worker's descriptor.
 const flood = `
 import os, struct, sys
 def flood(body, n=1000):
@@ -22,7 +22,7 @@ def flood(body, n=1000):
 values = b"[" + b"[]," * 600000 + b"[]]"
 `
 
-// floods send the worker frames that are dear to decode.
+// floods send the worker frames that are expensive to decode.
 var floods = map[string]string{
 	"unknown op":            `def f(x): flood(b'{"op":"x","id":0,"value":' + values + b'}')`,
 	"answers of other case": `def f(x): flood(b'{"op":"return","id":1,"value":' + values + b'}')`,
@@ -39,8 +39,8 @@ def f(x):
 	"by a child that stays": "def f(x):\n    if os.fork() == 0: flood(b'{\"op\":\"x\",\"id\":0,\"value\":' + values + b'}')\n    return 1",
 }
 
-// TestFloodsAreCheap holds that frames that are no answer cost the worker at most 1.2 times what the job is charged, beside what four
-// cases of any solution cost it.
+// TestFloodsAreCheap checks that frames that are not answers cost the worker at most 1.2 times the
+// charge of the job, beyond the cost of four cases of any solution.
 func TestFloodsAreCheap(t *testing.T) {
 	for _, isolation := range []policy.Isolation{policy.Cell, policy.Task} {
 		t.Run(string(isolation), func(t *testing.T) {

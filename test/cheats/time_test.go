@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// slowWall is the limit of each case. slow is a right solution that uses many times as much.
+// slowWall is the limit of each case. slow is a right solution that takes many times as long.
 const (
 	slowWall = 300 * time.Millisecond
 	slow     = `
@@ -29,13 +29,13 @@ def f(x):
     _sleep(4)
     return x + 1
 `
-	// whole finds the side of the solution that answers the worker.
+	// whole finds the solution's side that answers the worker.
 	whole = `
 import gc
 def side():
     return next(o for o in gc.get_objects() if type(o).__name__ == "Solution" and hasattr(o, "channel"))
 `
-	// frames writes to the descriptor of the worker.
+	// frames writes to the worker's descriptor.
 	frames = `
 import json, os, struct
 def say(**o):
@@ -44,7 +44,7 @@ def say(**o):
 `
 )
 
-// slowAttempts make a slow solution look fast. Each forges one thing that the solution's side says about itself.
+// slowAttempts try to make a slow solution look fast. Each forges a report of the solution's side.
 var slowAttempts = map[string]string{
 	"honest":                   slow,
 	"asleep":                   asleep,
@@ -68,7 +68,8 @@ var slowAttempts = map[string]string{
 	"asks again and again":     slow + whole + "import threading\ndef asks(n):\n    for _ in range(50): side().channel.send({'op': 'late', 'id': n})\n_case = sys.modules['assay_solution'].Solution.case\ndef case(self, m):\n    asks(m['id'])\n    return _case(self, m)\nsys.modules['assay_solution'].Solution.case = case\n",
 }
 
-// No solution passes a case for which it is too slow, whatever it does to the clocks and messages of its own sandbox.
+// No solution passes a case for which it is too slow, whatever it does to the clocks and messages
+// of its sandbox.
 func TestSlowSolutionsTimeOut(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		names := make([]string, 0, len(slowAttempts))
@@ -91,7 +92,8 @@ func TestSlowSolutionsTimeOut(t *testing.T) {
 	})
 }
 
-// The check's sandbox has its own clock: what a solution does to its own moves no limit of a test.
+// The check's sandbox has its own clock: manipulations of the solution's clock change no limit of a
+// test.
 func TestSlowSolutionsTimeOutInChecks(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, f *fleet) {
 		for name, code := range map[string]string{

@@ -20,8 +20,8 @@ type descriptor struct {
 
 func (d descriptor) path() string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }
 
-// asDocker writes an OCI archive as the one that every engine reads: those before 25 know no OCI layouts, and
-// before 23 no zstd.
+// asDocker converts an OCI archive to the format that every engine reads: engines before 25 do not
+// support OCI layouts, and before 23 no zstd.
 func asDocker(archive, name string, out io.Writer) error {
 	raw := map[string][]byte{}
 	if err := eachFile(archive, func(h *tar.Header, r io.Reader) (err error) {
@@ -102,7 +102,7 @@ func writeFile(w *tar.Writer, name string, data []byte) error {
 	return err
 }
 
-// unpack writes a layer as it is without compression; its size comes before it.
+// unpack writes a layer without compression, after its size.
 func unpack(w *tar.Writer, name string, packed io.Reader) error {
 	z, err := zstd.NewReader(packed)
 	if err != nil {

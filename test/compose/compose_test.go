@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 const workers = 3
 
-// asDescribed looks at what started.
+// asDescribed checks the started services.
 func (s *stack) asDescribed() {
 	s.t.Helper()
 	dispatchers := s.containers("dispatcher")
@@ -51,7 +51,7 @@ func (s *stack) asDescribed() {
 	if err != nil || status != http.StatusUnauthorized {
 		s.t.Errorf("without a token: %d, %v", status, err)
 	}
-	s.until("each worker offers every isolation", func() bool { // its next heartbeat says so
+	s.until("each worker offers every isolation", func() bool { // their next heartbeat reports it
 		ws, err := s.ops.Workers(s.t.Context())
 		if err != nil || len(ws) != workers {
 			s.t.Fatalf("%d workers, %v", len(ws), err)
@@ -64,16 +64,16 @@ func (s *stack) asDescribed() {
 	})
 }
 
-// wanted is a job and what must become of it.
+// wanted is a job and its required result.
 type wanted struct {
 	spec    map[string]any
 	outcome job.Outcome
 	stdout  string
 
-	artifact string // whose content is the job's name
+	artifact string // its content is the job's name
 }
 
-// kinds are the jobs of the load, one after another.
+// kinds are the jobs of the load, in turn.
 var kinds = []func(name string) wanted{
 	ends("cell", "print('NAME')", job.Succeeded), ends("task", "print('NAME')", job.Succeeded), ends("cell", "print('NAME'); 1/0", job.Exception),
 	ends("cell", "import friendly; print('NAME', friendly.word)", job.Succeeded, "friendly==1.0"), ends("gvisor", "print('NAME')", job.Succeeded),
@@ -82,7 +82,7 @@ var kinds = []func(name string) wanted{
 	ends("cell", "import sys; print('NAME'); sys.exit(3)", job.Failed), keeps("print('NAME'); open('/workspace/NAME', 'w').write('NAME')"),
 }
 
-// keeps is a job with an artifact, which goes through the object store.
+// keeps returns a job with an artifact, which goes through the object store.
 func keeps(code string) func(string) wanted {
 	return func(name string) wanted {
 		w := ends("cell", code, job.Succeeded)(name)
@@ -96,7 +96,7 @@ func ends(level, code string, outcome job.Outcome, packages ...string) func(stri
 	return func(name string) wanted {
 		wall, stdout := "2m", name
 		if outcome == job.TimedOut {
-			wall = "10s" // enough to print, on whatever machine
+			wall = "10s" // enough to print, on any machine
 		}
 		if packages != nil {
 			stdout += " hello"
@@ -110,8 +110,8 @@ func ends(level, code string, outcome job.Outcome, packages ...string) func(stri
 
 func nth(i int) wanted { return kinds[i%len(kinds)](fmt.Sprintf("job-%d", i)) }
 
-// load submits jobs, kills a worker and a dispatcher when a fifth is done, starts them again, and waits for the end. It returns
-// a trace, too, of one job that ran before all others.
+// load submits jobs. It kills a worker and a dispatcher when a fifth is done, starts them again,
+// and waits for the end. It also returns the trace of one job that ran before all others.
 func (s *stack) load(n int) (batch job.ID, trace string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience+time.Duration(n)*time.Second)
@@ -146,7 +146,7 @@ func (s *stack) load(n int) (batch job.ID, trace string) {
 	worker, dispatcher := s.containers("worker")[0], s.containers("dispatcher")[0]
 	s.run("docker", "kill", worker, dispatcher)
 	s.t.Logf("killed a worker and a dispatcher when %d of %d were done", finished(), n)
-	time.Sleep(5 * time.Second) // for as long as they are away
+	time.Sleep(5 * time.Second) // their downtime
 	s.run("docker", "start", worker, dispatcher)
 	for finished() < n {
 		if ctx.Err() != nil {
@@ -158,7 +158,7 @@ func (s *stack) load(n int) (batch job.ID, trace string) {
 	return b.ID, res.TraceID
 }
 
-// exactlyOnce holds each record against what its job was to do.
+// exactlyOnce compares each record with its job.
 func (s *stack) exactlyOnce(batch job.ID, n int) {
 	s.t.Helper()
 	seen, again := map[string]int{}, 0
@@ -213,7 +213,7 @@ func (s *stack) download(id job.ID, path, want string) {
 	}
 }
 
-// session executes in a session, by whichever dispatcher is asked.
+// session executes in a session, through any dispatcher.
 func (s *stack) session() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -235,7 +235,8 @@ func (s *stack) session() {
 
 const environments = "/var/lib/assay/environments"
 
-// environmentsStay: what a worker built is there after a restart of all workers, and used where the index is gone.
+// environmentsStay checks that a built environment survives a restart of all workers, and is used
+// after the index is gone.
 func (s *stack) environmentsStay() {
 	s.t.Helper()
 	list := func(id string) string {
@@ -273,7 +274,7 @@ func (s *stack) environmentsStay() {
 	s.compose("up", "--detach", "--no-build", "--wait", fmt.Sprintf("--wait-timeout=%d", int(patience.Seconds())), fmt.Sprintf("--scale=worker=%d", workers))
 }
 
-// walls tries at the deployed NATS whatever a worker's token must not allow.
+// walls tries all forbidden operations of a worker's token at the deployed NATS.
 func (s *stack) walls() {
 	s.t.Helper()
 	if *forbidden == "" {
@@ -289,7 +290,7 @@ func (s *stack) walls() {
 	}
 }
 
-// left is what an engine keeps of what it ran.
+// left returns the engine's remaining objects.
 func (s *stack) left() map[string][]string {
 	s.t.Helper()
 	found := map[string][]string{}
@@ -305,12 +306,13 @@ func (s *stack) left() map[string][]string {
 		s.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(mounts)) {
-		if at := strings.Fields(line)[4]; strings.HasPrefix(at, dir) { // others come and go as they like
+		if at := strings.Fields(line)[4]; strings.HasPrefix(at, dir) { // others come and go at any time
 			found["mounts"] = append(found["mounts"], at)
 		}
 	}
 	slices.Sort(found["mounts"])
-	// The group that an engine of the test's own puts everything in; at another one containers are all there is to see.
+	// The control group in which an engine of the test's own puts everything. With another engine
+	// only containers are visible.
 	if engine := os.Getenv("ASSAY_ENGINE"); engine != "" {
 		groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(engine) + "/*")
 		for _, g := range groups {

@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// service is what is held to rules in the compose file.
+// service is a service of the compose file, with the fields that are checked.
 type service struct {
 	Image       string
 	Command     any
@@ -46,8 +46,8 @@ func services(t *testing.T) map[string]service {
 	return file.Services
 }
 
-// Whatever runs is asked for its health, comes back when it ends, is published to this machine alone, is of a version that
-// is named, and has no privilege that it does not need; workers have no way to Postgres.
+// Each running service has a health check, restarts, publishes ports only to this machine, has a
+// pinned version, and has only the privileges that it needs. Workers cannot reach Postgres.
 func TestServices(t *testing.T) {
 	all := services(t)
 	for name, s := range all {
@@ -70,7 +70,7 @@ func TestServices(t *testing.T) {
 			t.Errorf("%s: privileged %v, without %v", name, s.Privileged, s.CapDrop)
 		}
 		for variable, value := range s.Environment {
-			if value == "${ASSAY_OIDC_CLIENT_SECRET:-}" { // there is none unless people sign in at an issuer that gave one
+			if value == "${ASSAY_OIDC_CLIENT_SECRET:-}" { // only set if people sign in at an issuer with a secret
 				continue
 			}
 			if text, ok := value.(string); ok && regexp.MustCompile(`PASSWORD|SECRET|TOKEN|KEY$`).MatchString(variable) && !strings.Contains(text, ":?") {
@@ -92,8 +92,8 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// Workers of the compose file have one token, so they are one witness together, and none would fetch an environment that
-// takes two.
+// Workers of the compose file share one token, so they are one witness together. With two witnesses
+// required, none would fetch an environment.
 func TestWorkersFetchEnvironments(t *testing.T) {
 	const variable, want = "ASSAY_ENVIRONMENT_WITNESSES", "${ASSAY_ENVIRONMENT_WITNESSES:-1}"
 	if have := services(t)["dispatcher"].Environment[variable]; have != want {
@@ -101,7 +101,7 @@ func TestWorkersFetchEnvironments(t *testing.T) {
 	}
 }
 
-// Each file that the compose file mounts is there.
+// Each file that the compose file mounts exists.
 func TestMountedFiles(t *testing.T) {
 	mounted := 0
 	for name, s := range services(t) {
@@ -121,7 +121,7 @@ func TestMountedFiles(t *testing.T) {
 	}
 }
 
-// `up --build` builds programs of packages that are sent to the engine.
+// `up --build` builds programs from packages that are sent to the engine.
 func TestBuildContext(t *testing.T) {
 	t.Chdir(testenv.RepoRoot(t))
 	sent, err := os.ReadFile(".dockerignore")

@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// panel is what one query of a dashboard asks.
+// panel is one query of a dashboard.
 type panel struct{ dashboard, title, expr string }
 
 // panels reads the queries of all dashboards.
@@ -56,7 +56,7 @@ func panels(t *testing.T) (found []panel) {
 	return found
 }
 
-// expand puts in what Grafana would: an interval, and all of whatever may be chosen.
+// expand replaces Grafana's variables: an interval, and all values of a choice.
 func expand(expr string) string {
 	for _, v := range []string{"$__rate_interval", "$__interval", "$__range"} {
 		expr = strings.ReplaceAll(expr, v, "5m")
@@ -64,10 +64,12 @@ func expand(expr string) string {
 	return regexp.MustCompile(`\$\{?[a-zA-Z_]+(:[a-z]+)?\}?`).ReplaceAllString(expr, ".*")
 }
 
-// quiet are what this run has nothing to count of: images pulled, calls back, ways out, failures of ours.
+// quiet matches metrics without events in this run: pulled images, callbacks, egress,
+// infrastructure failures.
 var quiet = regexp.MustCompile(`assay_(image_pull|callback|egress|collected|jobs_cached|worker_handed_back|worker_fences)|result="error"`)
 
-// dashboards asks Prometheus, which scraped every process, what the dashboards ask: each query has an answer.
+// dashboards sends the dashboards' queries to Prometheus, which scraped every process: each query
+// has a result.
 func (s *stack) dashboards() {
 	s.t.Helper()
 	at := "http://" + s.port("prometheus", "9090")
@@ -97,7 +99,7 @@ func (s *stack) dashboards() {
 		}
 		return up["dispatcher"] == 2 && up["worker"] == workers && up["collector"] == 1
 	})
-	answers := func(expr string) bool { // as a panel asks: of the time since the start
+	answers := func(expr string) bool { // over the time since the start, as in a panel
 		var r struct{ Result []json.RawMessage }
 		ask("/api/v1/query_range", url.Values{"query": {expr}, "step": {"5"}, "start": {fmt.Sprint(s.start.Unix())}, "end": {fmt.Sprint(time.Now().Unix())}}, &r)
 		return len(r.Result) > 0
@@ -113,7 +115,8 @@ func (s *stack) dashboards() {
 	s.t.Logf("%d of %d queries of the dashboards have answers", len(all)-len(missing), len(all))
 }
 
-// traces: a job's is in Jaeger, from its submit to its record, over dispatcher and worker.
+// traces checks that a job's trace is in Jaeger, from its submit to its record, over dispatcher and
+// worker.
 func (s *stack) traces(id string) {
 	s.t.Helper()
 	at := "http://" + s.port("jaeger", "16686") + "/api/traces/" + id
@@ -143,7 +146,7 @@ func (s *stack) traces(id string) {
 	s.t.Logf("the trace %s: %v of %v", id, spans, services)
 }
 
-// Every query of a dashboard is one that the test understands.
+// The test understands every query of a dashboard.
 func TestPanels(t *testing.T) {
 	all := panels(t)
 	if len(all) < 10 {

@@ -12,9 +12,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A team's fleet: every part is healthy, nobody gets in without a token, a worker and a dispatcher are killed under load and every job
-// has exactly the one record that it should have, what was built survives a restart, what dashboards and traces show is there, a worker's
-// token opens nothing else at NATS, and nothing is left in the end.
+// A team's fleet. Every part is healthy, and access needs a token. A worker and a dispatcher are
+// killed under load, and every job has exactly the one right record. Built environments survive a
+// restart, and dashboards and traces have data. A worker's token opens nothing else at NATS, and
+// nothing is left in the end.
 func TestCompose(t *testing.T) {
 	s := newStack(t)
 	before := s.left()

@@ -36,21 +36,21 @@ type stack struct {
 	ops   *client.Client // as the operator
 }
 
-// images are those that stand in for public ones, by their target in the Dockerfile here and their variable in .env.
+// images replace public ones, by their target in the Dockerfile here and their variable in .env.
 var images = map[string]string{
 	"postgres": "ASSAY_POSTGRES_IMAGE", "nats": "ASSAY_NATS_IMAGE", "objects": "ASSAY_OBJECTS_IMAGE", "proxy": "ASSAY_PROXY_IMAGE",
 	"prometheus": "ASSAY_PROMETHEUS_IMAGE", "collector": "ASSAY_COLLECTOR_IMAGE", "jaeger": "ASSAY_JAEGER_IMAGE",
 }
 
-// override adds what only the test needs. There is no Grafana, which is built of nothing that a machine without a registry
-// has: what its dashboards ask is asked of Prometheus.
+// override adds parts that only the test needs. It has no Grafana, which cannot be built without a
+// registry: the queries of its dashboards go to Prometheus.
 const override = `
 services:
   index: {image: assay.local/compose-index, networks: [work], stop_grace_period: 1s}
   grafana: {profiles: !override [never]}
 `
 
-// newStack builds the images, makes .env in the way that users do, and starts nothing.
+// newStack builds the images, and makes .env as users do. It starts nothing.
 func newStack(t *testing.T) *stack {
 	s := &stack{t: t, root: testenv.RepoRoot(t)}
 	noNames(t)
@@ -83,7 +83,7 @@ func variables(text string) map[string]string {
 	return found
 }
 
-// build gives the engine its images, of what `make images` and test/compose/build made.
+// build loads the images of `make images` and test/compose/build into the engine.
 func (s *stack) build() {
 	s.t.Helper()
 	made := filepath.Join(s.root, ".cache", "compose")
@@ -124,8 +124,8 @@ func (s *stack) link(from, to string) {
 	}
 }
 
-// noNames answers every question about names, at an engine of the test's own, with: there is no such name. An engine that
-// has nobody to ask leaves its containers without an answer until they give up.
+// noNames answers every DNS query with NXDOMAIN, for an engine of the test's own. An engine without
+// a resolver would leave its containers without an answer until they give up.
 func noNames(t *testing.T) {
 	t.Helper()
 	at := os.Getenv("ASSAY_DNS")
@@ -153,7 +153,7 @@ func noNames(t *testing.T) {
 	})
 }
 
-// run runs a program and returns what it wrote.
+// run runs a program and returns its output.
 func (s *stack) run(name string, args ...string) string {
 	s.t.Helper()
 	out, err := s.try(name, args...)
@@ -210,19 +210,19 @@ func (s *stack) up(workers int) {
 	}
 }
 
-// port returns where a service is published.
+// port returns the published address of a service.
 func (s *stack) port(service, port string) string {
 	s.t.Helper()
 	return strings.TrimSpace(s.compose("port", service, port))
 }
 
-// containers returns the ids of a service's containers that run.
+// containers returns the ids of a service's running containers.
 func (s *stack) containers(service string) []string {
 	s.t.Helper()
 	return strings.Fields(s.compose("ps", "--quiet", service))
 }
 
-// inspect returns what the engine knows of a container.
+// inspect returns the engine's data about a container.
 func (s *stack) inspect(id, format string) string {
 	s.t.Helper()
 	return strings.TrimSpace(s.run("docker", "inspect", "--format", format, id))
@@ -238,7 +238,7 @@ func (s *stack) until(what string, cond func() bool) {
 	}
 }
 
-// get asks a published service.
+// get sends a request to a published service.
 func get(ctx context.Context, url string) (status int, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// cell is one of the table.
+// cell runs one cell of the table.
 func (f *fleet) cell(t *testing.T, p *program, l limit, level string) {
 	if reason, ok := l.excused[p.name]; ok {
 		t.Logf("no meaning: %s", reason)
@@ -85,8 +85,8 @@ func (f *fleet) cell(t *testing.T, p *program, l limit, level string) {
 	show(t, "within", o)
 }
 
-// together: the CPU time of a graded solution is that of all of its runs. On 490fff9 each run of stdio had all of it to
-// itself, and so had the check beside the solution.
+// together checks that the CPU time of a graded solution is the total of all of its runs. On
+// 490fff9 each run of stdio had all of it, and so had the check beside the solution.
 func (f *fleet) together(t *testing.T) {
 	const burn = "import time\ndef f(x):\n    end = time.process_time() + 0.8\n    while time.process_time() < end: pass\n    return x\n"
 	one, loop := []job.Case{{Args: []json.RawMessage{[]byte("1")}, Expected: []byte("1")}}, "import time\nend = time.process_time() + 60\nwhile time.process_time() < end: pass\n"
@@ -111,8 +111,8 @@ func (f *fleet) together(t *testing.T) {
 	}
 }
 
-// row looks at what the report says of the limit, and that it keeps nothing back: whatever is not enforced was not
-// asked for.
+// row checks the report's row of the limit, and that the report is complete: limits that are not
+// enforced were not requested.
 func (f *fleet) row(t *testing.T, p *program, l limit, level string, rows []job.Enforcement, want job.Level) {
 	t.Helper()
 	if (p.use == policy.UseSession || p.use == policy.UseShell) && l.sessionLevel != "" {
@@ -138,7 +138,8 @@ func (f *fleet) row(t *testing.T, p *program, l limit, level string, rows []job.
 	}
 }
 
-// unfit: what nothing enforces for a kind of program is refused, or run without, and then the report says so.
+// unfit checks a limit that is not enforced for a kind of program. It is refused, or the program
+// runs without it, and then the report has that.
 func (f *fleet) unfit(t *testing.T, p *program, l limit, level, reason string) {
 	_, err := p.run(t, f, l.within, written(t, level, l.policy))
 	if !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), "policy."+l.capability) || !strings.Contains(err.Error(), reason) {
@@ -159,14 +160,15 @@ func (f *fleet) unfit(t *testing.T, p *program, l limit, level, reason string) {
 	}
 }
 
-// without: a kind of program that there is not at a level is refused, with the reason.
+// without checks that a kind of program which does not exist at a level is refused, with the
+// reason.
 func (f *fleet) without(t *testing.T, p *program, level, reason string) {
 	if _, err := p.run(t, f, "def act(): pass", written(t, level, nil)); err == nil || !strings.Contains(err.Error(), reason) {
 		t.Errorf("%v, want: %s", err, reason)
 	}
 }
 
-// written is a policy at a level.
+// written returns a policy at a level.
 func written(t *testing.T, level string, l limits) json.RawMessage {
 	t.Helper()
 	with := limits{"isolation": level}
@@ -178,7 +180,7 @@ func written(t *testing.T, level string, l limits) json.RawMessage {
 	return raw
 }
 
-// show writes down the record of a cell that failed.
+// show logs the record of a cell that failed.
 func show(t *testing.T, what string, o *observed) {
 	if t.Failed() {
 		raw, _ := json.Marshal(o.raw)

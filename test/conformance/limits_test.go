@@ -12,29 +12,30 @@ import (
 // limits is a policy as a client writes it.
 type limits map[string]any
 
-// limit is one that programs are held to.
+// limit is a limit of programs.
 type limit struct {
 	name       string
 	capability string // in the report
 	policy     limits
-	beyond     string // code that defines act, which goes beyond it
-	// outcomes are what may come of that; those of graded solutions and sessions where they differ.
+	beyond     string // code that defines act, which exceeds the limit
+	// outcomes are the allowed outcomes; graded and session those of graded solutions and sessions,
+	// if they differ.
 	outcomes, graded, session []job.Outcome
-	held                      func(t *testing.T, o *observed, p *program, level string) // that the measures say so; nil: the outcome does
-	roomy                     limits                                                    // the policy of what stays within; nil: the same
+	held                      func(t *testing.T, o *observed, p *program, level string) // checks the measurements; nil: the outcome suffices
+	roomy                     limits                                                    // the policy for programs within the limit; nil: the same
 	within                    string
 	stayed                    func(t *testing.T, o *observed, p *program, level string)
-	level                     job.Level // that enforces it; sessionLevel in sessions, if it is not empty
+	level                     job.Level // level of enforcement; sessionLevel in sessions, if it is not empty
 	sessionLevel              job.Level
-	// excused are programs for which the cell has no meaning, by name, each with the reason.
+	// excused has programs for which the cell has no meaning, by name, each with the reason.
 	excused map[string]string
-	// unfit are the uses for which nothing enforces it, and their reason in the report.
+	// unfit has the uses for which the limit is not enforced, and their reason in the report.
 	unfit map[policy.Use]string
 }
 
 const second = 1000 // milliseconds
 
-// late is how much later than its time a program may be stopped, in milliseconds, on a machine that is busy.
+// late is the allowed delay of stopping a program on a busy machine, in milliseconds.
 const late = 60 * second
 
 var (
@@ -55,14 +56,15 @@ func table(page string) []limit {
 		{name: "cpu_time", capability: "cpu_time", level: job.LevelRuntime, outcomes: stopped,
 			policy: limits{"wall": "5m", "cpu_time": "1500ms"}, beyond: "def act():\n    while True: pass",
 			held: func(t *testing.T, o *observed, _ *program, _ string) {
-				// What is beyond is what one core does until the meter is read, and until an interrupt is heard.
+				// The excess is the work of one core until the meter is read, and until an
+				// interrupt is handled.
 				between(t, "cpu_ms", o.usage.CPUMS, 1.4*second, 7*second)
 			},
 			roomy: limits{"wall": "2m", "cpu_time": "1m"}, within: "def act():\n    for _ in range(100_000): pass"},
 		{name: "cpu", capability: "cpu", level: job.LevelKernel, outcomes: fine,
 			policy: limits{"wall": "2m", "cpu": 0.25}, beyond: "import time\ndef act():\n    end = time.monotonic() + 3\n    while time.monotonic() < end: pass",
 			held: func(t *testing.T, o *observed, p *program, _ string) {
-				most := 0.25*o.usage.WallMS + 0.3*second // a period of the quota at each end, and what was used before
+				most := 0.25*o.usage.WallMS + 0.3*second // a period of the quota at each end, and earlier use
 				if p.use == policy.UseTests {
 					most *= 2 // check and solution have a group each
 				}
@@ -80,7 +82,7 @@ func table(page string) []limit {
 		{name: "processes", capability: "processes", level: job.LevelKernel, outcomes: []job.Outcome{job.ProcessLimit, job.Exception, job.Failed},
 			policy: limits{"wall": "2m", "processes": 20}, beyond: forks(60),
 			held: func(t *testing.T, o *observed, p *program, level string) {
-				if level == "gvisor" { // its kernel says nothing about it
+				if level == "gvisor" { // its kernel does not report it
 					return
 				}
 				between(t, "processes_peak", float64(o.usage.ProcessesPeak), 2, 20)
@@ -100,25 +102,25 @@ func table(page string) []limit {
 	}, append(streams(), others(page)...)...)
 }
 
-// descends recurses on the C stack.
+// descends returns code that recurses on the C stack.
 func descends(n int) string {
 	return fmt.Sprintf("import functools, sys\nsys.setrecursionlimit(10**6)\n@functools.lru_cache(None)\ndef down(n):\n    return 0 if n == 0 else 1 + down(n - 1)\n"+
 		"def act():\n    down(%d)", n)
 }
 
-// forks makes processes that stay.
+// forks returns code that starts processes that stay.
 func forks(n int) string {
 	return fmt.Sprintf("import os, time, signal\ndef act():\n    made = []\n    try:\n        for _ in range(%d):\n            pid = os.fork()\n"+
 		"            if pid == 0:\n                time.sleep(300)\n                os._exit(0)\n            made.append(pid)\n"+
 		"    finally:\n        for pid in made:\n            os.kill(pid, signal.SIGKILL)\n            os.waitpid(pid, 0)", n)
 }
 
-// opens opens files that stay open until it is over.
+// opens returns code that opens files and keeps them open until its end.
 func opens(n int) string {
 	return fmt.Sprintf("def act():\n    kept = [open('/dev/null') for _ in range(%d)]\n    for f in kept: f.close()", n)
 }
 
-// streams are the limits of what is written.
+// streams returns the limits of output.
 func streams() []limit {
 	writes := func(name string, n int, then string) string {
 		return fmt.Sprintf("import sys, time\ndef act():\n    for _ in range(%d): sys.%s.write('x' * 999 + '\\n')\n    sys.%s.flush()%s", n, name, name, then)
@@ -156,7 +158,7 @@ func streams() []limit {
 	}
 }
 
-// others are the limits of where a program reaches.
+// others returns the limits of access.
 func others(page string) []limit {
 	get := "import urllib.request\ndef act():\n    assert urllib.request.urlopen('http://" + page + "/', timeout=60).read() == b'page'"
 	leave := func(n int) string {
@@ -188,7 +190,7 @@ func others(page string) []limit {
 				}
 			}},
 		{name: "imports", capability: "imports", level: job.LevelHarness, outcomes: []job.Outcome{job.PolicyViolation},
-			graded: []job.Outcome{job.PolicyViolation, job.Failed}, // all that a script has to say it with is its exit code
+			graded: []job.Outcome{job.PolicyViolation, job.Failed}, // a script can only report it by its exit code
 			policy: limits{"wall": "2m", "imports": limits{"deny": []string{"colorsys"}}}, beyond: "def act():\n    import colorsys",
 			held: func(t *testing.T, o *observed, _ *program, _ string) {
 				if !strings.Contains(o.message, "policy.imports: line 2: import of colorsys") {

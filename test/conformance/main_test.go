@@ -22,18 +22,18 @@ var (
 	turn = flag.Int64("conformance.turn", time.Now().Unix()/3600, "which cells to run, if not all")
 )
 
-// share is one in how many cells runs in make test.
+// share: one in this many cells runs in make test.
 const share = 24
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// fleet is the one that all cells are run on.
+// fleet is the fleet that runs all cells.
 type fleet struct {
 	api  *client.Client
 	page string // of a server on this host
 }
 
-// start builds the programs and starts a fleet of them, which is stopped when the test ends.
+// start builds the programs and starts a fleet of them, which the end of the test stops.
 func start(t *testing.T) *fleet {
 	t.Helper()
 	root := testenv.RepoRoot(t)

@@ -11,9 +11,9 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// observed is what a record says of a program, whatever kind it is of.
+// observed is the record of a program of any kind.
 type observed struct {
-	outcome        job.Outcome // of the program; of a graded solution, of its first case that did not pass
+	outcome        job.Outcome // of the program; of a graded solution, of its first failed case
 	message        string
 	stdout, stderr job.Output
 	usage          job.Usage
@@ -23,13 +23,13 @@ type observed struct {
 	raw            any // the whole record, to show
 }
 
-// program is a kind of program that does what python code, which defines act, does when that is called.
+// program is a kind of program that runs python code, which defines act, and calls act.
 type program struct {
 	name string
 	use  policy.Use
-	// run has it do so under a policy. The error is the API's.
+	// run runs it under a policy. The error is the API's.
 	run func(t *testing.T, f *fleet, act string, policy json.RawMessage) (*observed, error)
-	// without says why it has no meaning at a level; nil: it has.
+	// without has the reason why it has no meaning at a level; nil: none.
 	without map[string]string
 }
 
@@ -82,12 +82,12 @@ var programs = []program{
 	}},
 }
 
-// script is a program for bash that does it.
+// script returns a bash program that calls act.
 func script(act string) string {
 	return "python3 -c '" + strings.ReplaceAll(act+"\nact()", "'", `'"'"'`) + "'\n"
 }
 
-// expected is what act prints, as a comment at its beginning says.
+// expected returns the output of act, from the comment at its beginning.
 func expected(act string) string {
 	line, _, _ := strings.Cut(act, "\n")
 	if text, ok := strings.CutPrefix(line, "# prints "); ok {
@@ -119,7 +119,7 @@ func aJob(of func(act string) job.Program) func(*testing.T, *fleet, string, json
 	}
 }
 
-// aSession executes it in a session, or in a copy of one.
+// aSession executes act in a session, or in a copy of one.
 func aSession(kind job.SessionKind, forked bool, of func(act string) api.ExecuteRequest) func(*testing.T, *fleet, string, json.RawMessage) (*observed, error) {
 	return func(t *testing.T, f *fleet, act string, p json.RawMessage) (*observed, error) {
 		s, err := f.api.CreateSession(t.Context(), job.SessionSpec{Kind: kind, Policy: p, Lease: job.Duration(5 * time.Minute)})

@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// sessions: the limits of executes, and what they leave alone.
+// sessions checks the limits of executes, and their scope.
 func (f *fleet) sessions(t *testing.T) {
 	for name, story := range map[string]func(*testing.T, *fleet){
 		"CPU time is no wall": cpuTimeIsNoWall, "CPU time in the background": cpuTimeBehind, "flood beside python": floodBeside,
@@ -45,8 +45,8 @@ func (f *fleet) execute(t *testing.T, s *job.Session, want job.Outcome, rq api.E
 	return e
 }
 
-// On 490fff9 an execution could sleep for the CPU time divided by the cores, here 500 ms, and was said to have run longer
-// than its limit of that.
+// On 490fff9 an execution could sleep for the CPU time divided by the cores, here 500 ms. The
+// record then reported a longer time than that limit.
 func cpuTimeIsNoWall(t *testing.T, f *fleet) {
 	s := f.session(t, job.SessionPython, limits{"cpu": 2, "cpu_time": "1s", "wall": "2m"})
 	f.execute(t, s, job.Succeeded, api.ExecuteRequest{Code: "import time\ntime.sleep(2)"})
@@ -73,7 +73,7 @@ func cpuTimeBehind(t *testing.T, f *fleet) {
 	}
 }
 
-// What others than python write counts at once, and not when the execute is over.
+// Output of programs other than python counts at once, and not only at the end of the execute.
 func floodBeside(t *testing.T, f *fleet) {
 	kill := limits{"limit": "4Ki", "on_exceed": "kill"}
 	s := f.session(t, job.SessionShell, limits{"wall": "10m", "stdout": kill, "stderr": kill})
@@ -86,8 +86,8 @@ func floodBeside(t *testing.T, f *fleet) {
 	f.execute(t, s, job.Succeeded, api.ExecuteRequest{Code: "echo fine"})
 }
 
-// Where the kernel kills a part of a session for its memory, the rest goes as well, and the execute says so, although
-// its script went on: as in a job.
+// If the kernel kills a part of a session for its memory, the rest ends as well. The execute
+// reports that, although its script went on: as in a job.
 func deathOfAPart(t *testing.T, f *fleet) {
 	s := f.session(t, job.SessionShell, limits{"memory": "96Mi"})
 	e := f.execute(t, s, job.OutOfMemory, api.ExecuteRequest{Code: "python3 -c 'x = bytearray(500 << 20)'; true"})
@@ -99,7 +99,7 @@ func deathOfAPart(t *testing.T, f *fleet) {
 	}
 }
 
-// Each execution has the limits anew.
+// Each execution has the full limits.
 func limitsAreOver(t *testing.T, f *fleet) {
 	s := f.session(t, job.SessionPython, limits{"wall": "2m", "cpu_time": "1s", "stdout": limits{"limit": "4Ki", "on_exceed": "kill"}})
 	f.execute(t, s, job.Succeeded, api.ExecuteRequest{Code: "x = 7"})

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// fakeBench writes a bin/bench that counts for 8 s, twenty times a second, and
-// prints the count and a figure that is always the same.
+// fakeBench writes a bin/bench that counts for 8 s, twenty times a second. It prints the count and
+// a constant figure.
 func fakeBench(t *testing.T, figure int) (tree string) {
 	t.Helper()
 	tree = t.TempDir()
@@ -27,9 +27,8 @@ echo '{"count":'$n',"cpu":{"all":%d},"cores":2}'
 	return tree
 }
 
-// Two builds take turns, and each figure's ratio is reported. Of the 8 s, the
-// first 4 are both's and the rest is shared: both together come to at most 12 s
-// of 20 steps each.
+// Two builds alternate, and the ratio of each figure is reported. Of the 8 s, both run in the first
+// 4 and share the rest. So both together reach at most 12 s of 20 steps each.
 func TestBeside(t *testing.T) {
 	lead, base := fakeBench(t, 3), fakeBench(t, 2)
 	c := &Comparison{Scenario: "python", Rounds: 1, Trees: [2]string{lead, base}, Logf: t.Logf}

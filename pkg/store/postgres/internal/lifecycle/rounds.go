@@ -109,7 +109,7 @@ func (r *rounds) note(classes []string, ends []roundEnd, now time.Time) (goesOn 
 			return false
 		}
 		was := said[e.tier]
-		if was.what == roundGoesOn { // any jobs found came before the last batch of those
+		if was.what == roundGoesOn { // the jobs that e found are before this place
 			e.what, e.place = was.what, was.place
 		}
 		e.found = e.found || was.found

@@ -16,10 +16,9 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// batchColumns takes what is over from the counters and what is under way from
-// the indexes on live rows, which hold no more than the windows and the fleet:
-// the size of the batch does not matter. A batch that has ended has nothing
-// under way.
+// batchColumns takes finished jobs from the counters and unfinished ones from the indexes on live rows, which hold no
+// more than the windows and the fleet. So the size of the batch does not matter. A batch that has ended has no
+// unfinished jobs.
 var batchColumns = `b.id, b.name, b.labels, b.label_caps, t.name, b.retry_of, b.created_at, c.total, c.ended_at,
 	c.ended_at IS NULL AND (b.paused_at IS NOT NULL OR t.paused_at IS NOT NULL),
 	CASE WHEN c.ended_at IS NULL THEN (SELECT count(*) FROM live_jobs j
@@ -157,7 +156,7 @@ type leaseRow struct {
 	lapsed *bool
 }
 
-// An open batch, whose lease ends at infinity, is not read.
+// The lease of an open batch ends at infinity and is not read.
 const leaseColumns = `l.ttl, CASE WHEN l.over_at IS NULL AND l.until < 'infinity' THEN l.until END, l.lapsed`
 
 func (r *leaseRow) targets() []any { return []any{&r.ttl, &r.until, &r.lapsed} }

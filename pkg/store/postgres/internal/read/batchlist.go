@@ -17,8 +17,8 @@ import (
 // batchesLook is how many batches a page with filters is looked for in.
 const batchesLook = 2000
 
-// listed are the sealed batches of a tenant before one ($2, $3), back to a time ($4): a walk along an index. Those of all
-// tenants are in another index.
+// listed are the sealed batches of a tenant before one ($2, $3), back to a time ($4), in the order of an index. The
+// batches of all tenants are in another index.
 func listed(all bool) string {
 	whose, order := `b.tenant_id = $1`, `b.tenant_id DESC, `
 	if all {
@@ -69,7 +69,7 @@ func (s *Reader) BrowseBatches(ctx context.Context, tenant string, q store.Batch
 			page.Next = page.Batches[q.Limit-1].ID
 			return nil
 		}
-		var last pgtype.UUID // of the look; what comes behind it is on the next page
+		var last pgtype.UUID // the last batch of this look; the next page begins behind it
 		args[4] = look - 1
 		err = s.db.Pool.QueryRow(ctx, `SELECT b.id`+listed(t == 0)+` OFFSET $5 LIMIT 1`, args...).Scan(&last)
 		if errors.Is(err, pgx.ErrNoRows) {

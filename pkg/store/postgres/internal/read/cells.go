@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// mapLook is how many jobs, whoever's, besides four times as many as are asked for a part of a map is looked for in.
+// mapLook is how many jobs of any tenant, besides four times the requested ones, are searched for a part of a map.
 const mapLook = 20_000
 
 // mapPatience is after how long a part of a map goes on in no further window of days.
@@ -41,7 +41,7 @@ SELECT j.id, coalesce(j.outcome, j.state), left(j.identity, 600)
 FROM jobs j WHERE j.id >= $1 AND j.id < $2 AND j.batch_id = $3 AND ` + days.In("j.id") + ` ORDER BY j.id LIMIT $4`
 }
 
-// ends are what the states and the outcomes say of a job.
+// ends maps the states and the outcomes of jobs to cells.
 var ends = func() map[string]store.Cell {
 	all := map[string]store.Cell{}
 	for _, s := range []job.State{job.Queued, job.Dispatched, job.Running} {

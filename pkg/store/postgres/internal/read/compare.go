@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// compare pairs the jobs of two batches, and returns n of those that flipped, from one on.
+// compare pairs the jobs of two batches, and returns n of the flipped ones, starting at from.
 func compare(a, b *side, from, n int) *store.Comparison {
 	c := &store.Comparison{By: "position", Compared: int64(max(len(a.ids), len(b.ids))), Cut: a.cut || b.cut, Flips: []store.Flip{}}
 	if inA, inB := places(a.names), places(b.names); inA != nil && inB != nil {
@@ -25,7 +25,7 @@ func compare(a, b *side, from, n int) *store.Comparison {
 	return c
 }
 
-// rank puts those that are broken before those that are fixed.
+// rank sorts broken jobs before fixed ones.
 func rank(f store.Flip) int {
 	if f.OutcomeB == job.Succeeded {
 		return 1
@@ -33,7 +33,7 @@ func rank(f store.Flip) int {
 	return 0
 }
 
-// places says where each name is; nil if there is not one for each.
+// places returns the index of each name; nil if names repeat or are missing.
 func places(names []string) map[string]int {
 	at := make(map[string]int, len(names))
 	for i, name := range names {
@@ -45,7 +45,7 @@ func places(names []string) map[string]int {
 	return at
 }
 
-// pair counts what became of each job of a and its other in b.
+// pair compares each job of a with its other in b and counts the results.
 func pair(c *store.Comparison, a, b *side, other func(i int) (int, bool)) {
 	pairs := int64(0)
 	for i := range a.ids {

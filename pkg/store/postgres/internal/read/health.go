@@ -28,7 +28,7 @@ SELECT h.kind, h.pid, h.name, h.usename, h.state, h.statement, h.seconds, h.tran
 	FROM pg_prepared_xacts) h
 ORDER BY h.transactions DESC NULLS LAST, h.seconds DESC LIMIT 1`
 
-// databaseState counts what has a bound: locks, connections, partitions.
+// databaseState counts bounded resources: locks, connections, partitions.
 var databaseState = fmt.Sprintf(`
 SELECT (SELECT count(*) FROM pg_locks WHERE NOT fastpath),
 	current_setting('max_locks_per_transaction')::bigint * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint),
@@ -42,14 +42,14 @@ SELECT (SELECT count(*) FROM pg_locks WHERE NOT fastpath),
 	(SELECT count(*) FROM (SELECT FROM callbacks WHERE delivered_at IS NULL AND given_up_at IS NULL LIMIT %[1]d) c),
 	(SELECT count(*) FROM (SELECT FROM jobs_default LIMIT %[1]d) d)`, store.StatsCap)
 
-// serverSettings are those that a fleet depends on.
+// serverSettings are the settings on which a fleet depends.
 const serverSettings = `
 SELECT name, setting || coalesce(unit, '') FROM pg_settings WHERE name IN ('max_connections', 'superuser_reserved_connections', 'max_locks_per_transaction',
 	'max_prepared_transactions', 'autovacuum', 'autovacuum_naptime', 'autovacuum_max_workers', 'autovacuum_vacuum_scale_factor',
 	'autovacuum_vacuum_cost_delay', 'autovacuum_vacuum_cost_limit', 'vacuum_cost_limit', 'track_counts', 'idle_in_transaction_session_timeout',
 	'old_snapshot_threshold', 'shared_buffers', 'fsync', 'synchronous_commit', 'server_version')`
 
-// feedback lists standbys whose queries hold back vacuum.
+// feedback lists standbys whose queries delay vacuum.
 const feedback = `SELECT coalesce(nullif(application_name, ''), host(client_addr), pid::text) FROM pg_stat_replication WHERE backend_xmin IS NOT NULL`
 
 // usage counts live batches, those still open included, and live sessions. The condition on sealed_at is as in outstanding.

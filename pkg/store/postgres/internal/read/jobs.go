@@ -17,9 +17,9 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// jobsLook is how many jobs, whoever's, one page is looked for in. No index has a tenant's
-// jobs, or those with a label: each would be paid for by every submit and every change of
-// a job's state. So a page may end before it is full, and the next begins there.
+// jobsLook is how many jobs of any tenant are searched for one page. No index has a tenant's jobs, or the jobs with a
+// label: every submit and every change of a job's state would pay for it. So a page may end before it is full, and the
+// next begins there.
 const jobsLook = 20_000
 
 const (
@@ -28,7 +28,8 @@ const (
 	leastPart  = 100
 	// jobsPatience is after how long no further part of a look is begun.
 	jobsPatience = 20 * time.Millisecond
-	// emptyPatience is after how long a look goes into no further window of days. Those that have few jobs cost their plans.
+	// emptyPatience is the time after which a look reads no further window of days. Windows with few jobs cost their
+	// plans.
 	emptyPatience = 500 * time.Millisecond
 )
 
@@ -47,7 +48,7 @@ type jobTables struct {
 	days                 pg.Days
 }
 
-// recordedJobs are the jobs of some days, in whatever state.
+// recordedJobs are the jobs of some days, in any state.
 func recordedJobs(days pg.Days) jobTables { return jobTables{"jobs", "specs", "results", days} }
 
 // unfinishedJobs are those among the jobs of some days that the queue works on.
@@ -55,8 +56,8 @@ func unfinishedJobs(days pg.Days) jobTables {
 	return jobTables{"live_jobs", "live_specs", "live_results", days}
 }
 
-// underwayJobs are the jobs of a state of which there are never more than the windows and the fleet's slots, in an
-// index that has no others.
+// underwayJobs are the jobs of an active state, at most as many as the windows and the fleet's slots, in an index that
+// has no others.
 func underwayJobs(state job.State) jobTables {
 	return jobTables{`(SELECT * FROM live_jobs WHERE state = '` + string(state) + `' ORDER BY tenant_id, batch_id OFFSET 0)`, "live_specs", "live_results", pg.Days{First: pg.NilID, Below: pg.LastID}}
 }
@@ -66,8 +67,8 @@ func jobsTo(t jobTables) string {
 	return `SELECT j.id FROM ` + t.jobs + ` j WHERE j.id < $1 AND j.id >= $2 AND ` + t.days.In("j.id") + ` ORDER BY j.id DESC OFFSET $3 LIMIT 1`
 }
 
-// listJobs is a page of a look, and what the specs and the records say about its jobs. Jobs of batches that are open are
-// none yet. The state and the outcome are compared in a way that no index answers, so that the plan is always along the ids.
+// listJobs is a page of a look, with fields of the specs and the records of its jobs. It omits jobs of open batches.
+// The comparisons of state and outcome suit no index, so the plan always follows the ids.
 func listJobs(t jobTables) string {
 	const started = `CASE WHEN j.state IN ('queued', 'dispatched') THEN NULL ELSE j.started_at END`
 	return `
@@ -265,7 +266,7 @@ func spellings(text string) []string {
 	return []string{strings.Trim(strings.TrimSpace(plain.String()), `"`), string(escaped[1 : len(escaped)-1])}
 }
 
-// says reports whether a message has the text: a record may have it elsewhere.
+// says reports whether a message has the text, since the match may be elsewhere in the record.
 func says(message, text string) bool {
 	return text == "" || strings.Contains(strings.ToLower(message), strings.ToLower(text))
 }

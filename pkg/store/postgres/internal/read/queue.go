@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	queueGroups  = 200  // classes times tenants of which Queue counts what waits
+	queueGroups  = 200  // pairs of class and tenant whose waiting jobs Queue counts
 	queueCounted = 2000 // jobs of each that it counts one by one
 )
 
-// queued steps from one tenant of a class to the next, and counts the first of what
-// waits there. It reads one index, and at most as many entries as the limits say.
+// queued steps from one tenant of a class to the next, and counts the first waiting jobs of each. It reads one index,
+// and at most as many entries as the limits allow.
 var queued = fmt.Sprintf(`
 WITH RECURSIVE heads AS (
 	(SELECT pool, tenant_id FROM live_jobs WHERE state = 'queued' ORDER BY pool, tenant_id LIMIT 1)
@@ -36,8 +36,7 @@ FROM (SELECT * FROM heads LIMIT %d) h JOIN tenants t ON t.id = h.tenant_id, LATE
 			AND j.batch_id >= CASE WHEN of_one THEN '00000000-0000-0000-0000-000000000001' ELSE '00000000-0000-0000-0000-000000000000' END::uuid
 		ORDER BY j.tenant_id, j.batch_id, j.priority LIMIT 1) f) age`, queueGroups, queueCounted)
 
-// underway counts what was dispatched or runs, of which there is never more than the
-// workers' slots and the windows.
+// underway counts dispatched and running jobs, of which there are never more than the workers' slots and the windows.
 const underway = `
 SELECT j.pool, t.name, j.priority, coalesce(w.pool, ''), count(*) FILTER (WHERE j.state = 'dispatched'), count(*) FILTER (WHERE j.state = 'running'),
 	count(*) FILTER (WHERE batch_id <> '00000000-0000-0000-0000-000000000000')
@@ -46,15 +45,14 @@ FROM (SELECT pool, tenant_id, priority, batch_id, state, '' AS worker FROM live_
 	JOIN tenants t ON t.id = j.tenant_id LEFT JOIN workers w ON w.id = j.worker
 GROUP BY 1, 2, 3, 4`
 
-// outstanding is exact where the queue is too long to count: what a tenant's live
-// batches have not recorded. The condition on sealed_at is one that the index of
-// tenants' batches does not have: batches are to be found by their ids.
+// outstanding is exact where the queue is too long to count: the jobs of a tenant's live batches without a record. The
+// index of tenants' batches lacks the condition on sealed_at, so the plan finds batches by their ids.
 const outstanding = `
 SELECT t.name, sum(c.total - c.recorded)::bigint
 FROM batch_counts c JOIN batches b ON b.id = c.batch_id JOIN tenants t ON t.id = b.tenant_id
 WHERE c.ended_at IS NULL AND coalesce(b.sealed_at, 'infinity') < 'infinity' GROUP BY 1`
 
-// queueCount gathers what the three statements say.
+// queueCount collects the results of the three statements.
 type queueCount struct {
 	groups  map[queueKey]*store.QueueGroup
 	batched map[string]int64 // by tenant: jobs of batches that were counted

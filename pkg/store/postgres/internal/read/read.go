@@ -38,8 +38,8 @@ func (s *Reader) Result(ctx context.Context, tenant string, id job.ID) (raw json
 	return raw, nil
 }
 
-// results is one page. It ends after limit rows, or where those before have so many
-// bytes: the length of a body that is kept out of line is known without it being read.
+// results is one page. It ends after limit rows, or when the rows before have so many bytes: the server knows the
+// length of a body that is stored out of line without reading it.
 func results(days pg.Days) string {
 	return `
 SELECT ` + format.ResultColumns + ` FROM (
@@ -50,7 +50,7 @@ SELECT ` + format.ResultColumns + ` FROM (
 WHERE r.before < $5::bigint ORDER BY r.seq`
 }
 
-// Results implements store.Reader. recordTail (package lifecycle) says why no number is skipped.
+// Results implements store.Reader. recordTail (package lifecycle) describes why no number is skipped.
 func (s *Reader) Results(ctx context.Context, tenant string, batch job.ID, after store.Cursor, limit int) (out []json.RawMessage, next store.Cursor, err error) {
 	next = after
 	err = s.db.Do(ctx, "results", func(ctx context.Context) error {
@@ -114,7 +114,7 @@ func (s *Reader) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, e
 			j.WaitsFor, j.Message = job.WaitsPaused, "paused by an operator"
 		}
 		if j.State == job.Queued || j.State == job.Dispatched {
-			j.Lease, j.Worker = 0, "" // those of an attempt that is over
+			j.Lease, j.Worker = 0, "" // they belong to an attempt that is over
 		}
 		return json.Unmarshal(spec, &j.Spec)
 	})
@@ -139,7 +139,7 @@ func withoutResult(j *job.Job, err error) (*job.Job, error) {
 	return j, nil
 }
 
-// resultsLook is how many records a page of those with one outcome is looked for in.
+// resultsLook is how many records are searched for a page of one outcome.
 const resultsLook = 5000
 
 // lookedAt is the last number of the next $4 records, and how many there are.
@@ -150,7 +150,7 @@ SELECT coalesce(max(l.seq), 0), count(*) FROM (SELECT r.seq FROM results r
 	ORDER BY r.seq LIMIT $4) l`
 }
 
-// resultsOf is results for those of up to $6 that have the outcome $7.
+// resultsOf is results, restricted to numbers up to $6 and the outcome $7.
 func resultsOf(days pg.Days) string {
 	return `
 SELECT ` + format.ResultColumns + ` FROM (

@@ -23,9 +23,9 @@ type span struct {
 	guessed      bool // from the time of the upload
 }
 
-// spanOf returns that of a sealed batch of the tenant; 0 stands for all tenants. Every statement that adds jobs to a batch notes it.
-// Releases before 0032 noted none for uploads in chunks: until the upkeep has (schema.noteSpans), their jobs are sought by the
-// time of the upload.
+// spanOf returns the span of a sealed batch of the tenant; 0 stands for all tenants. Every statement that adds jobs to
+// a batch records it. Releases before 0032 did not for uploads in chunks: until maintenance has (schema.noteSpans),
+// their jobs are searched by the time of the upload.
 func (s *Reader) spanOf(ctx context.Context, tenant int32, batch job.ID) (b span, err error) {
 	var created, sealed time.Time
 	var noted bool

@@ -41,15 +41,15 @@ SELECT w.pool, sum(r.n)::bigint
 FROM (SELECT worker, count(*) AS n FROM live_jobs WHERE state = 'running' GROUP BY worker) r JOIN workers w ON w.id = r.worker
 GROUP BY 1`
 
-// queuedInBatches is exact for the queues that are too long to count: what the
-// live batches have not recorded, less what is under way.
+// queuedInBatches is exact for the queues that are too long to count: the jobs of live batches without a record, minus
+// the dispatched and running ones.
 const queuedInBatches = `
 SELECT coalesce(sum(c.total - c.recorded), 0)::bigint
 	- (SELECT count(*) FROM live_jobs WHERE state = 'dispatched' AND batch_id <> '00000000-0000-0000-0000-000000000000')
 	- (SELECT count(*) FROM live_jobs WHERE state = 'running' AND batch_id <> '00000000-0000-0000-0000-000000000000')
 FROM batch_counts c WHERE c.ended_at IS NULL`
 
-// upkeep is what grows where something does not come after.
+// upkeep counts objects that pile up when maintenance is late.
 var upkeep = fmt.Sprintf(`
 SELECT coalesce(1000 * extract(epoch FROM now() - (SELECT min(dispatched_at) FROM live_jobs WHERE state = 'dispatched')), 0)::bigint,
 	(SELECT count(*) FROM (SELECT FROM callbacks WHERE delivered_at IS NULL AND given_up_at IS NULL LIMIT %[1]d) c),
@@ -59,10 +59,9 @@ SELECT coalesce(1000 * extract(epoch FROM now() - (SELECT min(dispatched_at) FRO
 	coalesce(1000 * extract(epoch FROM now() - (
 		SELECT min(xact_start) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND datname = current_database())), 0)::bigint`, store.StatsCap)
 
-// waiting goes through the batches of all that live, which are fewer than those that a
-// tenant ever had (the condition on sealed_at is as in outstanding), and through what
-// waits of the tenant's own in each class. OFFSET keeps the planner from joining the
-// classes to all that is queued.
+// waiting goes through the live batches of all tenants, which are fewer than all batches that a tenant ever had (the
+// condition on sealed_at is as in outstanding), and through the tenant's own waiting jobs in each class. OFFSET keeps
+// the planner from joining the classes to the whole queue.
 const waiting = QueuedPools + `
 SELECT live.jobs + (SELECT count(*) FROM pools p, LATERAL (SELECT FROM live_jobs j WHERE j.state = 'queued' AND j.pool = p.pool
 		AND j.tenant_id = $1 AND j.batch_id = '00000000-0000-0000-0000-000000000000'

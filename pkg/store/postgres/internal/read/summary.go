@@ -24,13 +24,13 @@ const (
 	summarySample = 2000
 	// summaryRate is how many of the last records the rate is from.
 	summaryRate = 1000
-	// maxClusters is how many clusters a summary has; maxExplained how much of a message they are told apart by.
+	// maxClusters is how many clusters a summary has; maxExplained is how much of a message distinguishes them.
 	maxClusters  = 50
 	maxExplained = 300
 )
 
-// sample are some of the records of a batch, $2 of those with numbers up to $3, evenly spread over them, but not at even
-// distances: what comes at even ones as well would be all there is, or nothing. What was deleted left gaps.
+// sample are some of the records of a batch, $2 of the numbers up to $3, evenly spread over them, but not at even
+// distances: a pattern at even distances would otherwise fill the sample or be missed. Deleted records leave gaps.
 func sample(days pg.Days) string {
 	return `
 SELECT r.id, r.outcome, r.failure, r.reason, coalesce(extract(epoch FROM j.ended_at - j.started_at) * 1000, -1)::float8, r.said
@@ -138,10 +138,10 @@ type clusterKey struct {
 	exception, message string
 }
 
-// differs is what of a message is different each time: numbers, addresses, ids, and what is quoted.
+// differs matches the parts of a message that vary: numbers, addresses, ids, and quoted text.
 var differs = regexp.MustCompile(`'[^']*'|"[^"]*"|0x[0-9a-fA-F]+|[0-9a-f]{8}-[0-9a-f-]{27}|-?\d+(\.\d+)?`)
 
-// enumerated is a list of such items, whose length differs as well.
+// enumerated matches a list of such items, whose length varies as well.
 var enumerated = regexp.MustCompile(`…(, …)+`)
 
 // cluster adds a failure with the outcome and failure class of k to the group of its exception and message.

@@ -25,14 +25,14 @@ func scanAction(row pgx.CollectableRow) (store.Action, error) {
 	return a, err
 }
 
-// conditions are those of a query, with their values. Only those that are asked for are written, so that each way through
-// the table is by an index of its own.
+// conditions are the conditions of a query, with their values. Only the requested ones are written, so that each
+// combination uses its own index.
 type conditions struct {
 	sql  []string
 	args []any
 }
 
-// add adds one, whose %s is its value.
+// add adds a condition; %s in its SQL is its value.
 func (c *conditions) add(sql string, value any) {
 	c.args = append(c.args, value)
 	c.sql = append(c.sql, fmt.Sprintf(sql, fmt.Sprintf("$%d", len(c.args))))

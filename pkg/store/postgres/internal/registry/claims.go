@@ -41,7 +41,7 @@ func (s *Registry) ClaimKey(ctx context.Context, tenant string, key store.Idempo
 	return c, err
 }
 
-// claimant returns who has a key; pgx.ErrNoRows if nobody has.
+// claimant returns the current claim of a key, or pgx.ErrNoRows.
 func (s *Registry) claimant(ctx context.Context, tenant int32, key store.Idempotency) (c store.KeyClaim, err error) {
 	var hash string
 	err = s.db.Pool.QueryRow(ctx, `
@@ -74,7 +74,7 @@ func (s *Registry) FreeKey(ctx context.Context, tenant, key string, made job.ID)
 	return err
 }
 
-// onClaim executes a statement about a claim of a tenant's, who is its $1, and reports whether there is that claim.
+// onClaim executes a statement about a claim of a tenant ($1), and reports whether the claim exists.
 func (s *Registry) onClaim(ctx context.Context, what, tenant, statement string, args ...any) (found bool, err error) {
 	err = s.db.Do(ctx, what, func(ctx context.Context) error {
 		t, err := s.db.KnownTenant(ctx, tenant)

@@ -19,7 +19,7 @@ import (
 const keyColumns = `k.id, k.name, left(encode(k.hash, 'hex'), 8), t.name, k.role, k.label, k.policy, k.created_at, k.created_by,
 	k.expires_at, k.revoked_at, k.revoked_by, k.last_used_at`
 
-// scanKey reads keyColumns, and what is selected after them.
+// scanKey scans keyColumns, and the columns after them.
 func scanKey(row pgx.Row, more ...any) (k store.Key, err error) {
 	var id pgtype.UUID
 	err = row.Scan(append([]any{&id, &k.Name, &k.Mark, &k.Tenant, &k.Role, &k.Label, &k.Policy, &k.CreatedAt, &k.CreatedBy,
@@ -39,7 +39,7 @@ const putKey = `
 INSERT INTO keys (id, tenant_id, name, hash, role, label, policy, created_by, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 
-// countKeys counts the live keys of a tenant, and those that it has made since the id $2.
+// countKeys counts the live keys of a tenant, and the keys that it created since the id $2.
 const countKeys = `
 SELECT (SELECT count(*) FROM keys WHERE tenant_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())),
 	(SELECT count(*) FROM keys WHERE tenant_id = $1 AND id >= $2)`
@@ -150,7 +150,7 @@ func (s *Registry) RevokeKey(ctx context.Context, a *store.Action, id job.ID) (k
 // changeKeys, and the trigger keys_numbered.
 const keyMark = `SELECT n, coalesce((SELECT name FROM lineage WHERE one), '') FROM key_changes WHERE one`
 
-// KeyNews implements store.Keys. Somebody who was revoked is let in until it is answered.
+// KeyNews implements store.Keys. A revoked key works until the answer arrives.
 func (s *Registry) KeyNews(ctx context.Context, since store.KeyMark) (news store.KeyNews, err error) {
 	err = s.db.Urgent(ctx, "key changes", func(ctx context.Context) error {
 		return s.db.Pool.QueryRow(ctx, keyMark).Scan(&news.At.Changes, &news.At.History)

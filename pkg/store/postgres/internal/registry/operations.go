@@ -20,8 +20,7 @@ func (s *Registry) NoteAction(ctx context.Context, a *store.Action) error {
 	})
 }
 
-// onWorker makes the update that names the worker as $1 and has a guard that says whether
-// anything is to change.
+// onWorker runs an update of the worker $1 whose guard checks whether anything changes.
 func (s *Registry) onWorker(ctx context.Context, a *store.Action, worker, sql string, args ...any) error {
 	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
 		var before []byte
@@ -41,7 +40,7 @@ func (s *Registry) onWorker(ctx context.Context, a *store.Action, worker, sql st
 	})
 }
 
-// heldBack is what keeps a worker from taking jobs, as the record of a change has it.
+// heldBack is the reasons why a worker takes no jobs, for the record of a change.
 const heldBack = `jsonb_strip_nulls(jsonb_build_object('cordoned', cordoned_at IS NOT NULL, 'cordoned_by', nullif(cordoned_by, ''), 'cordon', nullif(cordon, ''),
 	'quarantine', nullif(quarantine, ''), 'quarantined_until', quarantined_until))`
 
@@ -69,7 +68,7 @@ func (s *Registry) Absolve(ctx context.Context, a *store.Action, worker string) 
 		WHERE id = $1 AND quarantined_until > now()`)
 }
 
-// load goes through what runs, of which there is no more than the fleet has slots.
+// load reads the running jobs, of which there are no more than the fleet has slots.
 const load = `
 SELECT (SELECT count(*) FROM (SELECT worker FROM live_jobs WHERE state = 'running' ORDER BY tenant_id, batch_id) r WHERE worker = $1),
 	(SELECT count(*) FROM sessions WHERE state = 'live' AND worker = $1)`

@@ -14,10 +14,10 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// granted is what counts for a tenant when no override does.
+// granted is the settings of a tenant without an override.
 const granted = `jsonb_build_object('weight', x.weight, 'max_running', x.max_running, 'label_caps', x.label_caps)`
 
-// override lays $2 over what is granted.
+// override replaces settings by those in $2.
 const override = `
 UPDATE tenants t SET granted = g, override = $2::jsonb, override_until = CASE WHEN $3::bigint > 0 THEN now() + $3 * interval '1 millisecond' END,
 	weight = CASE WHEN $2::jsonb ? 'weight' THEN $2::jsonb ->> 'weight' ELSE g ->> 'weight' END::float8,
@@ -79,7 +79,7 @@ func showChange(ctx context.Context, tx pgx.Tx, a *store.Action, tenant, sql str
 	return true, err
 }
 
-// reapOverrides ends those whose time is over.
+// reapOverrides ends expired overrides.
 func (s *Registry) reapOverrides(ctx context.Context) error {
 	return s.db.Urgent(ctx, "end overrides", func(ctx context.Context) error {
 		tag, err := s.db.Pool.Exec(ctx, endOverride(`override_until <= now()`))

@@ -30,7 +30,7 @@ func (s *Registry) Policy(ctx context.Context, tenant, name string, version int)
 	return raw, err
 }
 
-// putPolicy returns what was the newest version, and whether it is not any more.
+// putPolicy returns the previous newest version, and whether it was replaced.
 const putPolicy = `
 WITH newest AS (
 	SELECT version, policy FROM policies WHERE tenant_id = $1 AND name = $2 ORDER BY version DESC LIMIT 1),
@@ -41,8 +41,8 @@ put AS (
 	RETURNING version)
 SELECT coalesce((SELECT version FROM newest), 0), (SELECT policy FROM newest), EXISTS (SELECT FROM put)`
 
-// maxShown is the largest policy that the record of a change has in it; of a larger one it has the version only, of which
-// the policy is kept.
+// maxShown is the largest policy that the record of a change includes. For a larger one it includes the version only,
+// under which the policy is stored.
 const maxShown = 16 << 10
 
 // shownPolicy is a version of a policy, as the record of a change has it.

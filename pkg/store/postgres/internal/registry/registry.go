@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// Registry keeps what is put. All methods are safe for concurrent use.
+// Registry stores named objects. All methods are safe for concurrent use.
 type Registry struct{ db *pg.DB }
 
 // New is over a database that is open.
@@ -24,8 +24,8 @@ func (s *Registry) Sweep(ctx context.Context, _ *store.ReapStats) error {
 // Names come and go with the pods of a fleet.
 const workerGone = 24 * time.Hour
 
-// forgetWorkers deletes the workers that will not come back. What is cordoned stays: a host
-// that was away for long is not to take jobs when it is back.
+// forgetWorkers deletes workers that were silent for long. It keeps cordoned ones: a host must not take jobs when it
+// returns after a long time.
 func (s *Registry) forgetWorkers(ctx context.Context) error {
 	return s.db.Drain(ctx, "forget workers", `
 		DELETE FROM workers w USING (

@@ -55,7 +55,7 @@ func (s *Registry) DeleteSecret(ctx context.Context, a *store.Action, ref store.
 	})
 }
 
-// shownSecret is a secret as the record of a change has it: when it was put, and nothing of what it is.
+// shownSecret is a secret in the record of a change: the time of the change, without the value.
 func shownSecret(at *time.Time) json.RawMessage {
 	if at == nil {
 		return nil

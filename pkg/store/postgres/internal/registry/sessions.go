@@ -45,9 +45,8 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// counted calls insert, if the tenant then has at most most live sessions. Those
-// that are inserted at the same time wait for each other, or all of them would find
-// the same room.
+// counted calls insert if the tenant then has at most most live sessions. Concurrent inserts wait for each other;
+// otherwise all of them would see the same free place.
 func (s *Registry) counted(ctx context.Context, tenant int32, id job.ID, most int, insert func(querier) error) error {
 	if most <= 0 {
 		return insert(s.db.Pool)

@@ -85,7 +85,7 @@ func (s *Registry) Grant(ctx context.Context, a *store.Action, t store.Tenant, o
 	})
 }
 
-// grantedNow reads a tenant, which nobody else changes until the transaction is over.
+// grantedNow reads a tenant and locks it until the end of the transaction.
 func grantedNow(ctx context.Context, tx pgx.Tx, name string) (t store.Tenant, entry string, err error) {
 	if err = tx.QueryRow(ctx, `SELECT entry FROM tenants WHERE name = $1 FOR NO KEY UPDATE`, name).Scan(&entry); err != nil {
 		return t, entry, err
@@ -100,11 +100,11 @@ func grantedNow(ctx context.Context, tx pgx.Tx, name string) (t store.Tenant, en
 
 // shownTenant is a tenant as the record of a change has it.
 func shownTenant(t store.Tenant) json.RawMessage {
-	raw, _ := json.Marshal(t) // what is granted marshals
+	raw, _ := json.Marshal(t) // a tenant always marshals
 	return raw
 }
 
-// grant changes what is granted behind an override; what is so already stays as it is, and has no new version.
+// grant changes the settings underneath an override. An equal change does nothing and creates no new version.
 const grant = `
 UPDATE tenants t SET ceiling = n.ceiling, version = t.version + n.changes, entry = CASE WHEN n.entry = '' THEN t.entry ELSE n.entry END,
 	weight = CASE WHEN t.override ? 'weight' THEN t.weight ELSE n.weight END,

@@ -11,14 +11,13 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// rivals notes those processes whose names others have, who started later and are heard
-// of.
+// rivals notes processes whose names belong to processes that started later and still report.
 const rivals = `
 UPDATE workers w SET rival_since = i.started_at, rival_at = now()
 FROM unnest($1::text[], $2::timestamptz[]) AS i (id, started_at)
 WHERE w.id = i.id AND w.started_at > i.started_at AND ` + nameTaken
 
-// nameTaken is whether the process that a worker w was last is heard of.
+// nameTaken is SQL for whether the last process of a worker w still reports.
 const nameTaken = `w.seen_at > now() - interval '20 seconds'`
 
 const putWorkers = `
@@ -33,8 +32,7 @@ ON CONFLICT (id) DO UPDATE SET pool = EXCLUDED.pool, version = EXCLUDED.version,
 	took_over_at = CASE WHEN w.started_at = EXCLUDED.started_at THEN w.took_over_at ELSE now() END
 WHERE w.started_at <= EXCLUDED.started_at OR NOT (` + nameTaken + `)`
 
-// PutWorkers implements store.Registry. Its commit does not wait for the disk:
-// the next heartbeat says the same.
+// PutWorkers implements store.Registry. Its commit does not wait for the disk: the next heartbeat repeats the report.
 func (s *Registry) PutWorkers(ctx context.Context, ws []store.Worker) error {
 	if len(ws) == 0 {
 		return nil
@@ -100,7 +98,7 @@ func (s *Registry) Workers(ctx context.Context, seenWithin time.Duration) (ws []
 			if err == nil && tally != nil && json.Unmarshal(tally, &w.Tally) != nil {
 				w.Tally = nil // of a worker of another version
 			}
-			w.Load.Running = w.InUse // unless the load says better
+			w.Load.Running = w.InUse // unless the load has a better value
 			if err == nil && load != nil {
 				err = json.Unmarshal(load, &w.Load)
 			}
@@ -116,16 +114,16 @@ func tallyOf(t *store.Tally) json.RawMessage {
 	if t == nil {
 		return nil
 	}
-	raw, _ := json.Marshal(t) // plain data: there is nothing in it that could fail
+	raw, _ := json.Marshal(t) // plain data always marshals
 	return raw
 }
 
 func loadOf(l store.WorkerLoad) json.RawMessage {
-	raw, _ := json.Marshal(l) // numbers: there is nothing in it that could fail
+	raw, _ := json.Marshal(l) // numbers always marshal
 	return raw
 }
 
-// quarantine counts those that followed within longest of the last one's end.
+// quarantine counts the quarantines that began within longest of the end of the previous one.
 const quarantine = `
 UPDATE workers SET quarantine = $2,
 	quarantines = CASE WHEN soon THEN quarantines + 1 ELSE 1 END,

@@ -44,7 +44,7 @@ func (c *columns) queues(tenant int32) (qs []store.Queue) {
 	return qs
 }
 
-// span returns the smallest and the largest of the ids: among which those of a batch are found.
+// span returns the smallest and the largest id, the range of the batch's ids.
 func (c *columns) span() []any {
 	if len(c.id) == 0 {
 		return []any{nil, nil}

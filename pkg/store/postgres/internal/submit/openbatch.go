@@ -27,7 +27,7 @@ func (s *Submitter) OpenBatch(ctx context.Context, b store.NewBatch) (id job.ID,
 	return s.open(ctx, b, nil, nil)
 }
 
-// open opens a batch; one that comes in chunks begins with the first, and has defaults.
+// open opens a batch; a batch in chunks begins with the first, and has defaults.
 func (s *Submitter) open(ctx context.Context, b store.NewBatch, first *int64, defaults *string) (id job.ID, existed bool, err error) {
 	err = s.db.Do(ctx, "open batch", func(ctx context.Context) error {
 		tenant, err := s.db.TenantID(ctx, b.Tenant)
@@ -55,7 +55,7 @@ func (s *Submitter) open(ctx context.Context, b store.NewBatch, first *int64, de
 	return id, existed, err
 }
 
-// appendJobs locks the batch row, so that a seal counts all or nothing of it.
+// appendJobs locks the batch row, so a seal counts all of its jobs or none.
 var appendJobs = `
 WITH batch AS (
 	UPDATE batches SET appended = appended + $2, appended_at = now(),
@@ -140,9 +140,8 @@ func (s *Submitter) DropBatch(ctx context.Context, batch job.ID) error {
 	})
 }
 
-// removeDropped deletes the jobs of a dropped batch, then the batch. The
-// scheduler never saw them: it takes jobs of sealed batches only. It stops at until, if
-// that is not zero, and says whether all is done.
+// removeDropped deletes the jobs of a dropped batch, then the batch. The scheduler never saw them: it takes jobs of
+// sealed batches only. It stops at until, if that is not zero, and reports whether all is done.
 func (s *Submitter) removeDropped(ctx context.Context, batch job.ID, until time.Time) (done bool, err error) {
 	pools, err := s.read.Pools(ctx)
 	if err != nil {
@@ -172,9 +171,8 @@ func (s *Submitter) removeDropped(ctx context.Context, batch job.ID, until time.
 	return err == nil, err
 }
 
-// reapOpenBatches drops batches that were opened and left, and those that have been open for as long as a job may wait,
-// and finishes interrupted drops. It takes
-// a second in all, as the rest of the cancels does (package lifecycle).
+// reapOpenBatches drops abandoned open batches and those that have been open for as long as a job may wait, and
+// finishes interrupted drops. It takes a second in all, as other cancels do (package lifecycle).
 func (s *Submitter) reapOpenBatches(ctx context.Context, st *store.ReapStats) error {
 	batches, err := s.db.BatchesWhere(ctx, `
 		SELECT id FROM batches WHERE sealed_at IS NULL

@@ -15,8 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// retrySlice is how many jobs one statement copies: it takes a second or two, whatever the
-// size of the batch.
+// retrySlice is how many jobs one statement copies: it takes a second or two, for any size of the batch.
 const retrySlice = 20_000
 
 // openRetry makes an open batch that is to be filled from another one ($5).
@@ -54,8 +53,8 @@ specified AS (
 SELECT (SELECT count(*) FROM failed), (SELECT coalesce(max(seq), 0) FROM failed), EXISTS (SELECT FROM batch)`
 }
 
-// retryLarge is RetryBatch in slices, as an upload is: nobody sees the batch before it is
-// sealed, and if that never happens it is dropped.
+// retryLarge is RetryBatch in slices, as an upload: the batch is invisible before it is sealed, and dropped if it never
+// is.
 func (s *Submitter) retryLarge(ctx context.Context, old *job.Batch, as store.NewBatch) (made job.ID, err error) {
 	made, existed, err := s.openRetry(ctx, old, as)
 	if err != nil || existed {
@@ -66,7 +65,7 @@ func (s *Submitter) retryLarge(ctx context.Context, old *job.Batch, as store.New
 		err = s.SealBatch(ctx, as.ID, total)
 	}
 	if err != nil {
-		_ = s.DropBatch(context.WithoutCancel(ctx), as.ID) // else Reap does, after a while; one that is sealed stays
+		_ = s.DropBatch(context.WithoutCancel(ctx), as.ID) // if this fails, Reap drops it later; a sealed batch stays
 		return "", err
 	}
 	return made, nil
@@ -145,9 +144,9 @@ func (s *Submitter) fillRetryOf(ctx context.Context, days pg.Days, old job.ID, a
 	}
 }
 
-// retryBatch copies the jobs without success into a new batch, in one statement. All of them are of a few days.
-// Their new ids are $8, as many as there are, their traces $10, and $9 what of their
-// identity comes from those; which job gets which does not matter.
+// retryBatch copies the jobs without success into a new batch, in one statement. All of them are of a few days. $8 are
+// their new ids, as many as there are jobs, $10 their traces, and $9 the part of their identity that depends on these.
+// The assignment of ids to jobs is arbitrary.
 func retryBatch(days pg.Days) string {
 	return keyGuard + `,
 old AS (
@@ -184,7 +183,7 @@ func (s *Submitter) RetryBatch(ctx context.Context, batch job.ID, as store.NewBa
 	if err != nil {
 		return "", err
 	}
-	if !old.Done() || old.Outcomes[job.Succeeded] == old.Total { // what is done stays so
+	if !old.Done() || old.Outcomes[job.Succeeded] == old.Total { // a finished batch stays finished
 		return "", fmt.Errorf("postgres: %w", fmt.Errorf("%w: batch %s is not done or has nothing to retry", job.ErrConflict, batch))
 	}
 	n := old.Total - old.Outcomes[job.Succeeded]

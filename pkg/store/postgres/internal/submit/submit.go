@@ -14,25 +14,23 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// keyGuard begins the statements that a key makes idempotent: $1 tenant, $2 key,
-// $3 hash, $4 what the request makes. A key that exists, or that a concurrent
-// request commits first, leaves "go" empty and thereby the whole statement.
+// keyGuard begins the statements that a key makes idempotent: $1 tenant, $2 key, $3 hash, $4 the id of the new object.
+// If the key exists, or a concurrent request commits it first, "go" is empty and the whole statement does nothing.
 const keyGuard = `
 WITH claimed AS (
 	INSERT INTO idempotency_keys (tenant_id, key, hash, made)
 	SELECT $1, $2, $3, $4 WHERE $2 <> '' ON CONFLICT DO NOTHING RETURNING made),
 go AS (SELECT 1 WHERE $2 = '' OR EXISTS (SELECT FROM claimed))`
 
-// notSealed is added to expires_at of the jobs of an open batch: nothing finds them overdue. The
-// time that they may wait begins with the seal, which takes it away again (redate).
+// notSealed is added to expires_at of the jobs of an open batch, so that they are not overdue. The time that they may
+// wait begins with the seal, which subtracts it (redate).
 const (
 	notSealed   = `interval '876000 hours'`
 	isNotSealed = `expires_at > now() + interval '438000 hours'`
 )
 
-// insertJobs is the CTEs that fill in jobs and their specs from arrays, $first and
-// the eleven after it; batch names the row that says whose they are, and open says that it is
-// not sealed by the same statement.
+// insertJobs is the CTEs that insert jobs and their specs from arrays, $first and the eleven after it; batch names the
+// row with their batch, and open means that this statement does not seal the batch.
 func insertJobs(batch, tenant string, first int, open bool) string {
 	expires := `now() + i.expires * interval '1 millisecond'`
 	if open {
@@ -52,9 +50,8 @@ specified AS (
 		batch, tenant, p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8), p(9), p(10), p(11), expires)
 }
 
-// batchExtras is the CTEs that fill in what a batch is beyond its jobs, from three
-// arguments from $first on: url and secret of its callback, its lease in
-// milliseconds, which begins when the batch is sealed.
+// batchExtras is the CTEs that insert the callback and the lease of a batch, from three arguments from $first on: url
+// and secret of its callback, and its lease in milliseconds, which begins when the batch is sealed.
 func batchExtras(first int, sealed bool) string {
 	until := `'infinity'::timestamptz`
 	if sealed {
@@ -156,7 +153,7 @@ func (s *Submitter) madeByKey(ctx context.Context, tenant int32, key store.Idemp
 		return "", nil
 	case err != nil:
 		return "", err
-	case hash != key.Hash: // before anything else: another request changes nothing
+	case hash != key.Hash: // check this first: a different request changes nothing
 		return "", fmt.Errorf("%w: the key %q came with another body before; use another key", job.ErrKeyUsed, key.Key)
 	case isOpen:
 		return "", s.abandon(ctx, made)
@@ -171,8 +168,7 @@ func (s *Submitter) madeByKey(ctx context.Context, tenant int32, key store.Idemp
 	return made, err
 }
 
-// abandon marks an open batch as dropped and frees its key. Whoever seals it
-// first wins instead.
+// abandon marks an open batch as dropped and frees its key, unless the batch is sealed first.
 func (s *Submitter) abandon(ctx context.Context, batch job.ID) error {
 	_, err := s.db.Pool.Exec(ctx, `
 		WITH dropped AS (
@@ -181,16 +177,13 @@ func (s *Submitter) abandon(ctx context.Context, batch job.ID) error {
 	return err
 }
 
-// submitJob is SubmitJob's only round trip. The first generation is issued at once if
-// nothing is queued in the classes $20, which are the job's and its rivals, their window $5
-// has room, the tenant is below its limit, and nothing of the job is capped: only the
-// scheduler counts those. $17 is the worker that then runs it, under a lease of $18
-// milliseconds, as the process $19. It returns whose job is queued ahead, too, if one is, and
-// whether the tenant has a limit.
+// submitJob is SubmitJob's only round trip. It issues the first generation at once if nothing is queued in the classes
+// $20 (the job's and its rivals), their window $5 has room, the tenant is below its limit, and the job has no caps:
+// only the scheduler counts those. $17 is the worker that then runs it, under a lease of $18 milliseconds, as the
+// process $19. It also returns the tenant of a job queued ahead, if any, and whether the tenant has a limit.
 //
-// Without counts it is for a job that a worker runs at once, of a tenant without a limit. If
-// the tenant has one, the job is queued. A count that stands in the statement costs even where
-// nothing is counted: they are a sixth of it.
+// Without counts it is for a job that a worker runs at once, of a tenant without a limit; if the tenant has one, the
+// job is queued. The counts cost even when they count nothing: they are a sixth of the statement.
 func submitJob(counts bool) string {
 	window, room := "", "WHEN t.max_running IS NOT NULL THEN false"
 	if counts {
@@ -228,11 +221,10 @@ RETURNING dispatch_gen, lease, coalesce((SELECT tenant_id FROM ahead), 0), (SELE
 
 var submitCounted, submitUncounted = submitJob(true), submitJob(false)
 
-// overtake has the job $1, that was queued just now, run at once by the worker $3, under a
-// lease of $4 milliseconds, as the process $5, if the scheduler would pick it next anyway and a
-// worker has room: all others that are queued in its classes $6 are of one tenant, $7, who runs as
-// many as its weight is worth, and the job's own, $2, has nothing else. For the scheduler, the
-// job would wait behind what is on its way to workers.
+// overtake runs the job $1, queued just now, at once on the worker $3, under a lease of $4 milliseconds, as the process
+// $5, if the scheduler would pick it next anyway and a worker has room. That is the case if all other jobs queued in
+// its classes $6 belong to one tenant, $7, that runs as many as its weight is worth, and the job's own tenant, $2, has
+// no other job. With the scheduler, the job would wait behind the jobs on their way to workers.
 const overtake = `
 UPDATE live_jobs mine SET state = 'running', dispatch_gen = 1, dispatched_at = now(), published_at = now(), lease = nextval('leases'),
 	worker = $3, worker_since = $5, started_at = now(), lease_until = now() + $4::bigint * interval '1 millisecond'
@@ -319,8 +311,8 @@ func (s *Submitter) SubmitJob(ctx context.Context, j store.NewJob, key store.Ide
 	return made, d, nil
 }
 
-// issued returns the lease of a job that exists, if its worker is still to be told
-// of it. If there is no such job, something else is in the way: cause.
+// issued returns the lease of an existing job whose worker has not received it yet. If there is no such job, it returns
+// cause, the error of the insert.
 func (s *Submitter) issued(ctx context.Context, tenant int32, j store.NewJob, cause error) (gen job.Generation, lease job.Lease, err error) {
 	err = s.db.Pool.QueryRow(ctx, `
 		SELECT CASE WHEN told THEN 0 ELSE dispatch_gen END, CASE WHEN told THEN 0 ELSE lease END

@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/read"
 )
 
-// Config is how long what was begun is remembered; postgres.Config says what each is.
+// Config is how long unfinished submits and keys are kept; postgres.Config describes the fields.
 type Config struct {
 	OpenBatchTTL, KeyTTL, QueueLife time.Duration
 

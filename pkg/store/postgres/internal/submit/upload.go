@@ -64,7 +64,7 @@ func (s *Submitter) upload(ctx context.Context, tenant int32, id job.ID) (store.
 	return u, err
 }
 
-// appendChunk is appendJobs for the chunk that is due: the batch's row says which one that is.
+// appendChunk is appendJobs for the next chunk, whose number is in the batch's row.
 var appendChunk = `
 WITH batch AS (
 	UPDATE batches SET appended = appended + $2, appended_at = now(), next_chunk = next_chunk + 1,
@@ -95,8 +95,7 @@ func (s *Submitter) AppendChunk(ctx context.Context, tenant string, id job.ID, c
 	return fresh, err
 }
 
-// knownChunk is nil if the chunk came before with the same bytes, and else says why it cannot
-// be taken.
+// knownChunk returns nil if the chunk came before with the same bytes, and else the reason to refuse it.
 func (s *Submitter) knownChunk(ctx context.Context, tenant int32, id job.ID, c store.Chunk) error {
 	u, err := s.upload(ctx, tenant, id)
 	if err != nil {

@@ -28,16 +28,16 @@ type attackers struct {
 	bait     *hostile.Bait
 	cgroup   string // of the worker
 	mark     string // of this loop's processes
-	theirs   bool   // the victims are of the attackers' tenant
+	theirs   bool   // whether the victims are of the attackers' tenant
 
-	alone  sync.RWMutex // read: an attack runs that minds no other
+	alone  sync.RWMutex // read-locked by attacks that disturb no other
 	next   atomic.Int64
-	ran    atomic.Int64 // attacks that are over
-	first  atomic.Int64 // of them, those of the first round
+	ran    atomic.Int64 // finished attacks
+	first  atomic.Int64 // finished attacks of the first round
 	halted atomic.Bool
 }
 
-// newAttackers compiles the C programs among corpus, as the attackers' own job.
+// newAttackers compiles the C programs of the corpus, in a job of the attackers.
 func newAttackers(t *testing.T, f *fleet, api *client.Client, level string, corpus []*hostile.Attack) *attackers {
 	t.Helper()
 	bait, err := hostile.LayBait(t.TempDir())
@@ -68,7 +68,7 @@ func newAttackers(t *testing.T, f *fleet, api *client.Client, level string, corp
 	return a
 }
 
-// cgroupOfJobs is the control group that holds all jobs of the fleet's worker.
+// cgroupOfJobs returns the control group of all jobs of the fleet's worker.
 func (f *fleet) cgroupOfJobs(t *testing.T) (name string) {
 	t.Helper()
 	group := regexp.MustCompile(`:(/assay-[0-9a-f]+)/`)
@@ -84,7 +84,7 @@ func (f *fleet) cgroupOfJobs(t *testing.T) (name string) {
 	return name
 }
 
-// spec is the job of an attack.
+// spec returns the job of an attack.
 func (a *attackers) spec(t *testing.T, c *hostile.Attack, p job.Program, files map[string][]byte, env map[string]string) job.Spec {
 	document, err := c.Document(policy.Isolation(a.level), env)
 	if err != nil {
@@ -102,8 +102,8 @@ func (a *attackers) spec(t *testing.T, c *hostile.Attack, p job.Program, files m
 	return s
 }
 
-// attack starts the loop. The returned function waits, once it has been stopped, until
-// what runs is over and judged, and nothing of any attack is left.
+// attack starts the loop. After stop, the returned function waits until the running attacks are
+// over and judged, and no process of any attack is left.
 func (a *attackers) attack(t *testing.T) (ended func()) {
 	var lanes sync.WaitGroup
 	for range neighbourLanes {
@@ -133,7 +133,7 @@ func (a *attackers) stop() { a.halted.Store(true) }
 
 // one runs an attack and judges it.
 func (a *attackers) one(t *testing.T, c *hostile.Attack) {
-	if c.Alone { // among attacks; that innocent jobs run is the point of it
+	if c.Alone { // alone among attacks; it runs beside innocent jobs
 		a.alone.Lock()
 		defer a.alone.Unlock()
 	} else {
@@ -159,7 +159,7 @@ func (a *attackers) one(t *testing.T, c *hostile.Attack) {
 		wrong = append(wrong, "it read the file on the host")
 	}
 	if c.Alone && a.theirs && a.level == "cell" && r.Outcome == job.Failed {
-		return // what it gets hold of is its own tenant's, who shares its cell
+		return // it reaches its own tenant's job, which shares its cell
 	}
 	for _, what := range wrong {
 		t.Errorf("%s: %s", c, what)

@@ -9,9 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What a batch can do beyond its jobs, with real programs in real sandboxes: dice
-// that are thrown once, failures that are tried again, work that ends by its label
-// or with its client.
+// Features of batches beyond their jobs, with real programs in real sandboxes: cached results,
+// retries of failures, and jobs that end by their label or with their client.
 func batches(t *testing.T, f *fleet) {
 	dice := func(level string) job.Spec {
 		s := spec(t, python("import os\nprint(os.urandom(16).hex())"), level, nil, "")
@@ -64,7 +63,7 @@ func batches(t *testing.T, f *fleet) {
 		} else if c, err := f.api.CancelLabeled(t.Context(), o.Labels); err != nil || c.Stopping != 1 || c.Canceled != 0 {
 			t.Errorf("%+v, %v", c, err)
 		}
-		// By the list: who reads the batch itself is heard, and keeps its lease.
+		// Through the list: reading the batch itself would renew its lease.
 		eventually(t, "it is over", func() bool {
 			for listed, err := range f.api.Batches(t.Context()) {
 				if err != nil || listed.ID == b.ID {

@@ -20,21 +20,22 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// caseSize is that of each of the cases that are named, in bytes.
+// caseSize is the size of each referenced case, in bytes.
 const caseSize = 64 << 20
 
-// Cases that are named are streamed to the worker, once for all submissions, and held in memory by nobody.
+// Referenced cases are streamed to the worker, once for all submissions, and no process holds them
+// in memory.
 func TestCasesByReference(t *testing.T) {
 	f := start(t, "ASSAY_TOKENS=key-a=a,key-b=b")
 	var err error
 	if f.api, err = client.New(f.URL(), client.WithToken("key-a")); err != nil {
 		t.Fatal(err)
 	}
-	f.run(t, graded("def f(x): return x * 2\nif __name__ == '__main__': print(f(int(input())))"), job.Succeeded) // whatever is made once is made
+	f.run(t, graded("def f(x): return x * 2\nif __name__ == '__main__': print(f(int(input())))"), job.Succeeded) // warm-up
 	pids := map[string]int{"worker": f.process(t, "worker"), "dispatcher": f.process(t, "dispatcher")}
 	idle := map[string]int{}
 	for name, pid := range pids {
-		if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil { // the peak is what is now
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil { // resets the peak
 			t.Fatal(err)
 		}
 		idle[name] = memory(t, pid, "VmRSS")
@@ -45,7 +46,7 @@ func TestCasesByReference(t *testing.T) {
 		digest, sum := f.upload(t, uint64(i))
 		digests = append(digests, digest)
 		s := job.Stdio{Name: strconv.Itoa(i), StdinBlob: digest, Wall: job.Duration(time.Minute)}
-		if s.Stdout = sum; i%2 == 1 { // the whole comes back
+		if s.Stdout = sum; i%2 == 1 { // the whole input comes back
 			s.Stdout, s.StdoutBlob, s.Compare = "", digest, job.CompareExact
 		}
 		tests.Stdio = append(tests.Stdio, s)
@@ -83,7 +84,7 @@ func TestCasesByReference(t *testing.T) {
 	f.blobsThatAreNotThere(t, tests, digests[0])
 }
 
-// blobsThatAreNotThere are an error that says which one.
+// blobsThatAreNotThere checks that a missing blob is an error that names it.
 func (f *fleet) blobsThatAreNotThere(t *testing.T, tests job.Tests, there string) {
 	t.Helper()
 	named := func(digest string) job.Spec {
@@ -111,7 +112,7 @@ func (f *fleet) blobsThatAreNotThere(t *testing.T, tests job.Tests, there string
 	}
 	r, err := f.api.Run(t.Context(), named(digest))
 	switch {
-	case errors.Is(err, job.ErrInvalid): // nobody remembers it
+	case errors.Is(err, job.ErrInvalid): // its digest was not cached
 	case err != nil:
 		t.Error(err)
 	case r.Outcome != job.SetupError || !strings.Contains(r.Message, digest+" does not exist") || r.Tests != nil:
@@ -119,7 +120,8 @@ func (f *fleet) blobsThatAreNotThere(t *testing.T, tests job.Tests, there string
 	}
 }
 
-// upload makes a case of printable bytes, which begins with its number, and returns its digest and sum.
+// upload makes a case of printable bytes, which begins with its number, and returns its digest and
+// sum.
 func (f *fleet) upload(t *testing.T, n uint64) (digest, sum string) {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "case-")
@@ -151,7 +153,7 @@ func (f *fleet) upload(t *testing.T, n uint64) (digest, sum string) {
 	return digest, fmt.Sprintf("%x\n", h.Sum(nil))
 }
 
-// inputs are the blobs that the worker keeps, and when it fetched them.
+// inputs returns the blobs that the worker keeps, and when it fetched them.
 func (f *fleet) inputs(t *testing.T) map[string]time.Time {
 	t.Helper()
 	kept := map[string]time.Time{}
@@ -170,7 +172,7 @@ func (f *fleet) inputs(t *testing.T) map[string]time.Time {
 	return kept
 }
 
-// remove removes a blob from the object store of the fleet, as somebody might who does not know of the fleet.
+// remove removes a blob from the fleet's object store, from outside.
 func (f *fleet) remove(t *testing.T, digest string) (n int) {
 	t.Helper()
 	sum := strings.TrimPrefix(digest, "sha256:")
@@ -187,7 +189,7 @@ func (f *fleet) remove(t *testing.T, digest string) (n int) {
 	return n
 }
 
-// assay runs the command line against the fleet and returns what it prints.
+// assay runs the command line against the fleet and returns its output.
 func (f *fleet) assay(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, bad bytes.Buffer
@@ -197,7 +199,7 @@ func (f *fleet) assay(t *testing.T, args ...string) (stdout, stderr string, err 
 	return out.String(), bad.String(), err
 }
 
-// decoded are the tests that a command printed.
+// decoded returns the tests that a command printed.
 func decoded(t *testing.T, text string) job.Tests {
 	t.Helper()
 	var tests job.Tests

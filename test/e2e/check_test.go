@@ -19,7 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestCheck has programs read and not run, by the python of the default image.
+// TestCheck checks programs without running them, with the python of the default image.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -78,7 +78,7 @@ func checkSees(t *testing.T, f *fleet) {
 	sameRules(t, f)
 }
 
-// sameRules holds the check to what a job does: what the one calls forbidden, the other refuses.
+// sameRules compares the check with a job: a job refuses what the check reports as forbidden.
 func sameRules(t *testing.T, f *fleet) {
 	for _, c := range []struct{ policy, code string }{
 		{`{"imports":{"deny":["os"]}}`, "import os.path"},
@@ -113,7 +113,8 @@ func checkRunsNothing(t *testing.T, f *fleet) {
 	}
 }
 
-// checkHostile sends what makes a parser crash, run long or take memory, between programs that are right.
+// checkHostile sends programs that make a parser crash, run long or use memory, between correct
+// ones.
 func checkHostile(t *testing.T, f *fleet) {
 	hostile := map[string]string{
 		"parentheses": strings.Repeat("(", 100_000),
@@ -165,7 +166,7 @@ func indented(depth int) string {
 	return b.String()
 }
 
-// checkThousand says how long one program takes.
+// checkThousand measures the time of one program.
 func checkThousand(t *testing.T, f *fleet) {
 	programs := make([]api.CheckProgram, 1000)
 	for i := range programs {
@@ -275,7 +276,8 @@ func checkCommand(t *testing.T, f *fleet) {
 	}
 }
 
-// checkLarge has more to say than a result holds: it is kept beside it, and read from there.
+// checkLarge reports more than a result can hold: the report is stored beside it, and read from
+// there.
 func checkLarge(t *testing.T, f *fleet) {
 	var code strings.Builder
 	for i := range 200 {
@@ -289,7 +291,7 @@ func checkLarge(t *testing.T, f *fleet) {
 	}
 }
 
-// checkIsolations has the program that checks run where a tenant's ceiling may put it.
+// checkIsolations runs the checking program at the isolations that a tenant's ceiling may require.
 func checkIsolations(t *testing.T, f *fleet) {
 	variables := map[string]json.RawMessage{"rules": json.RawMessage(`""`), "seconds": json.RawMessage("20")}
 	programs := []map[string]string{{"code": "print(x)"}, {"code": "a" + strings.Repeat(".a", 300_000)}, {"code": strings.Repeat("-", 1_000_000) + "1"}, {"code": "def f(): pass"}}

@@ -14,7 +14,7 @@ import (
 
 const adds = "#include <iostream>\nint main() { long a, b; std::cin >> a >> b; std::cout << a + b << '\\n'; }\n"
 
-// swaps does the same, and does what it can to what it was compiled to.
+// swaps does the same, and tries to replace its own compiled file.
 const swaps = `#include <cstdio>
 #include <cstdlib>
 int main() {
@@ -33,7 +33,7 @@ func sums(n int) []job.Stdio {
 	return cases
 }
 
-// ran is the result of a program at an isolation.
+// ran returns the result of a program at an isolation.
 func ran(t *testing.T, f *fleet, isolation string, p job.Program) *job.Result {
 	t.Helper()
 	policy, err := json.Marshal(limits{"isolation": isolation})
@@ -47,7 +47,8 @@ func ran(t *testing.T, f *fleet, isolation string, p job.Program) *job.Result {
 	return r
 }
 
-// versionsOfPython waits until the fleet knows which languages the image python has, and returns their versions.
+// versionsOfPython waits until the fleet has the languages of the image python, and returns their
+// versions.
 func versionsOfPython(t *testing.T, f *fleet) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -66,7 +67,7 @@ func versionsOfPython(t *testing.T, f *fleet) map[string]string {
 	return out
 }
 
-// A solution in C++ is compiled once, whatever its cases are and how often it is sent, at every isolation.
+// A solution in C++ is compiled once, for all cases and submissions, at every isolation.
 func TestCodeIsCompiledOnce(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -99,7 +100,7 @@ func TestCodeIsCompiledOnce(t *testing.T) {
 	}
 }
 
-// What does not compile is the program's own doing, whatever it does to the compiler.
+// A compile error is the program's fault, whatever it does to the compiler.
 func TestCodeThatDoesNotCompile(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -116,7 +117,7 @@ func TestCodeThatDoesNotCompile(t *testing.T) {
 	for name, c := range map[string]struct {
 		code    job.Code
 		message string
-		outcome job.Outcome // of the compiler; empty: it does not matter
+		outcome job.Outcome // of the compiler; empty: any
 	}{
 		"an error":           {job.Code{Source: "int main() { return x; }"}, "C++: it does not compile: main.cpp:1:21: error: ", job.Failed},
 		"a template bomb":    {job.Code{Source: bomb, Compile: short()}, "C++: it was not compiled to the end: ", ""},
@@ -144,13 +145,14 @@ func TestCodeThatDoesNotCompile(t *testing.T) {
 	}
 }
 
-// A language that is not in the image is refused before the job is taken, with those that are. Of an image without a label
-// nothing is known: what it lacks shows where the job runs, and is not the program's doing.
+// A language that is not in the image is refused before the job is accepted, with a list of the
+// available ones. For an image without a label the fleet has no list. A missing language shows when
+// the job runs, and is not the program's fault.
 func TestCodeInALanguageThatTheImageLacks(t *testing.T) {
 	t.Parallel()
 	url, _ := oneImage(t, tarball(t, "file", "text"))
 	f := start(t, "ASSAY_IMAGE_REGISTRIES="+url)
-	ran(t, f, "cell", python("import time; time.sleep(1)")) // what is refused leaves nothing to look for
+	ran(t, f, "cell", python("import time; time.sleep(1)")) // refused jobs leave no trace in the records
 	there := strings.Join(slices.Sorted(maps.Keys(versionsOfPython(t, f))), ", ")
 	unlabelled := strings.TrimPrefix(url, "http://") + "/a/b:1"
 	for field, p := range map[string]job.Program{

@@ -11,15 +11,15 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// fill makes files in /workspace whose names are long.
+// fill makes files with long names in /workspace.
 const fill = `
 import os
 for i in range(%d):
     open("/workspace/%%05d" %% i + "%s", "w").close()
 `
 
-// TestCollectingIsBounded has jobs leave as much work behind as artifacts can be. Each ends soon, and
-// the object store has what the record names.
+// TestCollectingIsBounded runs jobs that leave as much work as artifacts can cause. Each ends soon,
+// and the object store has the artifacts of the record.
 func TestCollectingIsBounded(t *testing.T) {
 	f := start(t)
 	stars := make([]string, 32)

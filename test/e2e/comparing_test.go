@@ -10,13 +10,13 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// echoes write what they read, byte by byte.
+// echoes copy their input, byte by byte.
 var echoes = map[string]string{
 	"python": "import shutil, sys\nshutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)",
 	"cpp":    "#include <cstdio>\nint main() { static char b[65536]; size_t n; while ((n = fread(b, 1, sizeof b, stdin)) > 0) fwrite(b, 1, n, stdout); }",
 }
 
-// comparison is an output that is compared with what is expected, and whether it is that.
+// comparison is an output, the expected output, and whether they match.
 type comparison struct {
 	how       job.Stdio
 	got, want string
@@ -62,7 +62,7 @@ var compared = []comparison{
 	{unordered, "\x00\n\xff", "\xff\n\x00\n", true}, {unordered, "\x00\n\xff", "\xfe\n\x00\n", false}, {unordered, "ab\nc", "a\nbc", false}, {unordered, "\n", "", true},
 }
 
-// comparisons are the same whatever language wrote the output.
+// comparisons are the same for all languages of the program.
 func comparisons(t *testing.T, f *fleet) {
 	for language, code := range echoes {
 		var tests job.Tests
@@ -91,7 +91,7 @@ func comparisons(t *testing.T, f *fleet) {
 	}
 }
 
-// longLines are of 50 MB, and differ in the last byte, or not.
+// longLines are of 50 MB, and equal except for the last byte in one case.
 func longLines(t *testing.T, f *fleet) {
 	const size = 50_000_000
 	word, words := bytes.Repeat([]byte("x"), size), bytes.Repeat([]byte("1.5 "), size/4)
@@ -127,7 +127,7 @@ func longLines(t *testing.T, f *fleet) {
 	}
 }
 
-// limitsByLanguage multiply what a case has.
+// limitsByLanguage multiply the limits of a case.
 func limitsByLanguage(t *testing.T, f *fleet) {
 	tests := job.Tests{
 		Limits: map[string]job.Multiplier{"python": {Wall: 3, Memory: 3}, "cpp": {Wall: 0.25}},
@@ -162,7 +162,7 @@ func limitsByLanguage(t *testing.T, f *fleet) {
 	}
 }
 
-// stopOnFailure leaves the cases behind a failure out, also those that had begun.
+// stopOnFailure omits the cases after a failure, also those that had begun.
 func stopOnFailure(t *testing.T, f *fleet) {
 	for language, code := range echoes {
 		tests := job.Tests{StopOnFailure: true}

@@ -17,7 +17,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// burnCode uses as much CPU time as its input says, in milliseconds. %d makes it another source.
+// burnCode uses as much CPU time as its input requests, in milliseconds. %d makes its source
+// unique.
 const burnCode = `// %d
 #include <cstdio>
 #include <ctime>
@@ -29,10 +30,10 @@ int main() {
 }
 `
 
-// burnCPU is what each case of burns uses, in milliseconds of CPU time.
+// burnCPU is the CPU time of each case of burns, in milliseconds.
 const burnCPU = 100
 
-// burns is a solution in C++ with n cases, which all pass.
+// burns returns a solution in C++ with n cases, which all pass.
 func burns(source, n int) *job.Tests {
 	p := &job.Tests{Language: "cpp", Code: fmt.Sprintf(burnCode, source)}
 	for i := range n {
@@ -41,7 +42,7 @@ func burns(source, n int) *job.Tests {
 	return p
 }
 
-// submit runs tests under a limit of time, and returns how long that took.
+// submit runs tests under a limit of time, and returns the result and the duration.
 func submit(t *testing.T, f *fleet, tests *job.Tests, wall time.Duration) (*job.Result, time.Duration) {
 	t.Helper()
 	policy, err := json.Marshal(limits{"wall": wall.String(), "cpu_time": "1m", "cpu": 1})
@@ -60,7 +61,7 @@ func submit(t *testing.T, f *fleet, tests *job.Tests, wall time.Duration) (*job.
 	return r, time.Since(began)
 }
 
-// sumOfCases is the time of all cases, with what they waited.
+// sumOfCases returns the total time of all cases, including waits.
 func sumOfCases(r *job.Result) (ms float64) {
 	for _, c := range r.Tests.Cases {
 		ms += c.WallMS
@@ -68,8 +69,8 @@ func sumOfCases(r *job.Result) (ms float64) {
 	return ms
 }
 
-// TestCasesUnderContention: neither what else runs nor that its own cases run side by side takes from the time of a
-// submission: the limit of all its cases together is less than twice what they use.
+// TestCasesUnderContention checks that other load, and cases that run side by side, do not use up
+// the time of a submission. The limit of all its cases together is less than twice their use.
 func TestCasesUnderContention(t *testing.T) {
 	f := start(t)
 	const wall, others = 11 * time.Second, 8
@@ -118,7 +119,8 @@ func TestCasesUnderContention(t *testing.T) {
 	}
 }
 
-// metric is the value of one of the worker's metrics, whose labels have this; 0 if there is none.
+// metric returns the value of a metric of the worker with that text in its labels, or 0 if there is
+// none.
 func (f *fleet) metric(t *testing.T, name, label string) float64 {
 	t.Helper()
 	log, err := os.ReadFile(f.log)
@@ -153,14 +155,14 @@ func (f *fleet) metric(t *testing.T, name, label string) float64 {
 	return v
 }
 
-// fewWait is how much of the time, in percent, tasks of a host wait for a core on which cases surely run side by side.
+// fewWait is the CPU pressure, in percent, up to which cases surely run side by side.
 const fewWait = 25
 
-// TestFiftyCases: a solution with 50 cases is compiled once, and takes little more than its compiler and its cases
-// on the cores of the machine. Sent again, it is not compiled.
+// TestFiftyCases compiles a solution with 50 cases once. Its time is little more than that of its
+// compiler and its cases on the machine's cores. Sent again, it is not compiled.
 func TestFiftyCases(t *testing.T) {
 	f := start(t)
-	submit(t, f, burns(0, 1), time.Minute) // whatever is made once is made
+	submit(t, f, burns(0, 1), time.Minute) // warm-up
 	pressure := func() float64 { return f.metric(t, "assay_worker_pressure", `resource="cpu"`) }
 	compiles := func() [2]float64 {
 		return [2]float64{f.metric(t, "assay_compiles_total", `cached="false"`), f.metric(t, "assay_compiles_total", `cached="true"`)}
@@ -187,7 +189,8 @@ func TestFiftyCases(t *testing.T) {
 		on := func(n float64) float64 { return whole / (compile + cases/n) }
 		t.Logf("%d: %.0f ms: compiled in %.0f, cases %.0f: %.2f times that on %.0f cores, %.2f times on one; for %.0f%% of the time something on the host waited for a core",
 			i, whole, compile, cases, on(cores), cores, on(1), busy)
-		// Where others have the cores, cases wait for their turn one after the other: that is the machine's.
+		// If other processes use the cores, cases run one after the other. This is not the fleet's
+		// fault.
 		if on(1) > 1.3 || busy <= fewWait && on(cores) > 1.3 {
 			t.Errorf("%d: the whole takes more than 1.3 times what its parts do", i)
 		}

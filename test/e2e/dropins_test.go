@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// fusionAnswer is what SandboxFusion answers, as far as its clients read it.
+// fusionAnswer has the fields of a SandboxFusion answer that its clients read.
 type fusionAnswer struct {
 	Status        string     `json:"status"`
 	CompileResult *fusionRun `json:"compile_result"`
@@ -30,7 +30,7 @@ type fusionRun struct {
 	Stderr     string `json:"stderr"`
 }
 
-// post sends a request to an endpoint of a drop-in, and returns what it answers.
+// post sends a request to an endpoint of a drop-in, and returns the answer.
 func (f *fleet) post(t *testing.T, path string, request any) (status int, body []byte) {
 	t.Helper()
 	raw, err := json.Marshal(request)
@@ -56,7 +56,7 @@ func (f *fleet) post(t *testing.T, path string, request any) (status int, body [
 	return resp.StatusCode, body
 }
 
-// question is a program of the overload, and what is the only right answer to it.
+// question is a program of the overload, and the only right answer to it.
 type question struct {
 	code, stdout string
 	exit         int
@@ -74,7 +74,7 @@ func (q question) wrong(body []byte) bool {
 	return a.Status != want || a.RunResult.Status != "Finished" || *a.RunResult.ReturnCode != q.exit || a.RunResult.Stdout != q.stdout
 }
 
-// However many ask for more than can be served, each is told what its program did, or to send it again.
+// Under overload, each client gets the result of its program, or an answer to retry.
 func TestOverloadedDropIn(t *testing.T) {
 	t.Parallel()
 	f := start(t, "ASSAY_DROP_INS=sandboxfusion")
@@ -112,14 +112,15 @@ func TestOverloadedDropIn(t *testing.T) {
 	t.Logf("served %v, told to come again %v", served, late)
 }
 
-// A worker that has no core for longer than the limit of its programs does not take those for late that ended in time.
+// A worker without a core for longer than its programs' limit does not time out programs that ended
+// in time.
 func TestWorkerWithoutACore(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	worker := filepath.Join(f.bin, "worker")
 	for _, level := range []string{"cell", "task", "gvisor"} {
 		const code = "import sys, time; time.sleep(0.5); sys.exit(4)"
-		ran(t, f, level, python("1")) // so that what it takes is there
+		ran(t, f, level, python("1")) // warm-up
 		var wg sync.WaitGroup
 		for _, p := range []job.Program{python(code), {Command: &job.Command{Argv: []string{"python3", "-c", code}}}, {Code: &job.Code{Language: "python", Source: code}}} {
 			wg.Go(func() {
@@ -137,13 +138,13 @@ func TestWorkerWithoutACore(t *testing.T) {
 	}
 }
 
-// C++ by each of the three, with the answers of the servers that they stand in for.
+// C++ by each of the three, with the answers of the servers that they replace.
 func TestCompiledByDropIns(t *testing.T) {
 	t.Parallel()
 	f := start(t, "ASSAY_DROP_INS=sandboxfusion,piston,code-judge")
 	for name, c := range map[string]struct {
 		code                      string
-		fusion, piston, codeJudge string // what of the answer is to be so
+		fusion, piston, codeJudge string // required parts of the answers
 	}{
 		"right": {adds,
 			`{"status":"Success","compile_result":{"status":"Finished","return_code":0},"run_result":{"status":"Finished","return_code":0,"stdout":"5\n"}}`,
@@ -189,7 +190,7 @@ func TestCompiledByDropIns(t *testing.T) {
 	}
 }
 
-// has reports whether all that is wanted of an answer is there.
+// has reports whether an answer has all wanted parts.
 func has(got, want any) bool {
 	w, ok := want.(map[string]any)
 	if !ok {

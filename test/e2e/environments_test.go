@@ -22,9 +22,9 @@ import (
 	"github.com/assay-run/assay/pkg/queue/identity"
 )
 
-// TestEnvironmentsOfOthers: where one witness is enough, a worker runs what another one has
-// built after that one and the index are gone. What has been put in the place of the
-// environment since then is not used, and a worker that builds puts its own there.
+// TestEnvironmentsOfOthers requires one witness. A worker runs an environment of another worker
+// after that worker and the index are gone. A replaced environment is not used, and a worker that
+// builds replaces it with its own.
 func TestEnvironmentsOfOthers(t *testing.T) {
 	x := newIndex(t)
 	f := start(t, "ASSAY_ENVIRONMENT_WITNESSES=1", "ASSAY_PIP_INDEX="+x.url(), "ASSAY_RUNTIMES=gvisor=none")
@@ -67,8 +67,8 @@ func TestEnvironmentsOfOthers(t *testing.T) {
 	})
 }
 
-// friendly runs a job that imports the package of the index, and checks that it ran on a
-// worker and used the byte code of the environment. It returns what is recorded as installed.
+// friendly runs a job that imports the package of the index, and checks that it ran on a worker and
+// used the byte code of the environment. It returns the recorded packages.
 func (f *fleet) friendly(t *testing.T, worker string) (packages []string) {
 	t.Helper()
 	const imports = `python3 -v -c 'import friendly; print(friendly.word)' 2>&1 | grep -E "^hello$|code object from .*/friendly/"`
@@ -85,8 +85,7 @@ func (f *fleet) friendly(t *testing.T, worker string) (packages []string) {
 	return r.Packages
 }
 
-// offered waits until an environment is in the object store, and returns where it is and
-// what it is.
+// offered waits until an environment is in the object store, and returns its path and its content.
 func (f *fleet) offered(t *testing.T) (file string, archive []byte) {
 	t.Helper()
 	key := regexp.MustCompile(`/environments/[0-9a-f]{2}/[0-9a-f]{64}/[0-9a-f]{64}$`)
@@ -109,7 +108,7 @@ func (f *fleet) offered(t *testing.T) (file string, archive []byte) {
 	return file, archive
 }
 
-// packageIndex is an index of one package that comes and goes at the same address.
+// packageIndex is an index of one package that can be stopped and restarted at the same address.
 type packageIndex struct {
 	address string
 	asked   atomic.Int64
@@ -154,14 +153,14 @@ func (x *packageIndex) open(t *testing.T) {
 	t.Cleanup(func() { x.close(t) })
 }
 
-// anotherWorker is one more worker of a fleet.
+// anotherWorker is a further worker of a fleet.
 type anotherWorker struct {
 	metrics string // its address
-	stop    func() // ends it, and waits until it has ended
+	stop    func() // stops it, and waits for its end
 }
 
-// anotherWorker starts one more worker beside the fleet's own, with directories and a token
-// of its own, and returns when it takes jobs. It is stopped when the test ends at the latest.
+// anotherWorker starts a further worker beside the fleet's own, with directories and a token of its
+// own, and returns when it takes jobs. The end of the test stops it.
 func (f *fleet) anotherWorker(t *testing.T, name string) *anotherWorker {
 	t.Helper()
 	w := &anotherWorker{metrics: testenv.Address(t)}
@@ -194,7 +193,7 @@ func (f *fleet) anotherWorker(t *testing.T, name string) *anotherWorker {
 	return w
 }
 
-// get asks the worker itself.
+// get sends a request to the worker itself.
 func (w *anotherWorker) get(t *testing.T, path string) (status int, body []byte, err error) {
 	rq, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.metrics+path, nil)
 	if err != nil {

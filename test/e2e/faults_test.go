@@ -13,8 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A job that names an image which does not exist is told so. One whose registry
-// cannot be reached is tried again, and is in nobody's way.
+// A job with an image that does not exist gets an error. A job whose registry is unreachable is
+// retried, and blocks no other.
 func unknownImage(t *testing.T, f *fleet) {
 	s := spec(t, python("1"), "cell", nil, "")
 	s.Image = "no-such-image"
@@ -22,7 +22,7 @@ func unknownImage(t *testing.T, f *fleet) {
 	if err != nil || r.Outcome != job.SetupError || !strings.Contains(r.Message, s.Image) || len(r.Attempts) != 1 {
 		t.Errorf("an image that does not exist: %+v, %v", r, err)
 	}
-	s.Image = "127.0.0.1:1/no/such:1" // nobody listens there
+	s.Image = "127.0.0.1:1/no/such:1" // no server listens there
 	unreachable, err := f.api.Submit(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func unknownImage(t *testing.T, f *fleet) {
 	}
 }
 
-// One bad line of ten thousand is named, and nothing of the batch is accepted.
+// One bad line among ten thousand is named, and no job of the batch is accepted.
 func oneBadLine(t *testing.T, f *fleet) {
 	const n, bad = 10_000, 7_003
 	var lines strings.Builder
@@ -68,8 +68,8 @@ func oneBadLine(t *testing.T, f *fleet) {
 	}
 }
 
-// kill -9 of the worker in the middle of a batch: every job is recorded exactly
-// once, and none is charged for it.
+// kill -9 of the worker in the middle of a batch: every job is recorded exactly once, and no job is
+// charged for it.
 func killWorker(t *testing.T, f *fleet) {
 	const n = 300
 	b, err := f.api.SubmitSpecs(t.Context(), client.BatchOptions{Name: "kill"}, numbered(t, n, 0.2))

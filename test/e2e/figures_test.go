@@ -17,8 +17,8 @@ import (
 
 const sleepers = 20
 
-// TestFiguresCountLongJobs runs 20 jobs that sleep. Every figure that an operator or a scaler reads must say 20, long after
-// the jobs have given up their slots, and no scaler may take their worker away.
+// TestFiguresCountLongJobs runs 20 jobs that sleep. Every figure for operators or scalers must be
+// 20, long after the jobs have freed their slots. No scaler may remove their worker.
 func TestFiguresCountLongJobs(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -75,7 +75,7 @@ func TestFiguresCountLongJobs(t *testing.T) {
 	})
 }
 
-// figures returns the figures that do not say 20.
+// figures returns the figures that are not 20.
 func (f *fleet) figures(t *testing.T) (wrong []string) {
 	t.Helper()
 	now, err := f.api.Now(t.Context())
@@ -142,7 +142,7 @@ func (f *fleet) page(t *testing.T, path string) string {
 	return string(body)
 }
 
-// scrape reads the dispatcher's metrics as a Prometheus of a cluster does, which adds the namespace.
+// scrape reads the dispatcher's metrics like a cluster's Prometheus, which adds the namespace.
 func (f *fleet) scrape(t *testing.T) *prom.DB {
 	t.Helper()
 	db := prom.New(time.Minute)
@@ -163,8 +163,8 @@ func (f *fleet) backlog(t *testing.T) float64 {
 // slotsPerWorker is the chart's default.
 const slotsPerWorker = 16
 
-// scalersKeep applies the arithmetic of the HPA and of KEDA to the exported metric, period after period, from different
-// numbers of workers: all end at enough workers for the jobs that run.
+// scalersKeep applies the arithmetic of the HPA and of KEDA to the exported metric, period after
+// period, from different numbers of workers. All end at enough workers for the running jobs.
 func (f *fleet) scalersKeep(t *testing.T) {
 	t.Helper()
 	metric := f.backlog(t)
@@ -194,8 +194,9 @@ func (f *fleet) scalersKeep(t *testing.T) {
 // hpaTolerance is --horizontal-pod-autoscaler-tolerance.
 const hpaTolerance = 0.1
 
-// hpaReplicas is GetExternalPerPodMetricReplicas of Kubernetes' replica_calculator.go, for a target of the type AverageValue:
-// within the tolerance nothing changes, else the metric is divided by the target and rounded up.
+// hpaReplicas is GetExternalPerPodMetricReplicas of Kubernetes' replica_calculator.go, for a target
+// of the type AverageValue. Within the tolerance nothing changes, else the metric is divided by the
+// target and rounded up.
 func hpaReplicas(metric float64, now, least int) int {
 	milli := int64(math.Ceil(metric * 1000))
 	target := int64(slotsPerWorker * 1000)
@@ -206,9 +207,9 @@ func hpaReplicas(metric float64, now, least int) int {
 	return max(wanted, least)
 }
 
-// kedaReplicas is one period of KEDA's executor, after its cooldown: the activation threshold decides between none and one,
-// the HPA of the ScaledObject between one and the most. The chart's ScaledObject has minReplicaCount 0 and
-// activationThreshold 0.
+// kedaReplicas is one period of KEDA's executor, after its cooldown. The activation threshold
+// decides between none and one, the HPA of the ScaledObject between one and the maximum. The
+// chart's ScaledObject has minReplicaCount 0 and activationThreshold 0.
 func kedaReplicas(metric float64, now int) int {
 	active := metric > 0
 	switch {

@@ -22,7 +22,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// tarball is an archive of files, names and contents in turn.
+// tarball returns an archive of files, from alternating names and contents.
 func tarball(t *testing.T, pairs ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -45,7 +45,7 @@ func configOf(layer string) string {
 	return fmt.Sprintf(`{"architecture":%q,"os":"linux","rootfs":{"type":"layers","diff_ids":[%q]}}`, runtime.GOARCH, sumOf(layer))
 }
 
-// oneImage is a registry of one image with one layer. It counts how often that was pulled.
+// oneImage serves a registry with one image of one layer, and counts its pulls.
 func oneImage(t *testing.T, layer string) (url string, pulls *atomic.Int64) {
 	t.Helper()
 	pulls = &atomic.Int64{}
@@ -74,8 +74,8 @@ func oneImage(t *testing.T, layer string) (url string, pulls *atomic.Int64) {
 	return s.URL, pulls
 }
 
-// TestImages: an operator sees which images workers have, imports one that a job names at
-// once, and prunes what a job brought, which the next one brings again.
+// TestImages lists the workers' images as an operator, imports the image of a job at once, and
+// prunes a job's image, which the next job pulls again.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	program, err := os.ReadFile(filepath.Join(testenv.Programs(t), "assay"))

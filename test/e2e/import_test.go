@@ -13,13 +13,13 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// command is the command line, for the fleet.
+// command returns a command of the command line, for the fleet.
 func (f *fleet) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	return exec.CommandContext(t.Context(), filepath.Join(f.bin, "assay"), append([]string{"--url", f.URL()}, args...)...)
 }
 
-// write writes files beneath a directory, and returns it.
+// written writes files beneath a new directory, and returns it.
 func written(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "problem")
@@ -66,7 +66,7 @@ var sumsPackage = map[string]string{
 	"problem.yaml":              "name: Sums\nlimits:\n  time_limit: 2\n  memory: 256\nvalidator_flags: float_tolerance 1e-6\n",
 	"data/sample/1.in":          "2\n1 2\n",
 	"data/sample/1.ans":         "3\n",
-	"data/secret/2.in":          fmt.Sprintf("20000\n%s\n", strings.Repeat("1 ", 20000)), // which is uploaded
+	"data/secret/2.in":          fmt.Sprintf("20000\n%s\n", strings.Repeat("1 ", 20000)), // large enough for an upload
 	"data/secret/2.ans":         "20000.0000001\n",
 	"submissions/accepted/a.py": "input()\nprint(sum(map(int, input().split())))\n", "submissions/wrong_answer/b.py": "input()\nprint(sum(map(int, input().split())) + 1)\n",
 	"submissions/accepted/c.cpp":               "#include <iostream>\nint main() { long n, x, s = 0; std::cin >> n; while (std::cin >> x) s += x; std::cout << s << '\\n'; }\n",
@@ -87,7 +87,7 @@ var guessPackage = map[string]string{
 	"submissions/wrong_answer/b.py": "for i in range(20):\n    print(1000 - i, flush=True)\n    input()\n", "submissions/run_time_error/d.py": "1 / 0",
 }
 
-// contestFile is in the shape of CodeContests.
+// contestFile returns a file in the format of CodeContests.
 func contestFile(t *testing.T) string {
 	t.Helper()
 	raw, err := json.Marshal(map[string]any{
@@ -109,7 +109,8 @@ func contestFile(t *testing.T) string {
 	return at
 }
 
-// What `assay eval import` prints of the problems of others grades right and wrong solutions as those say.
+// The output of `assay eval import` for foreign problems grades right and wrong solutions as the
+// problems specify.
 func TestImportedProblems(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -148,7 +149,7 @@ func TestImportedProblems(t *testing.T) {
 	f.badProblems(t)
 }
 
-// wantVerdict holds a result to what the package says of the solution.
+// wantVerdict compares a result with the solution's expected verdict in the package.
 func wantVerdict(t *testing.T, spec job.Spec, r *job.Result) {
 	t.Helper()
 	expected := spec.Labels["expected"]
@@ -162,7 +163,8 @@ func wantVerdict(t *testing.T, spec job.Spec, r *job.Result) {
 	}
 }
 
-// importedTests runs a solution with the tests that are printed, as the documentation has it, with more time for its language.
+// importedTests runs a solution with the printed tests, as documented, with more time for its
+// language.
 func (f *fleet) importedTests(t *testing.T, at, name string) {
 	t.Helper()
 	out, notes, err := f.assay(t, "eval", "import", at)
@@ -185,7 +187,7 @@ func (f *fleet) importedTests(t *testing.T, at, name string) {
 	}
 }
 
-// badProblems are refused, and nothing is printed.
+// badProblems are refused, without output.
 func (f *fleet) badProblems(t *testing.T) {
 	t.Helper()
 	with := func(more ...string) map[string]string {

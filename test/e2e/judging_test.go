@@ -9,7 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// The problem of these tests: print two whole numbers above 0 whose sum is that of the input. There are many right outputs.
+// The problem of these tests: print two whole numbers above 0 whose sum is the input. There are
+// many right outputs.
 var (
 	splits = map[string]string{
 		"right":       "n = int(input())\nprint(n - 1, 1)",
@@ -31,7 +32,7 @@ var (
 	}
 )
 
-// teller is a stand-in for a library of checkers: exit codes and messages as those have them.
+// teller replaces a library of checkers, with the usual exit codes and messages.
 const teller = `#pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -98,7 +99,7 @@ if a < 1 or b < 1:
 sys.exit(42)
 `
 
-// judged is the result of a solution, whose tests have the rest.
+// judged returns the result of a solution. Its tests have the rest.
 func judged(t *testing.T, f *fleet, language, code string, tests job.Tests) *job.Result {
 	t.Helper()
 	tests.Language, tests.Code = language, code
@@ -113,7 +114,7 @@ func judged(t *testing.T, f *fleet, language, code string, tests job.Tests) *job
 	return r
 }
 
-// wantCase holds the first case of a result to an outcome and a score.
+// wantCase compares the first case of a result with an outcome and a score.
 func wantCase(t *testing.T, r *job.Result, want job.Outcome, score float64, says string) {
 	t.Helper()
 	whole := job.Failed
@@ -144,7 +145,7 @@ func py(source string) *job.Code { return &job.Code{Language: "python", Source: 
 
 var oneSplit = []job.Stdio{{Stdin: "10\n", Stdout: "5 5\n", Wall: job.Duration(5 * time.Second)}}
 
-// Whatever decides on outputs does so in programs of any language, and its own failure is no verdict.
+// Checkers and interactors judge programs of any language. Their own failure is no verdict.
 func TestJudging(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -159,7 +160,8 @@ func TestJudging(t *testing.T) {
 	}
 }
 
-// Checkers in C++ and python, by both protocols, with solutions that are right, wrong and do not come to their end.
+// Checkers in C++ and python, by both protocols, with solutions that are right, wrong or do not
+// end.
 func checkersOfLanguages(t *testing.T, f *fleet) {
 	sum := map[string]string{"wrong": "the sum is 11", "says a word": "o", "says less": "", "says more": "", "says a lot": "", "odd bytes": "", "crashes": "ZeroDivisionError"}
 	for name, checker := range map[string]*job.Checker{
@@ -197,7 +199,7 @@ func checkersOfLanguages(t *testing.T, f *fleet) {
 	}
 }
 
-// What a checker does that does not work is nobody's verdict: neither a pass nor a failure, for right and wrong solutions.
+// A broken checker has no verdict, neither pass nor failure, on right and wrong solutions.
 func brokenCheckers(t *testing.T, f *fleet) {
 	const head = "#include <cstdlib>\n#include <cstring>\n#include <vector>\n"
 	for name, c := range map[string]struct {
@@ -223,7 +225,7 @@ func brokenCheckers(t *testing.T, f *fleet) {
 	}
 }
 
-// A checker without care is broken by an output, and accepts the answer: that is no way to have no verdict.
+// An output breaks a careless checker, which accepts the answer. This does not avoid a verdict.
 func fragileCheckers(t *testing.T, f *fleet) {
 	const head = "#include <cstdlib>\n#include <cstring>\n#include <fstream>\n#include <iostream>\n#include <stdexcept>\n#include <string>\n#include <vector>\n" +
 		"int main(int, char **argv) {\n\tlong n, a, b; std::ifstream(argv[1]) >> n; std::string x, y; std::cin >> x >> y;\n"
@@ -301,7 +303,7 @@ int main() {
 }
 `
 
-// Interactors are held to the same.
+// The same for interactors.
 func interactors(t *testing.T, f *fleet) {
 	for name, interactor := range map[string]*job.Code{"python": py(guessingPy), "C++": cpp("main.cpp", guessingCpp)} {
 		for of, c := range map[string]struct {

@@ -13,12 +13,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// largeSteps is the number of steps whose outputs are as large as a policy allows.
+// largeSteps is the number of steps with the largest outputs that a policy allows.
 var largeSteps = flag.Int("large.steps", 1, "steps of the job with the largest outputs; 8 are 256 MiB")
 
-// largeOutputs: a job whose steps each write 16 MiB of control characters to both
-// streams, which JSON makes 192 MiB of, beside 50 small ones. It is recorded, all of it
-// can be read, and the small ones do not wait for it.
+// largeOutputs runs a job whose steps each write 16 MiB of control characters to both streams,
+// which are 192 MiB of JSON, beside 50 small jobs. It is recorded, all of it can be read, and the
+// small jobs do not wait for it.
 func largeOutputs(t *testing.T, f *fleet) {
 	const size, small = 16 << 20, 50
 	giant := job.Spec{Policy: json.RawMessage(`{"wall":"2m","cpu_time":"2m","stdout":{"limit":"16Mi"},"stderr":{"limit":"16Mi"}}`), Program: job.Program{Command: &job.Command{}}}

@@ -21,7 +21,7 @@ var (
 	loadBusy   = flag.Int("busy", 20, "busy processes outside the fleet")
 )
 
-// busy runs n processes outside the fleet that never sleep, until the test ends.
+// busy runs n busy processes outside the fleet, until the test ends.
 func busy(t *testing.T, n int) (stop func()) {
 	t.Helper()
 	var all []*exec.Cmd

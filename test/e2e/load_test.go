@@ -17,13 +17,13 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What programs do beside a load, in CPU time, and the limit that they keep on an idle machine.
+// The CPU time of programs beside a load, and the limit that they keep on an idle machine.
 const (
 	workCode = "import time\ndef work(s=0.8):\n    end = time.process_time() + s\n    while time.process_time() < end: pass\n    return 1\n"
 	workWall = 2 * time.Second
 )
 
-// load keeps all cores busy with several programs each that no fleet knows of, until the test is over.
+// load keeps all cores busy with several programs each outside the fleet, until the test ends.
 func load(t *testing.T) {
 	t.Helper()
 	for range runtime.NumCPU() {
@@ -36,8 +36,8 @@ func load(t *testing.T) {
 	}
 }
 
-// TestVerdictsBesideLoad: what keeps its limit of time on an idle machine keeps it on a busy one,
-// and what does not, does not: programs, steps, all kinds of tests, and sessions.
+// TestVerdictsBesideLoad checks that programs which keep their time limit on an idle machine keep
+// it on a busy one, and others do not: programs, steps, all kinds of tests, and sessions.
 func TestVerdictsBesideLoad(t *testing.T) {
 	f := start(t)
 	tests := func(edit func(*job.Tests)) job.Program {

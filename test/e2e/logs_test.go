@@ -8,7 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestLogsLive: what a program writes is seen while it runs, in the default isolation, with secrets masked.
+// TestLogsLive reads a program's output while it runs, in the default isolation, with secrets
+// masked.
 func TestLogsLive(t *testing.T) {
 	t.Parallel()
 	f := start(t)

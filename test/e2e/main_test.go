@@ -18,37 +18,38 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 )
 
-// leaseTTL is the fleet's, short so that a dead worker is missed soon.
+// leaseTTL is the fleet's lease, short so that a dead worker is detected soon.
 const leaseTTL = 6 * time.Second
 
-// faults is how often the store, the queue and the object store of some programs fail: see package fault.
+// faults is the failure rate of the store, the queue and the object store in some tests: see
+// package fault.
 var faults = flag.Float64("faults", 0.03, "share of the operations on store, queue and object store that fail where stories are told over faults")
 
 func TestMain(m *testing.M) {
-	// Each has a fleet of its own, and waits for it most of the time; -parallel overrides it.
+	// Each test has a fleet of its own, and mostly waits for it; -parallel overrides it.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	testenv.Main(m)
 }
 
-// fleet is the one that all stories of a test are told to.
+// fleet is the common fleet of a test's scenarios.
 type fleet struct {
 	*dev.Fleet
 	api    *client.Client
 	bin    string
 	log    string // of the worker
-	faulty bool   // its store, queue and object store fail by design
+	faulty bool   // whether its store, queue and object store fail by design
 }
 
-// start builds the programs, starts a fleet of them and stops it when the test
-// ends; what it leaves behind fails the test. env is more of the programs' environment.
+// start builds the programs, starts a fleet of them and stops it when the test ends. Leftovers fail
+// the test. env is added to the programs' environment.
 func start(t *testing.T, env ...string) *fleet {
 	t.Helper()
 	return startPrograms(t, testenv.Programs(t), env...)
 }
 
-// startFaulty starts one whose programs fail by design now and then.
+// startFaulty starts a fleet whose programs sometimes fail by design.
 func startFaulty(t *testing.T) *fleet {
 	t.Helper()
 	f := startPrograms(t, testenv.Programs(t, "faults"), fmt.Sprintf("ASSAY_FAULTS=%g", *faults))
@@ -80,7 +81,7 @@ func startPrograms(t *testing.T, bin string, env ...string) *fleet {
 	return running
 }
 
-// stop stops the fleet and looks for what is left of it.
+// stop stops the fleet and looks for its leftovers.
 func (f *fleet) stop(t *testing.T) {
 	traces := f.traces(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -14,7 +14,7 @@ import (
 
 var mcpPython = flag.String("mcp.python", "python3", "interpreter that has the package mcp")
 
-// The official Python client uses the tools, and each of the four calls that it canceled ended its job.
+// The official Python client uses the tools, and each of its four canceled calls ended its job.
 func TestPythonClientOfMCP(t *testing.T) {
 	f := mcpFleet(t)
 	cmd := exec.CommandContext(t.Context(), *mcpPython, "testdata/mcp_client.py", f.URL(), "key-a", filepath.Join(f.bin, "assay"))

@@ -21,7 +21,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// mcpFleet is a fleet with two tenants, a and b.
+// mcpFleet returns a fleet with two tenants, a and b.
 func mcpFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := start(t, "ASSAY_TOKENS=key-a=a,key-b=b")
@@ -32,8 +32,8 @@ func mcpFleet(t *testing.T) *fleet {
 	return f
 }
 
-// TestMCP tells what docs/integrations.md says of the MCP executor, a row a test, over standard input and output of a
-// process and over HTTP.
+// TestMCP runs the table of the MCP executor in docs/integrations.md, a row per test, over standard
+// input and output of a process and over HTTP.
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	f := mcpFleet(t)
@@ -72,7 +72,7 @@ func connect(t *testing.T, f *fleet, transport sdk.Transport) *tools {
 	return a
 }
 
-// overStdio has a child process serve the tools.
+// overStdio serves the tools from a child process.
 func overStdio(t *testing.T, f *fleet) *tools {
 	cmd := exec.Command(filepath.Join(f.bin, "assay"), "--url", f.URL(), "mcp")
 	cmd.Env = append(cmd.Environ(), "ASSAY_TOKEN=key-a")
@@ -88,14 +88,14 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// overHTTP has the dispatcher serve them.
+// overHTTP serves the tools from the dispatcher.
 func overHTTP(t *testing.T, f *fleet) *tools { return overHTTPAs(t, f, "key-a") }
 
 func overHTTPAs(t *testing.T, f *fleet, token string) *tools {
 	return connect(t, f, &sdk.StreamableClientTransport{Endpoint: f.URL() + "/mcp", HTTPClient: &http.Client{Transport: bearer(token)}, MaxRetries: -1})
 }
 
-// call calls a tool and decodes what it returns.
+// call calls a tool and decodes its result.
 func call[Out any](t *testing.T, a *tools, tool string, args map[string]any) (out Out) {
 	t.Helper()
 	res, err := a.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: args})
@@ -115,7 +115,7 @@ func call[Out any](t *testing.T, a *tools, tool string, args map[string]any) (ou
 	return out
 }
 
-// refused calls a tool that fails, and returns what it says.
+// refused calls a tool that fails, and returns its message.
 func refused(t *testing.T, a *tools, tool string, args map[string]any) string {
 	t.Helper()
 	res, err := a.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: args})
@@ -148,7 +148,7 @@ func runPython(t *testing.T, a *tools, code string, more ...any) mcp.Payload {
 	return call[mcp.Payload](t, a, "run_python", all)
 }
 
-// kinds are those of a result's diagnostics.
+// kinds returns the kinds of a result's diagnostics.
 func kinds(p mcp.Payload) (all string) {
 	for _, d := range p.Diagnostics {
 		all += d.Severity + " " + d.Kind + " " + fmt.Sprint(d.Line) + ";"
@@ -156,7 +156,7 @@ func kinds(p mcp.Payload) (all string) {
 	return all
 }
 
-// mcpRows are the rows of the table in docs/integrations.md, by their names.
+// mcpRows are the rows of the table in docs/integrations.md, by name.
 var mcpRows = []struct {
 	name string
 	tell func(*testing.T, *tools)
@@ -287,7 +287,8 @@ var mcpRows = []struct {
 	}},
 }
 
-// mcpSession: what one execution leaves, the next one finds, and another tenant does not.
+// mcpSession checks that an execution finds the state of the previous one, and another tenant does
+// not.
 func mcpSession(t *testing.T, a *tools) {
 	s := call[mcp.Created](t, a, "create_session", args{})
 	execute := func(more args) mcp.Payload {
@@ -326,7 +327,8 @@ func mcpSession(t *testing.T, a *tools) {
 	}
 }
 
-// mcpCancellation: a canceled call cancels its job, and interrupts what a session executes.
+// mcpCancellation checks that a canceled call cancels its job, and interrupts the execution of a
+// session.
 func mcpCancellation(t *testing.T, a *tools) {
 	canceled := func(tool string, all args, running func() bool) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -375,7 +377,8 @@ func mustJSON(t *testing.T, v any) []byte {
 	return raw
 }
 
-// A session of a process on standard input and output ends with it, however it ends; nothing hangs where there is no fleet.
+// A session of a process on standard input and output ends with it, regardless of the way. Without
+// a fleet, nothing hangs.
 func TestMCPProcess(t *testing.T) {
 	t.Parallel()
 	f := mcpFleet(t)

@@ -11,13 +11,14 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// mostOfOne is what the largest result of one job may add to a worker's memory, in MB; all of several jobs may add most.
+// mostOfOne is the most memory that the largest result of one job may add to a worker, in MB.
+// Several jobs together may add most.
 const mostOfOne = 110
 
-// loud writes n MiB of a byte that takes six in JSON to both streams.
+// loud writes n MiB to both streams, of a byte that takes six in JSON.
 const loud = `head -c %dM /dev/zero | tr '\0' '\1' | tee /dev/stderr`
 
-// largest has a program for each field that makes the worker hold something, at its largest.
+// largest has a program for each field that the worker holds in memory, at its largest.
 var largest = map[string]struct {
 	program func() job.Program
 	policy  limits
@@ -62,7 +63,7 @@ func steps(n int, script string) job.Program {
 	return job.Program{Command: c}
 }
 
-// manyCases are cases that fail with the largest values.
+// manyCases returns cases that fail with the largest values.
 func manyCases(n int) job.Program {
 	t := &job.Tests{Code: "def f(x): return 'x' * 200000", Function: "f"}
 	long, _ := json.Marshal(strings.Repeat("y", 3000))
@@ -72,11 +73,11 @@ func manyCases(n int) job.Program {
 	return job.Program{Tests: t}
 }
 
-// TestWorkerMemoryOfResults has jobs end with the largest results that there are. The memory of the worker
-// stays within these limits of what it was. Before, the streams of 32 steps took 2 GiB.
+// TestWorkerMemoryOfResults ends jobs with the largest possible results. The memory of the worker
+// grows at most by these limits. Before, the streams of 32 steps took 2 GiB.
 func TestWorkerMemoryOfResults(t *testing.T) {
 	f := start(t, "ASSAY_CPU=64", "ASSAY_MEMORY=64Gi")
-	for _, level := range []string{"cell", "task"} { // what is made once is made
+	for _, level := range []string{"cell", "task"} { // warm-up
 		if r, err := f.api.Run(t.Context(), spec(t, steps(2, "echo"), level, nil, "")); err != nil || r.Outcome != job.Succeeded {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -86,7 +87,7 @@ func TestWorkerMemoryOfResults(t *testing.T) {
 	worker := f.worker(t)
 	for name, c := range largest {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", worker), []byte("5"), 0); err != nil { // the peak is what is now
+			if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", worker), []byte("5"), 0); err != nil { // resets the peak
 				t.Fatal(err)
 			}
 			idle := memory(t, worker, "VmRSS")
@@ -120,7 +121,8 @@ func TestWorkerMemoryOfResults(t *testing.T) {
 	}
 }
 
-// checkSteps: what the steps keep of a stream is bounded in sum, and each keeps some.
+// checkSteps checks that the kept output of all steps is bounded in total, and that each step keeps
+// some.
 func checkSteps(t *testing.T, r *job.Result) {
 	if len(r.Steps) != 32 {
 		t.Fatalf("%d steps", len(r.Steps))

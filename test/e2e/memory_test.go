@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// most is what messages from sandboxes may add to a worker's memory, in MB.
+// most is the most memory that messages from sandboxes may add to a worker, in MB.
 const most = 200
 
 // filled defines filled, which makes a text of that many bytes of one part.
@@ -35,13 +35,12 @@ def together():
     time.sleep(max(0, AT - time.time()))
 `
 
-// TestWorkerMemory has jobs, sessions and solutions send the largest messages that
-// they may, all at once, made of what grows most when it is decoded. The worker's
-// memory stays within most of what it was before, and every innocent job beside
-// them has its right result. On 5ee7338 it was 2 GiB more.
+// TestWorkerMemory runs jobs, sessions and solutions that all send the largest possible messages at
+// once, made of parts that grow most when decoded. The worker's memory grows by at most most, and
+// every innocent job beside them has its right result. On 5ee7338 it was 2 GiB more.
 func TestWorkerMemory(t *testing.T) {
 	f := start(t, "ASSAY_CPU=64", "ASSAY_MEMORY=64Gi")
-	f.run(t, python("1"), job.Succeeded) // whatever is made once is made
+	f.run(t, python("1"), job.Succeeded) // warm-up
 	f.run(t, graded("def f(x): return x * 2\nif __name__ == '__main__': print(f(int(input())))"), job.Succeeded)
 	worker := f.worker(t)
 	var attackers, victims sync.WaitGroup
@@ -50,7 +49,7 @@ func TestWorkerMemory(t *testing.T) {
 		sessions = append(sessions, f.session(t, job.SessionSpec{Functions: []string{"f"}, Policy: []byte(`{"memory": "256Mi", "callbacks": {"allow": ["f"], "max_calls": 1000}}`)}))
 	}
 	beside := f.session(t, job.SessionSpec{})
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", worker), []byte("5"), 0); err != nil { // the peak is what is now
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", worker), []byte("5"), 0); err != nil { // resets the peak
 		t.Fatal(err)
 	}
 	idle := memory(t, worker, "VmRSS")
@@ -73,7 +72,7 @@ func TestWorkerMemory(t *testing.T) {
 	for i, id := range sessions {
 		attackers.Go(func() {
 			text := attack + "together()\nfor n in range(1, 5):\n    say(5, framed(filled(24 << 20, " + frames[i%len(frames)] + ")))\n"
-			if i >= len(frames) { // and when nobody has asked
+			if i >= len(frames) { // also unrequested ones
 				text = attack + "def later():\n    together()\n    for n in range(1, 40): say(5, framed(filled(1 << 20, " + frames[i%len(frames)] + ")))\nthreading.Thread(target=later).start()\n"
 			}
 			if _, err := f.api.Execute(t.Context(), id, api.ExecuteRequest{Code: text, Wall: job.Duration(20 * time.Second)}); err != nil {
@@ -111,7 +110,7 @@ def f(x):
 		})
 	}
 	attackers.Wait()
-	for deadline := at.Add(4 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) { // what is unasked comes after
+	for deadline := at.Add(4 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) { // unrequested messages come later
 	}
 	close(over)
 	victims.Wait()
@@ -134,13 +133,13 @@ func (f *fleet) run(t *testing.T, p job.Program, want job.Outcome) {
 	}
 }
 
-// worker is the process of the fleet's worker.
+// worker returns the process of the fleet's worker.
 func (f *fleet) worker(t *testing.T) int {
 	t.Helper()
 	return f.process(t, "worker")
 }
 
-// process is that of one of the fleet's programs.
+// process returns the process of a program of the fleet.
 func (f *fleet) process(t *testing.T, program string) int {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
@@ -157,7 +156,7 @@ func (f *fleet) process(t *testing.T, program string) int {
 	return 0
 }
 
-// memory is a line of a process's status, in MB.
+// memory returns a line of a process's status, in MB.
 func memory(t *testing.T, pid int, line string) int {
 	t.Helper()
 	kib := value(pid, line)
@@ -167,7 +166,7 @@ func memory(t *testing.T, pid int, line string) int {
 	return kib << 10 / 1_000_000
 }
 
-// value is the number in a line of a process's status, -1 if there is none.
+// value returns the number in a line of a process's status, or -1 if there is none.
 func value(pid int, line string) int {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, found := bytes.Cut(status, []byte("\n"+line+":"))

@@ -16,23 +16,23 @@ import (
 	"github.com/assay-run/assay/test/hostile"
 )
 
-// `make neighbours` has more of both.
+// `make neighbours` runs more of both.
 var (
 	neighbourPart     = testenv.NewPart("neighbours", 6)
 	neighbourJobs     = flag.Int("neighbours.jobs", 15, "innocent jobs beside the hostile corpus, at least")
 	neighbourPrograms = flag.Int("neighbours.programs", 5, "programs of the hostile corpus that run in a loop beside them")
 )
 
-// neighbourLanes is how many jobs of either side are under way at a time.
+// neighbourLanes is the number of concurrent jobs of either side.
 const neighbourLanes = 4
 
-// TestNeighbours runs innocent jobs of every kind beside programs of the hostile
-// corpus, in a loop, at one worker: of the attacker's own tenant, with whom they share
-// a cell, and of another one. Whoever it is, every outcome is right, every job ran in
-// one attempt, and the worker never rests.
+// TestNeighbours runs innocent jobs of every kind beside programs of the hostile corpus, in a loop,
+// on one worker. The innocent jobs are of the attacker's own tenant, whose cell they share, and of
+// another tenant. In both cases every outcome is right, every job has one attempt, and the worker
+// never rests.
 func TestNeighbours(t *testing.T) {
-	// A lease that ends because the machine is busy would be another attempt. The
-	// attacks on the way out are on one that no operator has widened.
+	// A lease that ends because the machine is busy would be another attempt. The attacks on egress
+	// need the default setting.
 	f := start(t, "ASSAY_TOKENS=of-attacker=attacker,of-innocent=innocent", "ASSAY_LEASE_TTL=30s", "ASSAY_EGRESS_PRIVATE=", "ASSAY_CPU=8")
 	corpus, err := hostile.Corpus()
 	if err != nil {
@@ -56,7 +56,7 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// as is a client with a token.
+// as returns a client with a token.
 func (f *fleet) as(t *testing.T, token string) *client.Client {
 	t.Helper()
 	c, err := client.New(f.URL(), client.WithToken(token))
@@ -66,8 +66,7 @@ func (f *fleet) as(t *testing.T, token string) *client.Client {
 	return c
 }
 
-// beside runs the innocent jobs while the attackers go through their programs once at
-// least.
+// beside runs the innocent jobs while the attackers run each of their programs at least once.
 func beside(t *testing.T, f *fleet, a *attackers, api *client.Client) {
 	began := time.Now()
 	ended := a.attack(t)
@@ -98,7 +97,7 @@ func beside(t *testing.T, f *fleet, a *attackers, api *client.Client) {
 	t.Logf("%d innocent jobs beside %d attacks (%d programs) in %v", ran.Load(), a.ran.Load(), len(a.corpus), time.Since(began).Round(time.Second))
 }
 
-// seen is what a test says of a result.
+// seen formats a result for messages.
 func seen(r *job.Result) string {
 	if r == nil {
 		return "no result"
@@ -107,7 +106,7 @@ func seen(r *job.Result) string {
 		r.Stdout.Text, r.Stderr.Text, r.Exception, r.Attempts)
 }
 
-// innocentJob is a job, what comes of it and what it prints.
+// innocentJob is a job, its outcome and its output.
 type innocentJob struct {
 	name string
 	spec job.Spec
@@ -115,10 +114,10 @@ type innocentJob struct {
 	says string
 }
 
-// innocentJobs are of every kind. Their times are long: slow is no fault here.
+// innocentJobs returns jobs of every kind. Their times are long: slowness is no fault here.
 func innocentJobs(t *testing.T, level string) (jobs []innocentJob) {
 	const right = "def f(x): return x * 2\nif __name__ == '__main__': print(f(int(input())))"
-	// It finds everything as if it were alone.
+	// It finds its environment as if it were alone.
 	const surroundings = `
 import os, socket
 odd = [f for d in ("/tmp", "/workspace", "/dev/shm") for f in os.listdir(d)]
@@ -150,7 +149,7 @@ print(6 * 7, odd)`
 	return jobs
 }
 
-// awake watches until the returned function is called that the worker takes jobs.
+// awake checks, until the returned function is called, that the worker takes jobs.
 func (f *fleet) awake(t *testing.T) (end func()) {
 	api := f.as(t, f.OperatorToken())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -174,7 +173,7 @@ func (f *fleet) awake(t *testing.T) (end func()) {
 	}
 }
 
-// wait returns after a while, or when ctx ends.
+// wait returns after d, or when ctx ends.
 func wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -182,8 +181,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// part is n programs of a corpus, others in each turn: some of those that attack
-// verdicts, which are the innocent jobs' concern, and some from all over the rest.
+// part returns n programs of a corpus, others in each turn: some attacks on verdicts, which concern
+// the innocent jobs, and some of all others.
 func part(corpus []*hostile.Attack, n, turn, turns int) (some []*hostile.Attack) {
 	if n >= len(corpus) {
 		return corpus

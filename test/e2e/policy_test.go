@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// tellSecrets stores a secret, has a program use it over an allow-list, and then
-// looks for it in everything that the fleet keeps.
+// tellSecrets stores a secret, runs a program that uses it over an allow-list, and then searches it
+// in all data of the fleet.
 func tellSecrets(t *testing.T, f *fleet) {
 	const value = "a-secret-of-the-story-of-secrets"
 	if err := f.api.PutSecret(t.Context(), "story", value); err != nil {
@@ -54,8 +54,8 @@ token`), level, limits{
 	}
 }
 
-// holding lists the files of a fleet that hold text: its database and its write
-// ahead log, the queue, the objects and the logs.
+// holding lists the files of a fleet that contain text: its database and its write-ahead log, the
+// queue, the objects and the logs.
 func holding(t *testing.T, dir string, text []byte) (found []string) {
 	t.Helper()
 	files := 0

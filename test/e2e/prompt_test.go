@@ -31,7 +31,7 @@ func sessionPrompt(t *testing.T, f *fleet) {
 			t.Logf("shown: %q", shown)
 		}
 	}()
-	seen := 0 // of what is shown
+	seen := 0 // offset in the shown text
 	type_ := func(keys, want string) {
 		t.Helper()
 		if _, err := io.WriteString(tty, keys); err != nil {
@@ -46,17 +46,17 @@ func sessionPrompt(t *testing.T, f *fleet) {
 		})
 	}
 	type_("", ">>> ")
-	type_("nonsense_of_prompt = 1\r", ">>> ") // nobody else's
+	type_("nonsense_of_prompt = 1\r", ">>> ") // a variable of this session only
 	type_("x = 6\r", ">>> ")
 	type_("x * 7\r", "\n42\r\n>>> ")
 	type_("def f(n):\r", "... ")
 	type_("    return n + 1\r", "... ")
 	type_("\r", ">>> ")
 	type_("f(x)\r", "\n7\r\n>>> ")
-	type_("\x1b[A\r", "\n7\r\n>>> ") // the line before
+	type_("\x1b[A\r", "\n7\r\n>>> ") // the previous line
 	type_("1/0\r", "ZeroDivisionError: division by zero\r\n>>> ")
 	type_("import time; print('as' + 'leep', flush=True); time.sleep(1000)\r", "\r\n")
-	// Its output comes with its end, so that it sleeps is seen elsewhere.
+	// Its output comes with its end, so other tests check that it sleeps.
 	eventually(t, "the interrupt is heard", func() bool {
 		_, _ = io.WriteString(tty, "\x03")
 		return strings.Contains(shown.String()[seen:], "interrupted by the client")
@@ -72,7 +72,7 @@ func sessionPrompt(t *testing.T, f *fleet) {
 	}
 }
 
-// sessionThatRan finds the session in which a line was executed.
+// sessionThatRan returns the session that executed a line.
 func (f *fleet) sessionThatRan(t *testing.T, code string) job.Session {
 	t.Helper()
 	all, err := f.api.Sessions(t.Context(), false)

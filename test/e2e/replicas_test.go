@@ -20,8 +20,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Two dispatchers side by side: what one accepts, the other knows and wakes for;
-// when one is killed in the middle, nothing is lost and nothing recorded twice.
+// Two dispatchers side by side: each learns of jobs that the other accepts, and wakes for them.
+// When one is killed, no job is lost or recorded twice.
 func secondDispatcher(t *testing.T, f *fleet) {
 	second, stop := f.secondDispatcher(t)
 	accepted, err := second.Submit(t.Context(), spec(t, python("print('by the second')"), "cell", nil, ""))
@@ -58,14 +58,14 @@ func secondDispatcher(t *testing.T, f *fleet) {
 	}
 }
 
-// secondDispatcher starts another dispatcher with the environment of the fleet's
-// own. stop kills it; it is killed when the test ends at the latest.
+// secondDispatcher starts another dispatcher with the environment of the fleet's own. stop kills
+// it, and so does the end of the test.
 func (f *fleet) secondDispatcher(t *testing.T) (api *client.Client, stop func()) {
 	t.Helper()
 	return f.dispatcherAt(t, testenv.Address(t))
 }
 
-// dispatcherAt is secondDispatcher at an address that is known before.
+// dispatcherAt is secondDispatcher at a given address.
 func (f *fleet) dispatcherAt(t *testing.T, listen string) (api *client.Client, stop func()) {
 	t.Helper()
 	cmd, log := f.another(t, "dispatcher", "ASSAY_LISTEN="+listen)
@@ -92,8 +92,8 @@ func (f *fleet) dispatcherAt(t *testing.T, listen string) (api *client.Client, s
 	return api, stop
 }
 
-// another is one more of a program that the fleet runs one of: with the environment of that
-// one, and more of its own. It is not started, and dies with the test at the latest.
+// another returns a command for a further process of one of the fleet's programs, with its
+// environment and some more variables. It is not started, and dies with the test at the latest.
 func (f *fleet) another(t *testing.T, program string, env ...string) (cmd *exec.Cmd, log *bytes.Buffer) {
 	t.Helper()
 	path := filepath.Join(f.bin, program)
@@ -112,7 +112,7 @@ func (f *fleet) another(t *testing.T, program string, env ...string) (cmd *exec.
 	return cmd, log
 }
 
-// numbered are n jobs that sleep for some seconds and print their name.
+// numbered returns n jobs that sleep for some seconds and print their name.
 func numbered(t *testing.T, n int, seconds float64) func(func(job.Spec) bool) {
 	return func(yield func(job.Spec) bool) {
 		for i := range n {
@@ -125,8 +125,8 @@ func numbered(t *testing.T, n int, seconds float64) func(func(job.Spec) bool) {
 	}
 }
 
-// allOnce waits for a batch of numbered jobs and checks that each succeeded and
-// is recorded exactly once. It returns how many took more than one attempt.
+// allOnce waits for a batch of numbered jobs and checks that each succeeded and is recorded exactly
+// once. It returns how many took more than one attempt.
 func (f *fleet) allOnce(t *testing.T, batch job.ID, n int) (again int) {
 	t.Helper()
 	done, err := f.api.Batch(t.Context(), batch, 2*time.Minute)

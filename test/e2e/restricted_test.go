@@ -11,10 +11,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// greedy is python code that takes more memory than 48Mi, starts a process and then accepts.
+// greedy is python code that uses more memory than 48Mi, starts a process and then accepts.
 const greedy = "import os, subprocess, sys\nx = bytearray(100 << 20)\nsubprocess.run(['true'])\nsys.exit(42)\n"
 
-// A key that is restricted to a policy runs nothing beyond it, whatever part of a job the code is.
+// A key that is restricted to a policy runs no part of a job beyond it.
 func TestRestrictedKeys(t *testing.T) {
 	f := start(t, "ASSAY_TOKENS=root=team:admin")
 	all, err := client.New(f.URL(), client.WithToken("root"))
@@ -61,7 +61,7 @@ func TestRestrictedKeys(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want a refusal", name, res, err)
 		}
 	}
-	// Without limits of their own they are admitted, and held to the policy.
+	// Without limits of their own they are admitted, and the policy limits them.
 	for name, edit := range map[string]func(*job.Tests){
 		"checker":         func(x *job.Tests) { x.Checker = &job.Checker{Code: python(greedy)} },
 		"testlib checker": func(x *job.Tests) { x.Checker = &job.Checker{Code: python(greedy), Protocol: job.Testlib} },

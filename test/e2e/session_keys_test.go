@@ -14,7 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// keyed posts to a dispatcher under a key; at its end ctx drops the connection. replayed says whether an earlier request made it.
+// keyed posts to a dispatcher under an idempotency key; the end of ctx drops the connection.
+// replayed reports whether the answer is of an earlier request.
 func keyed(ctx context.Context, url, key string, body, out any) (status int, replayed bool, err error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -34,7 +35,8 @@ func keyed(ctx context.Context, url, key string, body, out any) (status int, rep
 	return resp.StatusCode, resp.Header.Get(api.HeaderReplayed) == "true", json.NewDecoder(resp.Body).Decode(out)
 }
 
-// What is sent twice under its key, at whichever dispatcher and after whatever became of the first connection, has happened once.
+// A request that is sent twice under its key takes effect once, at any dispatcher and after any end
+// of the first connection.
 func sessionKeys(t *testing.T, f *fleet) {
 	listen := testenv.Address(t)
 	if second, _ := f.dispatcherAt(t, listen); second == nil {
@@ -74,7 +76,8 @@ func sessionKeys(t *testing.T, f *fleet) {
 	}
 	f.execute(t, id, job.Succeeded, code("import time, pathlib\nn = 0"))
 
-	// The connection breaks while it runs; whoever asks again, here and at the other dispatcher, waits for what comes of it.
+	// The connection breaks during the execution. A repeated request, here or at the other
+	// dispatcher, waits for its result.
 	rq := code("n += 1\npathlib.Path('begun').touch()\ntime.sleep(2)\nn")
 	at := "/v1/sessions/" + string(id) + "/execute"
 	ctx, drop := context.WithTimeout(t.Context(), time.Second)

@@ -21,7 +21,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// ends waits for the end of a session that nobody touches.
+// ends waits for the end of an unused session.
 func (f *fleet) ends(t *testing.T, id job.ID, want job.Outcome, why string) {
 	t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
@@ -97,7 +97,7 @@ func sessionVariables(t *testing.T, f *fleet) {
 	}
 }
 
-// many is a list of n numbers, and nested one in n others.
+// many returns a list of n numbers, and nested a list within n others.
 func many(n int) []int { return make([]int, n) }
 
 func nested(n int) any {
@@ -107,7 +107,7 @@ func nested(n int) any {
 	return []any{nested(n - 1)}
 }
 
-// sessionReset: a reset leaves what a session has when it is made, and its files.
+// sessionReset checks that a reset restores the initial state of a session, except its files.
 func sessionReset(t *testing.T, f *fleet) {
 	for _, level := range []string{"cell", "task"} {
 		id := f.session(t, job.SessionSpec{
@@ -147,7 +147,7 @@ func sessionReset(t *testing.T, f *fleet) {
 	}
 }
 
-// sessionHelpers: what snippets find besides their own names.
+// sessionHelpers checks the built-in names of snippets.
 func sessionHelpers(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{})
 	f.execute(t, id, job.Exception, code("def broken():\n    raise ValueError('why')\nbroken()"))
@@ -171,7 +171,7 @@ func sessionHelpers(t *testing.T, f *fleet) {
 	}
 }
 
-// sessionShellState: a script finds what the one before has left, exported or not.
+// sessionShellState checks that a script finds the state of the previous one, exported or not.
 func sessionShellState(t *testing.T, f *fleet) {
 	for _, level := range []string{"cell", "task", "gvisor"} {
 		id := f.session(t, job.SessionSpec{Kind: job.SessionShell, Policy: json.RawMessage(`{"isolation": "` + level + `"}`)})
@@ -186,7 +186,7 @@ func sessionShellState(t *testing.T, f *fleet) {
 			{"set +e; X=5; nonesuch", "", "bash: line 1: nonesuch: command not found\n", 127},
 			{"echo $X; set +u; readonly R=1; set -x", "5\n", "", 0},
 			{"echo $R", "1\n", "+ echo 1\n", 0},
-			{"set +x; trap 'echo bye' EXIT; X=6", "bye\n", "+ set +x\n", 0}, // a trap of its own: nothing is kept
+			{"set +x; trap 'echo bye' EXIT; X=6", "bye\n", "+ set +x\n", 0}, // a trap of its own: no state is kept
 			{"{ set +x; } 2>/dev/null; echo $X; big=$(head -c 1000000 /dev/zero | tr '\\0' y)", "5\n", "", 0},
 			{"echo ${#big}; unset big; exit 9", "1000000\n", "", 9},
 			{"cd /tmp; kill -9 $$", "", "", -9},
@@ -204,8 +204,8 @@ func sessionShellState(t *testing.T, f *fleet) {
 	}
 }
 
-// sessionEnded: what is asked of a session that has ended is a conflict, whatever it is,
-// and what can be read of it still can.
+// sessionEnded checks that every request to an ended session is a conflict, and that its data can
+// still be read.
 func sessionEnded(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{})
 	f.execute(t, id, job.Succeeded, code("1"))
@@ -312,21 +312,21 @@ func sessionInterrupt(t *testing.T, f *fleet) {
 	}
 }
 
-// sessionLease: a client that is there keeps its session, and one that vanishes
-// does not, even if the session is at work.
+// sessionLease checks that a present client keeps its session, and that a vanished client does not,
+// even if the session is busy.
 func sessionLease(t *testing.T, f *fleet) {
 	spec := job.SessionSpec{Lease: job.Duration(2 * time.Second)}
 	kept, left := f.session(t, spec), f.session(t, spec)
 	go func() { _, _ = f.api.Execute(t.Context(), left, code("import time; time.sleep(1000)")) }()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() { _ = f.api.AnswerCalls(ctx, kept, nil) }() // its stream is a sign of life
+	go func() { _ = f.api.AnswerCalls(ctx, kept, nil) }() // its stream renews the lease
 	f.ends(t, left, job.Expired, "its client gave no sign")
 	f.execute(t, kept, job.Succeeded, code("1"))
 }
 
-// sessionDisplay has stand-ins for the libraries, which the image does not have:
-// what they are known by is all that is used.
+// sessionDisplay uses stand-ins for libraries that the image does not have, with only the
+// attributes that identify them.
 func sessionDisplay(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{})
 	e := f.execute(t, id, job.Succeeded, code(`
@@ -384,8 +384,8 @@ func sessionRefusals(t *testing.T, f *fleet) {
 	}
 }
 
-// sessionWorkerKilled: a dead worker ends its sessions with a clear outcome, and
-// whoever waits for one is not left hanging.
+// sessionWorkerKilled checks that a dead worker ends its sessions with a clear outcome, and that
+// waiting callers get an answer.
 func sessionWorkerKilled(t *testing.T, f *fleet) {
 	busy, quiet := f.session(t, job.SessionSpec{}), f.session(t, job.SessionSpec{})
 	done := make(chan error, 1)
@@ -409,7 +409,7 @@ func sessionWorkerKilled(t *testing.T, f *fleet) {
 		t.Fatal("the execute hangs")
 	}
 	f.ends(t, busy, job.Lost, "worker")
-	f.execute(t, quiet, job.Lost, code("1")) // whoever finds it out is told, like the one it happened to
+	f.execute(t, quiet, job.Lost, code("1")) // a caller that detects the loss gets the same outcome
 	if _, err := f.api.Execute(t.Context(), quiet, code("1")); !errors.Is(err, job.ErrConflict) || !strings.Contains(err.Error(), "worker") {
 		t.Errorf("execute after that: %v", err)
 	}
@@ -419,7 +419,7 @@ func sessionWorkerKilled(t *testing.T, f *fleet) {
 	})
 }
 
-// executes waits until a session is at work.
+// executes waits until a session is busy.
 func (f *fleet) executes(t *testing.T, id job.ID) {
 	t.Helper()
 	eventually(t, "a request has to wait for its turn", func() bool {
@@ -430,7 +430,7 @@ func (f *fleet) executes(t *testing.T, id job.ID) {
 	})
 }
 
-// putRaw sets a variable to what need not be JSON, and returns the answer.
+// putRaw sets a variable to a value that need not be JSON, and returns the answer.
 func (f *fleet) putRaw(t *testing.T, id job.ID, name, value string) string {
 	t.Helper()
 	rq, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.URL()+"/v1/sessions/"+string(id)+"/variables/"+name, strings.NewReader(value))

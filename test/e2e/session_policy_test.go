@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// sessionImports: rules for imports hold in a session and its copies, for what is written
-// down and for what is made up, and in functions that were defined before.
+// sessionImports checks that import rules hold in a session and its copies, for literal and
+// computed names, and in functions that were defined before.
 func sessionImports(t *testing.T, f *fleet) {
 	for _, isolation := range []string{"cell", "task"} {
 		id := f.session(t, job.SessionSpec{Policy: json.RawMessage(`{"isolation": "` + isolation + `", "imports": {"deny": ["*"], "allow": ["json", "importlib"]}}`)})
@@ -34,7 +34,7 @@ func sessionImports(t *testing.T, f *fleet) {
 		if e := f.execute(t, id, job.Succeeded, code("fetch('json.decoder')")); string(e.Value.JSON) != `"json.decoder"` {
 			t.Errorf("%s: %+v", isolation, e.Value)
 		}
-		f.execute(t, id, job.Succeeded, api.ExecuteRequest{Command: "python3 -c 'import os'"}) // which docs/policy.md says
+		f.execute(t, id, job.Succeeded, api.ExecuteRequest{Command: "python3 -c 'import os'"}) // as in docs/policy.md
 		s, err := f.api.Session(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
@@ -56,8 +56,8 @@ func sessionImports(t *testing.T, f *fleet) {
 	}
 }
 
-// sessionArtifacts: the files that the policy names are exported when that is asked for and
-// at the end, whatever that is, and can be read when the session is gone.
+// sessionArtifacts checks that the artifacts of the policy are exported on request and at any end,
+// and can be read when the session is gone.
 func sessionArtifacts(t *testing.T, f *fleet) {
 	const kept = `"artifacts": {"paths": ["/workspace/out/**", "/tmp/*.log"], "max_bytes": "1Ki", "max_files": 3}`
 	for _, level := range []string{"cell", "task", "gvisor"} {
@@ -86,7 +86,7 @@ open("out/b.txt", "w").write("first")`))
 		if len(e.Artifacts) == 2 && (e.Artifacts[1].MediaType != "application/json" || e.Artifacts[1].URL != "/v1/sessions/"+string(id)+"/artifacts/workspace/out/deep/a.json" || e.Artifacts[1].Object != "") {
 			t.Errorf("%s: %+v", level, e.Artifacts[1])
 		}
-		// The next one takes its place, and the end that of the last.
+		// The next export replaces it, and the end replaces the last one.
 		f.execute(t, id, job.Succeeded, code("os.remove('out/b.txt')\nos.remove('out/large')\nopen('/tmp/x.log', 'w').write('log')\nkept_open.close()"))
 		if e, err = f.api.ExportArtifacts(t.Context(), id); err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ open("out/b.txt", "w").write("first")`))
 	}
 }
 
-// endsThatExport are those that nobody asks for, of either kind of session and of a copy.
+// endsThatExport checks exports at unrequested ends, for both kinds of sessions and for a copy.
 func (f *fleet) endsThatExport(t *testing.T, kept string) {
 	const write = "mkdir -p /workspace/out; echo text > /workspace/out/f"
 	text := map[string]string{"/workspace/out/f": "text\n"}
@@ -153,7 +153,7 @@ func (f *fleet) endsThatExport(t *testing.T, kept string) {
 	f.left(t, copied.ID, e, map[string]string{"/workspace/out/f": "text\nmore\n"})
 }
 
-// left says that these are the artifacts of a session, and no others.
+// left checks that a session has exactly these artifacts.
 func (f *fleet) left(t *testing.T, id job.ID, e *job.Export, want map[string]string) {
 	t.Helper()
 	var found []string
@@ -176,8 +176,8 @@ func (f *fleet) left(t *testing.T, id job.ID, e *job.Export, want map[string]str
 	}
 }
 
-// unfitFields: a field that a kind of program cannot have is refused by name, and where that
-// is asked for the program runs and the report says that nothing enforces it.
+// unfitFields checks that a field which a kind of program cannot have is refused by name. In report
+// mode the program runs, and the report has that the field is not enforced.
 func unfitFields(t *testing.T, f *fleet) {
 	if err := f.api.PutSecret(t.Context(), "unfit", "s3cret"); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestSessionWalls attacks what stands between a session, its copies, and what
-// makes them. Stories say what went through on 5ee7338, where that was seen.
+// TestSessionWalls attacks the boundaries between a session, its copies, and the processes that
+// make them. Comments note the attacks that succeeded on 5ee7338.
 func TestSessionWalls(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -23,10 +23,10 @@ func TestSessionWalls(t *testing.T) {
 	}
 }
 
-// whoMakesACopy watches every process that appears beside a session while boxes
-// are made for its copies, and takes whatever of theirs it may: their root, which
-// is that of the cell until they have left it, with the worker's socket, their
-// memory, descriptors and namespaces, and control of them. It got at all of these.
+// whoMakesACopy watches every process that appears beside a session while boxes for its copies are
+// made, and takes all it can from them. Its targets are their root (the cell's until they have left
+// it, with the worker's socket), their memory, descriptors and namespaces, and control of them. It
+// got all of these.
 func whoMakesACopy(t *testing.T, f *fleet) {
 	const watch = `
 import ctypes, os, signal, socket, sys, time
@@ -115,7 +115,7 @@ func (f *fleet) fork(t *testing.T, of job.ID) job.ID {
 	return s.ID
 }
 
-// powers defines powers(), which lists what the process has that takes a capability.
+// powers defines powers(), which lists operations of the process that need a capability.
 const powers = `
 import ctypes, fcntl, os, socket, struct
 c = ctypes.CDLL(None, use_errno=True)
@@ -175,9 +175,9 @@ def powers():
     return has
 `
 
-// copyCapabilities has a session see to it that its copies keep what capabilities
-// they have, by every step of its own that could give them up, or be the first to run
-// with them. On 5ee7338 they kept all, made tables, links and packet sockets.
+// copyCapabilities makes a session try to keep the capabilities of its copies: by each of its own
+// steps that could drop them, or run first with them. On 5ee7338 they kept all, and created tables,
+// links and packet sockets.
 func copyCapabilities(t *testing.T, f *fleet) {
 	for name, prepare := range map[string]string{
 		"as it is":                   "",
@@ -221,9 +221,9 @@ if os.fork() == 0:
 	}
 }
 
-// copyWaysToFork forks otherwise than the worker expects: so that the one in between
-// shares its memory or its descriptors with what can write to them, or can be
-// reached. None of these makes a copy, and the session goes on.
+// copyWaysToFork forks in ways that the worker does not expect. The intermediate process shares its
+// memory or its descriptors with a process that can write to them, or can be reached. None of these
+// makes a copy, and the session goes on.
 func copyWaysToFork(t *testing.T, f *fleet) {
 	for name, fork := range map[string]string{
 		"shares memory":      "lambda: c.syscall(56, 0x100 | 17, 0, 0, 0, 0)",
@@ -260,8 +260,8 @@ forks.c = C()`))
 	}
 }
 
-// copyTies has a session hold what connects it to others when it is copied. On
-// 5ee7338 its copies wrote to its pipes, sockets, queues and files in memory.
+// copyTies copies a session that holds connections to others. On 5ee7338 its copies wrote to its
+// pipes, sockets, queues and files in memory.
 func copyTies(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{})
 	f.execute(t, id, job.Succeeded, code(`
@@ -304,8 +304,8 @@ print(nothing(lambda: os.read(reader, 1)), nothing(lambda: two.recv(1)), os.fsta
 	}
 }
 
-// copySharedMemory: what a copy would share by memory is refused, and said. On
-// 5ee7338 each saw what the other wrote.
+// copySharedMemory checks that a copy is refused, with the reason, if it would share memory. On
+// 5ee7338 each side saw the other's writes.
 func copySharedMemory(t *testing.T, f *fleet) {
 	for name, share := range map[string]string{
 		"anonymous": "m = mmap.mmap(-1, 4096)", "of a file": "f = open('f', 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096)",
@@ -324,9 +324,9 @@ func copySharedMemory(t *testing.T, f *fleet) {
 	}
 }
 
-// copyChance has many generators used before a fork, and twice over: in a copy of a
-// copy whose parent did not use them. On 5ee7338 OpenSSL's went on the same in all,
-// and so did the names of temporary files.
+// copyChance uses many random generators before a fork, and in a copy of a copy whose parent did
+// not use them. On 5ee7338 OpenSSL's generator continued equally in all, and so did the names of
+// temporary files.
 func copyChance(t *testing.T, f *fleet) {
 	const use = `
 import hashlib, numpy, os, random, secrets, ssl, tempfile, uuid
@@ -350,10 +350,9 @@ _ = chance()`
 	}
 }
 
-// copyOwner: a session owns its copies' user namespaces, and so may do much to
-// processes in there which execute something. It takes their sockets and namespaces,
-// and tries what those are good for. On 5ee7338 it took lo down,
-// and set options that take CAP_NET_ADMIN, by a socket; it entered nothing.
+// copyOwner: a session owns its copies' user namespaces, and so may do much to processes in them
+// that execute something. It takes their sockets and namespaces, and tries to use them. On 5ee7338
+// it took lo down, and set options that need CAP_NET_ADMIN, by a socket; it entered no namespace.
 func copyOwner(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{})
 	f.execute(t, id, job.Succeeded, code(powers))

@@ -7,8 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// sessionForkOver: a copy has what its session changed of a directory of the image, and
-// each goes on by itself.
+// sessionForkOver checks that a copy has its session's changes to a directory of the image, and
+// that the two are independent afterwards.
 func sessionForkOver(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{Policy: []byte(`{"write": ["/workspace", "/tmp", "/etc/ssl", "/etc/perl"]}`)})
 	says := func(id job.ID, expression, want string) {

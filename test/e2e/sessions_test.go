@@ -19,7 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestSessions tells the stories of live sessions over one fleet.
+// TestSessions runs the scenarios of live sessions over one fleet.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -59,7 +59,7 @@ func (f *fleet) execute(t *testing.T, id job.ID, want job.Outcome, rq api.Execut
 
 func code(text string) api.ExecuteRequest { return api.ExecuteRequest{Code: text} }
 
-// sessionAwake: processors do not sleep while a client waits.
+// sessionAwake checks that processors do not sleep while a client waits.
 func sessionAwake(t *testing.T, f *fleet) {
 	if _, err := os.Stat(awake.Device); err != nil {
 		t.Logf("%v: the worker has nobody to tell", err)
@@ -125,7 +125,7 @@ func sessionTimedOut(t *testing.T, f *fleet) {
 	if e := f.execute(t, id, job.Succeeded, code("x")); e.Value.Repr != "7" {
 		t.Errorf("x = %+v", e.Value)
 	}
-	// What does not give way is killed, and says so.
+	// Code that ignores the interrupt is killed, with that outcome.
 	e := f.execute(t, id, job.TimedOut, api.ExecuteRequest{
 		Code: "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", Wall: job.Duration(300 * time.Millisecond)})
 	if e.Alive {
@@ -157,7 +157,7 @@ func sessionCallbacks(t *testing.T, f *fleet) {
 	if e = f.execute(t, id, job.Succeeded, code("try:\n    llm_query('x')\nexcept CallError:\n    n = 1\nn")); e.Value == nil || e.Value.Repr != "1" || e.Calls != 1 {
 		t.Errorf("a refusal that is caught: %d calls, %+v", e.Calls, e.Exception)
 	}
-	// Without a budget there is none.
+	// Without a budget there is no limit.
 	id = f.session(t, job.SessionSpec{Functions: []string{"llm_query"}, Policy: json.RawMessage(`{"callbacks": {"allow": ["llm_query"]}}`)})
 	go func() {
 		_ = f.api.AnswerCalls(ctx, id, map[string]client.HostFunction{"llm_query": func(context.Context, job.HostCall) (any, error) { return 1, nil }})
@@ -233,14 +233,14 @@ os.chdir("d")`))
 	for _, other := range []job.ID{id, b} {
 		says(other, "(x, sorted(os.listdir('.')), open('/workspace/log').read())", "([1], ['e', 'link'], 'one ')")
 	}
-	// Neither sees the other's processes; both have the walls of any session.
+	// Neither sees the other's processes. Both have the isolation of any session.
 	says(a, "[int(line.split()[1], 16) for line in open('/proc/self/status') if line.startswith('Cap')]", "[0, 0, 0, 0, 0]")
 	says(a, "sorted(int(p) for p in os.listdir('/proc') if p.isdigit()) == [1, os.getpid()]", "True")
 	says(a, "open('/proc/self/cgroup').read().count('..')", "0")
 	says(a, "open('/proc/net/dev').read().count(':')", "1")
 	f.execute(t, a, job.Exception, code("import ctypes; l = ctypes.CDLL(None, use_errno=True)\nif l.unshare(0x10000000) < 0: raise OSError"))
 	f.execute(t, a, job.Exception, code("if l.mount(b'x', b'/tmp', b'tmpfs', 0, None) < 0: raise OSError"))
-	// A copy of a copy outlives both, and what they are limited to is their own.
+	// A copy of a copy outlives both, with limits of its own.
 	c := fork(a)
 	says(c, "(x, os.getcwd())", "([1, 2], '/workspace/d')")
 	for _, gone := range []job.ID{id, a} {
@@ -257,7 +257,7 @@ os.chdir("d")`))
 	if err != nil || len(list.Executes) != 5 {
 		t.Errorf("recorded: %+v, %v", list, err)
 	}
-	// Threads stay with what was copied, libraries work in both, and chance differs.
+	// Threads stay with the original, libraries work in both, and random numbers differ.
 	id = f.session(t, job.SessionSpec{})
 	f.execute(t, id, job.Succeeded, code(`
 import ctypes, numpy, os, random, threading, time
@@ -274,7 +274,7 @@ float((square @ square).sum())`))
 	for s, counting := range map[job.ID]string{id: "True", a: "False", fork(id): "False"} {
 		says(s, "float((square @ square).sum())", "27000000.0")
 		says(s, "before = n; time.sleep(0.1); n > before", counting)
-		says(s, "ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)", map[string]string{"True": "1", "False": "0"}[counting]) // nobody looks into a copy
+		says(s, "ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)", map[string]string{"True": "1", "False": "0"}[counting]) // a copy cannot be inspected
 		says(s, "ctypes.CDLL(None).sched_getcpu() in os.sched_getaffinity(0)", "True")
 		e := f.execute(t, s, job.Succeeded, code("random.random(), numpy.random.random()"))
 		if e.Value == nil || seen[e.Value.Repr] {
@@ -283,7 +283,7 @@ float((square @ square).sum())`))
 			seen[e.Value.Repr] = true
 		}
 	}
-	// The box that is made ahead for the next copy is one that the session can kill.
+	// The session can kill the box that is made ahead for the next copy.
 	if _, err := f.api.CloseSession(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
@@ -295,14 +295,14 @@ for p in (int(p) for p in os.listdir("/proc") if p.isdigit()):
         os.kill(p, signal.SIGKILL)`))
 		says(fork(id), "float((square @ square).sum())", "27000000.0")
 	}
-	// Files are copied as they are between two executes, however long that takes.
+	// Files are copied in their state between two executes, however long that takes.
 	id = f.session(t, job.SessionSpec{Policy: json.RawMessage(`{"disk": "256Mi", "memory": "512Mi"}`)})
 	const write = "for i in range(320):\n    with open(str(i), 'wb') as file: _ = file.write(b'%s' * (256 << 10))"
 	f.execute(t, id, job.Succeeded, code(fmt.Sprintf(write, "a")))
 	var changing sync.WaitGroup
-	defer changing.Wait() // it reports to a test that must not be over
+	defer changing.Wait() // it reports to the test, which must not have ended
 	changing.Go(func() {
-		time.Sleep(30 * time.Millisecond) // whichever of the two is first, the copy has all of one or all of the other
+		time.Sleep(30 * time.Millisecond) // in either order, the copy has only one version of the files
 		if _, err := f.api.Execute(t.Context(), id, code(fmt.Sprintf(write, "b"))); err != nil {
 			t.Error(err)
 		}
@@ -311,7 +311,7 @@ for p in (int(p) for p in os.listdir("/proc") if p.isdigit()):
 	says(a, "sum(1 for i in range(320) if open(str(i), 'rb').read() == open('0', 'rb').read() and open('0', 'rb').read(1) in (b'a', b'b'))", "320")
 	changing.Wait()
 	says(id, "sum(1 for i in range(320) if open(str(i), 'rb').read() == b'b' * (256 << 10))", "320")
-	// What stands in the way is said.
+	// Obstacles are reported.
 	for field, spec := range map[string]job.SessionSpec{
 		"policy.subprocesses": {Policy: json.RawMessage(`{"subprocesses": false}`)},
 		"policy.isolation":    {Policy: json.RawMessage(`{"isolation": "task"}`)},
@@ -322,8 +322,8 @@ for p in (int(p) for p in os.listdir("/proc") if p.isdigit()):
 	}
 }
 
-// sessionForkHostile keeps the capabilities that a copy has over its own box
-// until it is there, and tries what they are good for.
+// sessionForkHostile keeps the capabilities that a copy has over its own box until it is ready, and
+// tries to use them.
 func sessionForkHostile(t *testing.T, f *fleet) {
 	id := f.session(t, job.SessionSpec{})
 	f.execute(t, id, job.Succeeded, code("import os, sys; sys.modules['_assay_child'].drop_privileges = lambda: None"))
@@ -367,8 +367,8 @@ print([k for k, harm in tried.items() if harm])`))
 		t.Errorf("not refused: %s", e.Stdout.Text)
 	}
 	f.execute(t, id, job.Succeeded, code("1"))
-	// One that ends when it is there, one that never arrives, and one that says it
-	// has and has not, are errors and leave the session as it was.
+	// A copy that ends when it is ready, a copy that never becomes ready, and a copy that falsely
+	// reports to be ready are errors. They leave the session unchanged.
 	f.execute(t, id, job.Succeeded, code("dying = True\nos.register_at_fork(after_in_child=lambda: dying and os._exit(3))"))
 	if s, err := f.api.ForkSession(t.Context(), id); err == nil || !strings.Contains(err.Error(), "copy the interpreter") {
 		t.Errorf("a dead copy: %+v, %v", s, err)

@@ -15,8 +15,8 @@ import (
 // limits is a policy as a client writes it.
 type limits map[string]any
 
-// story is a program, and what its record must say. WORD in it is a word of
-// this run alone, by which its processes are found on the host.
+// story is a program, and the required content of its record. WORD in it is replaced by a word
+// unique to this run, which identifies its processes on the host.
 type story struct {
 	name    string
 	program job.Program
@@ -31,7 +31,7 @@ func shell(script string) job.Program {
 	return job.Program{Command: &job.Command{Argv: []string{"bash", "-c", script}}}
 }
 
-// graded tests f, which doubles its argument, in every way that there is.
+// graded returns tests of f, which doubles its argument, of every kind.
 func graded(code string) job.Program {
 	return job.Program{Tests: &job.Tests{
 		Code: code, Function: "f", Check: "def check(candidate):\n    assert candidate('ab') == 'abab'\n",
@@ -40,7 +40,7 @@ func graded(code string) job.Program {
 	}}
 }
 
-// A sleeper that is nobody's child, in a session of its own, deaf to signals.
+// A sleeper without a parent, in a session of its own, that ignores signals.
 const orphan = `
 import os, signal, time
 for s in range(1, 32):
@@ -112,7 +112,7 @@ var stories = []story{
 		}},
 	{name: "timeout", program: python(orphan + "while True: pass"), policy: limits{"wall": "1s"}, outcome: job.TimedOut,
 		check: func(t *testing.T, r *job.Result) {
-			if own := r.Usage.WallMS - r.Usage.WaitedMS; own < 1000 || own > 5000 { // not in time, but not never: how soon is measured elsewhere
+			if own := r.Usage.WallMS - r.Usage.WaitedMS; own < 1000 || own > 5000 { // not in time, but not never: other tests measure how soon
 				t.Errorf("killed after %v ms of 1000: %+v", own, r.Usage)
 			}
 		}},
@@ -123,7 +123,7 @@ var stories = []story{
 	{name: "fork bomb", program: shell("bomb() { bomb | bomb & }; bomb; exec -a WORD sleep 1000"), policy: limits{"wall": "2s"},
 		outcome: "", check: func(t *testing.T, r *job.Result) {
 			if own := r.Enforcement[0].Applied == "gvisor"; own && r.Outcome == job.TimedOut {
-				return // its kernel counts its processes, and nobody else
+				return // its kernel counts its processes, and no other kernel does
 			}
 			if r.Outcome != job.TimedOut && r.Outcome != job.ProcessLimit || r.Usage.ProcessesPeak != 64 {
 				t.Errorf("ended as %s with %d processes", r.Outcome, r.Usage.ProcessesPeak)
@@ -167,8 +167,8 @@ var stories = []story{
 		}},
 }
 
-// TestStories tells every story at every level of isolation, then stops the
-// fleet and looks for what it left.
+// TestStories runs every story at every level of isolation. Then it stops the fleet and looks for
+// its leftovers.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	tellAll(t, start(t), "e2e", levels)
@@ -176,17 +176,19 @@ func TestStories(t *testing.T) {
 
 var (
 	levels = []string{"cell", "task", "gvisor"}
-	// What fails now and then is the same at every isolation: one of them a run, another with each commit.
+	// Faults are the same at every isolation: one isolation per run, another with each commit.
 	faultsPart = testenv.NewPart("faults", len(levels))
 )
 
-// TestStoriesOverFaults tells the same over a store, a queue and an object store that fail now and then.
+// TestStoriesOverFaults runs the same over a store, a queue and an object store that sometimes
+// fail.
 func TestStoriesOverFaults(t *testing.T) {
 	t.Parallel()
 	tellAll(t, startFaulty(t), "e2e-faults", testenv.Of(t, faultsPart, levels))
 }
 
-// tellAll tells every story to a fleet, at these levels of isolation. Words that begin with mark are those of its processes alone.
+// tellAll runs every story on a fleet, at these levels of isolation. Words that begin with mark
+// identify its processes.
 func tellAll(t *testing.T, f *fleet, mark string, levels []string) {
 	t.Run("stories", func(t *testing.T) {
 		for _, level := range levels {
@@ -224,7 +226,7 @@ func (s *story) tell(t *testing.T, f *fleet, level, word string) {
 	}
 }
 
-// spec is a job at a level of isolation.
+// spec returns a job at a level of isolation.
 func spec(t *testing.T, p job.Program, level string, policy limits, word string) job.Spec {
 	t.Helper()
 	with := limits{"isolation": level}
@@ -248,15 +250,14 @@ func spec(t *testing.T, p job.Program, level string, policy limits, word string)
 	return job.Spec{Program: p, Policy: raw}
 }
 
-// A running job ends within two seconds of its cancellation, with everything
-// that it started.
+// A running job ends within two seconds of its cancellation, with all of its processes.
 func cancelRunning(t *testing.T, f *fleet, level, word string) {
 	accepted, err := f.api.Submit(t.Context(), spec(t, python(orphan+"time.sleep(1000)"), level, nil, word))
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the program runs", func() bool {
-		if level == "gvisor" { // its processes are no processes of this host
+		if level == "gvisor" { // its processes are not processes of this host
 			j, err := f.api.Job(t.Context(), accepted.ID, 0)
 			return err == nil && j.State == job.Running
 		}

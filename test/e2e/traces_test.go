@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// traces says what on this host belongs to one fleet, so that fleets of other
-// tests at the same time are told apart.
+// traces identifies the resources of one fleet on this host, so that concurrent tests do not
+// confuse their fleets.
 type traces struct {
 	names   []string            // in a command line or a mount: the fleet's directories
 	cgroups []string            // the worker's, below each hierarchy
-	netns   map[string]*os.File // of its sandboxes; open, so that no number is given to a namespace of others
+	netns   map[string]*os.File // of its sandboxes; kept open, so that their numbers are not reused
 }
 
-// traces looks at the fleet while it runs.
+// traces inspects the fleet while it runs.
 func (f *fleet) traces(t *testing.T) *traces {
 	t.Helper()
 	seen := &traces{names: []string{f.Dir(), f.bin}, netns: map[string]*os.File{}}
@@ -40,7 +40,7 @@ func (f *fleet) traces(t *testing.T) *traces {
 			instances[m[1]] = true
 		}
 		if strings.HasPrefix(cmdline(pid), "runsc-gofer ") {
-			continue // those of all fleets of this host share one, which runsc has made
+			continue // all fleets of this host share one, which runsc has made
 		}
 		ns, err := os.Open(filepath.Join("/proc", pid, "ns/net"))
 		if err != nil {
@@ -58,7 +58,7 @@ func (f *fleet) traces(t *testing.T) *traces {
 	}
 	for name := range instances {
 		seen.cgroups = append(seen.cgroups, name)
-		// Where the state directory is not passable for a sandbox.
+		// If a sandbox cannot pass the state directory.
 		seen.names = append(seen.names, "/run/assay/"+strings.TrimPrefix(name, "assay-"))
 	}
 	return seen
@@ -86,7 +86,7 @@ func (f *fleet) sandboxed() (pids []string) {
 	return pids
 }
 
-// left lists what is still there.
+// left lists the remaining resources.
 func (s *traces) left(t *testing.T) (what []string) {
 	t.Helper()
 	for _, pid := range processes() {
@@ -132,7 +132,7 @@ func processes() (pids []string) {
 	return pids
 }
 
-// cmdline is what started a process; "" for one that has ended.
+// cmdline returns the command line of a process, or "" if it has ended.
 func cmdline(pid string) string {
 	raw, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 	return strings.ReplaceAll(strings.TrimRight(string(raw), "\x00"), "\x00", " ")

@@ -17,11 +17,11 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// uploaded is how many jobs TestUploadBrokenOff has; by hand: -uploaded 1000000.
+// uploaded is the number of jobs of TestUploadBrokenOff; by hand: -uploaded 1000000.
 var uploaded = flag.Int("uploaded", 3000, "how many jobs are uploaded over connections that break")
 
-// TestUploadBrokenOff: an upload whose connection breaks three times in the middle of chunks
-// ends with exactly its jobs.
+// TestUploadBrokenOff checks that an upload whose connection breaks three times in the middle of
+// chunks ends with exactly its jobs.
 func TestUploadBrokenOff(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -71,7 +71,7 @@ func TestUploadBrokenOff(t *testing.T) {
 	if _, err := f.api.CancelBatch(t.Context(), b.ID); err != nil {
 		t.Error(err)
 	}
-	// What a fleet leaves is told by its last sandboxes, and of a large batch they are long gone.
+	// The fleet's last sandboxes identify its leftovers, and those of a large batch are long gone.
 	if _, err := f.api.Run(t.Context(), job.Spec{Program: job.Program{Command: &job.Command{Argv: []string{"true"}}}}); err != nil {
 		t.Error(err)
 	}
@@ -84,7 +84,7 @@ func uploadLine(i int, pad string) string {
 	return fmt.Sprintf(`{"name": "%d", "program": {"command": {"argv": ["true", "%s"]}}}`+"\n", i, pad)
 }
 
-// cutter is a way to a server that breaks all connections three times.
+// cutter is a proxy to a server that breaks all connections three times.
 type cutter struct {
 	address string
 	to      string
@@ -120,7 +120,7 @@ func newCutter(t *testing.T, server string, every int64) *cutter {
 	return p
 }
 
-// pass passes on what a client and the server say, until either is done or all are cut.
+// pass relays between a client and the server, until either ends or all connections are cut.
 func (p *cutter) pass(client net.Conn) {
 	server, err := net.Dial("tcp", p.to)
 	if err != nil {
@@ -140,7 +140,7 @@ func (p *cutter) pass(client net.Conn) {
 	delete(p.conns, server)
 }
 
-// Write counts what goes to the server, and cuts.
+// Write counts the bytes to the server, and cuts the connections.
 func (p *cutter) Write(b []byte) (int, error) {
 	if n := p.passed.Add(int64(len(b))); n > p.every*(p.cuts.Load()+1) && p.cuts.Load() < 3 {
 		p.cuts.Add(1)

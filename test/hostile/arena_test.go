@@ -23,19 +23,19 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
-// arena is one runtime at one isolation, and the host that is attacked.
+// arena is one runtime at one isolation, and the attacked host.
 type arena struct {
 	rt        *containerd.Runtime
 	isolation policy.Isolation
 	host      *host
 	binaries  map[string][]byte // of the C programs, by name
-	imports   string            // a module that python programs are forked with; "": none
+	imports   string            // preloaded module of python programs; "": none
 }
 
-// preloadedModule is one that is worth importing ahead of programs.
+// preloadedModule is a module that is worth preloading.
 const preloadedModule = "asyncio"
 
-// newRuntime keeps nothing warm, so that between jobs the host is empty.
+// newRuntime returns a runtime without warm slots, so that the host is empty between jobs.
 func newRuntime(t *testing.T) (_ *containerd.Runtime, stateDir string) {
 	t.Helper()
 	env := testenv.Containerd(t)
@@ -51,7 +51,7 @@ func newRuntime(t *testing.T) (_ *containerd.Runtime, stateDir string) {
 	return r, dir
 }
 
-// The tenants: whose attacks they are, and one who shares the host with them.
+// The tenants: of the attacks, and another one on the same host.
 const attacker, innocent = "hostile", "innocent"
 
 // do runs one job of the attacker and returns its report and its artifacts.
@@ -89,7 +89,7 @@ func (a *arena) try(ctx context.Context, tenant string, p job.Program, plan *pol
 	return report, kept, nil
 }
 
-// plan makes an attack's policy concrete.
+// plan returns the plan of an attack's policy.
 func (a *arena) plan(t *testing.T, c *Attack) *policy.Plan {
 	t.Helper()
 	raw, err := c.Document(a.isolation, nil)
@@ -140,7 +140,7 @@ func (a *arena) attack(t *testing.T, c *Attack) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.imports != "" { // which are another's environment's
+	if a.imports != "" { // imported ahead of the program, from another environment
 		told, err := json.Marshal(plan.Policy.Env.Set)
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +151,7 @@ func (a *arena) attack(t *testing.T, c *Attack) {
 	var victim sync.WaitGroup
 	if c.Victim != Nobody {
 		victim.Go(func() { a.victim(t, map[Victim]string{Same: attacker, Other: innocent}[c.Victim]) })
-		defer victim.Wait() // it may speak of a test only while that runs, also where the attack cannot begin
+		defer victim.Wait() // it may report to a test only while that runs, even if the attack cannot begin
 	}
 	report, kept := a.do(t, program, &plan, inputs(files))
 	victim.Wait()
@@ -168,7 +168,7 @@ func (a *arena) attack(t *testing.T, c *Attack) {
 	}
 }
 
-// canary is a job that finds everything as it should be.
+// canary runs a job that checks that its environment is as usual.
 func (a *arena) canary(t *testing.T) {
 	t.Helper()
 	a.canaryOf(t, attacker)
@@ -196,7 +196,7 @@ print(6 * 7, odd)`
 	}
 }
 
-// victim is a job of a tenant that minds its own business meanwhile.
+// victim runs an innocent job of a tenant meanwhile.
 func (a *arena) victim(t *testing.T, tenant string) {
 	const code = `
 import fcntl, mmap, os, socket, sys, time
@@ -235,9 +235,9 @@ print(open("/tmp/victim").read(), os.listdir("/tmp"), os.getpriority(os.PRIO_PRO
 	}
 }
 
-// neighbours runs two honest jobs until the returned function is called, one of
-// the attacks' own tenant and one of another. They use all that the attacks of
-// subject exhaustion take, and must not notice any of it.
+// neighbours runs two honest jobs until the returned function is called, one of the attacks' own
+// tenant and one of another. They use all resources that attacks of subject exhaustion take, and
+// must not notice the attacks.
 func (a *arena) neighbours(t *testing.T) (end func()) {
 	quiet := &Attack{Policy: map[string]any{"wall": "20m", "cpu_time": "20m"}}
 	plan := a.plan(t, quiet)
@@ -261,7 +261,7 @@ func (a *arena) neighbours(t *testing.T) (end func()) {
 	}
 }
 
-// leaks reports whether any part of what came back has text.
+// leaks reports whether any part of the result contains text.
 func leaks(report *runtime.Report, kept map[string][]byte, text string) bool {
 	raw, err := json.Marshal(report)
 	if err != nil {

@@ -25,12 +25,13 @@ type compilers struct {
 	dir   string // of the cache
 }
 
-// compileTime is what a compiler has here: enough for any of them that ends, and what those that do not take of this test.
+// compileTime is the limit of a compiler here. It is enough for any that ends, and bounds the time
+// that others take of this test.
 const compileTime = 5 * time.Second
 
-// TestCompilers has compilers read what attacks them, at every isolation that this host has. Each has an end, a verdict that
-// says why, and nothing of the host in its words or in what it makes. An outcome of succeeded says that there may be a program,
-// which nobody runs here.
+// TestCompilers compiles attacks, at every isolation of this host. Each compiler ends, with a
+// verdict and its reason, and without data of the host in its messages or output. The outcome
+// succeeded allows a program, which is not run here.
 func TestCompilers(t *testing.T) {
 	rt, stateDir := newRuntime(t)
 	h := newHost(t, rt, stateDir)
@@ -61,7 +62,8 @@ func TestCompilers(t *testing.T) {
 	}
 }
 
-// partOf is what of them a usual run takes: compilers that never end take most of the time of this package.
+// partOf returns the part for a usual run: compilers that never end take most of the time of this
+// package.
 func (c *compilers) partOf(t *testing.T, all []corpus.Source) []corpus.Source {
 	t.Helper()
 	if c.isolation == policy.GVisor {
@@ -70,7 +72,7 @@ func (c *compilers) partOf(t *testing.T, all []corpus.Source) []corpus.Source {
 	return testenv.Of(t, compilersPart, all)
 }
 
-// attacked compiles one and looks at what came of it.
+// attacked compiles one attack and checks the result.
 func (c *compilers) attacked(t *testing.T, s corpus.Source) {
 	mark := string(job.NewID())
 	p := policy.Default()
@@ -103,7 +105,7 @@ func (c *compilers) attacked(t *testing.T, s corpus.Source) {
 	t.Logf("%s, %s: %.300q", out.Compiled.Outcome, time.Since(began).Round(time.Millisecond), out.Why)
 }
 
-// verdict checks what is said of a source.
+// verdict checks the verdict on a source.
 func (c *compilers) verdict(t *testing.T, s corpus.Source, out *compile.Output) {
 	t.Helper()
 	if !slices.Contains(s.Outcomes, out.Compiled.Outcome) {
@@ -120,7 +122,7 @@ func (c *compilers) verdict(t *testing.T, s corpus.Source, out *compile.Output) 
 	}
 }
 
-// ofOutput is the directory in which a file of an output lies.
+// ofOutput returns the directory of a file of an output.
 func (c *compilers) ofOutput(t *testing.T, f runtime.File) string {
 	t.Helper()
 	r, err := f.Open(t.Context())
@@ -135,7 +137,7 @@ func (c *compilers) ofOutput(t *testing.T, f runtime.File) string {
 	return filepath.Dir(name.Name())
 }
 
-// make is a compile.Make.
+// make implements compile.Make.
 func (c *compilers) make(ctx context.Context, r compile.Request) (*runtime.Report, error) {
 	plan, err := r.Policy.PlanFor(c.rt.Host(), policy.UseCommand)
 	if err != nil {

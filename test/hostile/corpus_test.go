@@ -18,7 +18,7 @@ func load(t *testing.T) []*Attack {
 	return corpus
 }
 
-// TestCorpus keeps the corpus what it claims to be.
+// TestCorpus checks the headers of the corpus.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	corpus := load(t)
@@ -47,7 +47,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestJudge has what came of an attack be wrong in each way.
+// TestJudge makes the result of an attack wrong in each way.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	a := &Attack{Outcomes: []job.Outcome{job.Succeeded}, Foreign: []job.Outcome{job.Failed}, Kept: []string{"/b", "/a"}}

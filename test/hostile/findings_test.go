@@ -17,8 +17,8 @@ var (
 	testName   = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
 )
 
-// TestFindings holds FINDINGS.md to the tree: every finding has a row, and every
-// attack that one names is there. A test that is renamed is renamed there, too.
+// TestFindings compares FINDINGS.md with the tree: every finding has a row, and every attack in it
+// exists. A renamed test must be renamed there, too.
 func TestFindings(t *testing.T) {
 	root := testenv.RepoRoot(t)
 	text, err := os.ReadFile(filepath.Join(root, "test", "hostile", "FINDINGS.md"))
@@ -56,7 +56,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// attacksOf is what a row may name: tests, and programs without their endings.
+// attacksOf returns the names that a row may have: tests, and programs without their extensions.
 func attacksOf(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	have := map[string]bool{}

@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 )
 
-// host is this machine, as attacks would like to touch it.
+// host is this machine as a target of attacks.
 type host struct {
 	rt       *containerd.Runtime
 	stateDir string
@@ -25,7 +25,7 @@ type host struct {
 	idle     map[string]int
 }
 
-// newHost lays out the bait.
+// newHost creates the bait.
 func newHost(t *testing.T, rt *containerd.Runtime, stateDir string) *host {
 	t.Helper()
 	bait, err := LayBait(t.TempDir())
@@ -36,7 +36,7 @@ func newHost(t *testing.T, rt *containerd.Runtime, stateDir string) *host {
 	return &host{rt: rt, stateDir: stateDir, bait: bait, before: settings(t)}
 }
 
-// settings are what a job with power over this machine would change.
+// settings returns the settings that a job with power over this machine would change.
 func settings(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -53,8 +53,8 @@ func settings(t *testing.T) map[string]string {
 	return out
 }
 
-// untouched checks, right after an attack, that the bait was not taken and that
-// nothing of the attack lives.
+// untouched checks, right after an attack, that the bait is untouched and that no process of the
+// attack lives.
 func (h *host) untouched(t *testing.T, mark string, report *runtime.Report, kept map[string][]byte) {
 	t.Helper()
 	for _, what := range h.bait.Taken() {
@@ -66,7 +66,7 @@ func (h *host) untouched(t *testing.T, mark string, report *runtime.Report, kept
 	within(t, "processes of the attack live on", func() string { return strings.Join(WithMark(mark), ", ") })
 }
 
-// clean checks that the host is as it was before the first attack.
+// clean checks that the host is in its state before the first attack.
 func (h *host) clean(t *testing.T) {
 	t.Helper()
 	if d := cmp.Diff(h.before, settings(t)); d != "" {
@@ -86,7 +86,7 @@ func (h *host) clean(t *testing.T) {
 	})
 }
 
-// settle notes what there is while nothing runs.
+// settle records the inventory while nothing runs.
 func (h *host) settle(t *testing.T) {
 	t.Helper()
 	last := map[string]int{}
@@ -100,7 +100,7 @@ func (h *host) settle(t *testing.T) {
 	})
 }
 
-// inventory counts what the runtime has on this host.
+// inventory counts the runtime's resources on this host.
 func (h *host) inventory(t *testing.T) map[string]int {
 	t.Helper()
 	n := map[string]int{}
@@ -131,8 +131,7 @@ func (h *host) inventory(t *testing.T) map[string]int {
 	return n
 }
 
-// within waits until f has nothing to say. What was killed may take long to be gone on
-// a busy machine, the more the more there is of it.
+// within waits until f returns "". On a busy machine, killed processes may take long to disappear.
 func within(t *testing.T, problem string, f func() string) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)

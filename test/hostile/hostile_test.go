@@ -11,10 +11,10 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// What a usual run takes of the corpus, beyond isolation cell, where all of it is run. At task each program has a sandbox made
-// for it, and at gvisor, whose kernel is the same for all, that costs more than all the rest of an attack. To be forked from
-// an interpreter is a matter of programs in python alone. Of what attacks compilers it takes a part at cell, too: those that
-// never end take their whole limit.
+// The parts of the corpus for a usual run beyond isolation cell, which runs all of it. At task each
+// program gets a new sandbox. At gvisor the kernel is the same for all, and a sandbox costs more
+// than the rest of an attack. Only python programs can be forked from an interpreter. Attacks on
+// compilers run in part at cell, too: those that never end take their whole limit.
 var (
 	taskPart      = testenv.NewPart("task", 8)
 	gvisorPart    = testenv.NewPart("gvisor", 24)
@@ -23,17 +23,17 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	// Most attacks wait for a limit to stop them; -parallel overrides it.
+	// Most attacks wait until a limit stops them; -parallel overrides it.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	testenv.Main(m)
 }
 
-// make hostile leaves nothing out.
+// make hostile runs everything.
 func TestWholeTarget(t *testing.T) { testenv.TakesAll(t, "hostile") }
 
-// TestHostile runs the corpus at every isolation that this host has.
+// TestHostile runs the corpus at every isolation of this host.
 func TestHostile(t *testing.T) {
 	rt, stateDir := newRuntime(t)
 	corpus := load(t)
@@ -57,8 +57,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestHostilePreloaded runs the programs in python once more, forked from an interpreter
-// that has imported something for them.
+// TestHostilePreloaded runs the python programs once more, forked from a preloaded interpreter.
 func TestHostilePreloaded(t *testing.T) {
 	rt, stateDir := newRuntime(t)
 	a := &arena{rt: rt, isolation: policy.Cell, host: newHost(t, rt, stateDir), imports: preloadedModule}
@@ -84,7 +83,7 @@ func TestHostilePreloaded(t *testing.T) {
 	a.all(t, testenv.Of(t, preloadedPart, python))
 }
 
-// part returns the items of a corpus that this run takes at an isolation.
+// part returns the items of a corpus for this run at an isolation.
 func part[T any](t *testing.T, isolation policy.Isolation, corpus []T) []T {
 	t.Helper()
 	switch isolation {
@@ -96,8 +95,7 @@ func part[T any](t *testing.T, isolation policy.Isolation, corpus []T) []T {
 	return corpus
 }
 
-// all runs the attacks, a few at a time, and looks at the host after each
-// subject.
+// all runs the attacks, a few at a time, and checks the host after each subject.
 func (a *arena) all(t *testing.T, corpus []*Attack) {
 	bySubject := map[string][]*Attack{}
 	var subjects []string

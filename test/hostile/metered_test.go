@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// dearWork are programs that cause the worker as much work as they can, for little CPU time of their own: by what it looks at, and
-// by what they send it.
+// dearWork are programs that cause the worker as much work as possible for little CPU time of their
+// own: by the state that it inspects, and by the data that they send.
 var dearWork = map[string]string{
 	"threads": `
 import threading
@@ -158,8 +158,8 @@ def netlink(n):
     return keep
 `
 
-// TestWorkIsCharged holds that a job pays for what the worker does for it: the worker uses at most 1.2 times the CPU time that the
-// job is charged, beside what it uses for a job that sleeps.
+// TestWorkIsCharged checks that a job pays for the worker's work: the worker uses at most 1.2 times
+// the CPU time that the job is charged, beyond its use for a job that sleeps.
 func TestWorkIsCharged(t *testing.T) {
 	rt, stateDir := newRuntime(t)
 	for _, isolation := range []policy.Isolation{policy.Cell, policy.Task, policy.GVisor} {
@@ -191,7 +191,8 @@ func TestWorkIsCharged(t *testing.T) {
 	}
 }
 
-// TestSocketsOfOthersCostNothing holds that the looks at a job do not get dearer by the sockets of another tenant's job.
+// TestSocketsOfOthersCostNothing checks that sockets of another tenant's job do not make the
+// inspection of a job more expensive.
 func TestSocketsOfOthersCostNothing(t *testing.T) {
 	rt, stateDir := newRuntime(t)
 	a := &arena{rt: rt, isolation: policy.Cell, host: newHost(t, rt, stateDir)}

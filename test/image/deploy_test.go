@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// There are two ways to build an image, and what it is does not depend on which.
+// Both ways to build an image have the same result.
 func TestDockerfileMakesTheSame(t *testing.T) {
 	t.Chdir(testenv.RepoRoot(t))
 	raw, err := os.ReadFile("Dockerfile")

@@ -35,7 +35,7 @@ type fleet struct {
 	t    *testing.T
 	api  *client.Client
 	nats string
-	env  *testenv.Env // whose containerd plays the engine that runs images
+	env  *testenv.Env // its containerd replaces the engine that runs images
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -62,7 +62,8 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// overTCP makes a way to a server that listens on a socket of this host, which the container of a dispatcher has not.
+// overTCP relays to a server on a Unix socket of this host, which the dispatcher's container does
+// not have.
 func overTCP(t *testing.T, dsn string) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
@@ -144,13 +145,14 @@ func (f *fleet) run(p job.Program, level policy.Isolation, packages ...string) s
 type container struct {
 	f       *fleet
 	id, log string
-	pid     int // of its first process, on this host
+	pid     int // first process, by its pid on this host
 }
 
-// unique makes a name that no other run has: runc remembers what a run that was killed left, whatever became of its containerd.
+// unique returns a name that no other run has: runc keeps the state of killed runs, even if its
+// containerd is gone.
 func unique(name string) string { return fmt.Sprintf("%s-%d", name, time.Now().UnixNano()) }
 
-// start runs an image. It is stopped when the test ends.
+// start runs an image. The end of the test stops it.
 func (f *fleet) start(image, id string, args ...string) *container {
 	f.t.Helper()
 	c := &container{f: f, id: id, log: filepath.Join(f.t.TempDir(), id+".log")}
@@ -191,7 +193,7 @@ func (f *fleet) tryCtr(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// stop ends the container as an engine does, and waits for it to be gone.
+// stop ends the container as an engine does, and waits until it is gone.
 func (c *container) stop() {
 	c.f.t.Helper()
 	c.f.ctr("task", "kill", "--signal", "SIGTERM", c.id)
@@ -200,9 +202,9 @@ func (c *container) stop() {
 }
 
 func (c *container) remove() {
-	_, _ = c.f.tryCtr("task", "delete", "--force", c.id) // none: it was stopped
+	_, _ = c.f.tryCtr("task", "delete", "--force", c.id) // missing if it was stopped
 	_, _ = c.f.tryCtr("container", "delete", c.id)
-	_, _ = c.f.tryCtr("snapshot", "remove", c.id) // which the container's deletion has removed already, unless it failed
+	_, _ = c.f.tryCtr("snapshot", "remove", c.id) // already removed with the container, unless that failed
 }
 
 func alive(pid int) bool {
@@ -210,7 +212,7 @@ func alive(pid int) bool {
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-// below lists the processes of this host under a process, as name and state.
+// below lists the processes of this host under a process, by name and state.
 func below(pid int) (found map[int]string) {
 	found = map[int]string{}
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))

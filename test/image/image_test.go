@@ -24,8 +24,9 @@ var levels = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}
 
 func python(code string) job.Program { return job.Program{Python: &job.Python{Code: code}} }
 
-// A dispatcher's image runs as nobody, on a root file system that it cannot write. A worker's needs nothing of its host,
-// keeps what it built over a restart, heals, and leaves nothing but that.
+// A dispatcher's image runs as an unprivileged user, on a read-only root file system. A worker's
+// image needs nothing of its host, keeps its built environments over a restart, recovers from a
+// dead containerd, and leaves no other data.
 func TestImages(t *testing.T) {
 	f := newFleet(t)
 	f.load("worker")
@@ -66,7 +67,7 @@ func TestImages(t *testing.T) {
 		return true
 	})
 	first.stop()
-	index.Close() // what was built is there
+	index.Close() // the built environment remains
 
 	second := start(unique("image-2"))
 	for _, level := range levels {
@@ -95,8 +96,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// What `assay dev` gives to jobs by itself are images of jobs: the fleet's own, which `make images` built beside them, are not
-// such, and the base that they are made from is no image at all.
+// By itself, `assay dev` offers only images for jobs. The fleet's own images, which `make images`
+// built beside them, are not such images, and their base is not an image at all.
 func TestDevTakesNoneOfThem(t *testing.T) {
 	root := testenv.RepoRoot(t)
 	found, err := filepath.Glob(filepath.Join(root, ".cache", "images", "*.tar"))
@@ -108,7 +109,7 @@ func TestDevTakesNoneOfThem(t *testing.T) {
 	}
 }
 
-// healed kills the worker's containerd and sees that jobs run again.
+// healed kills the worker's containerd and checks that jobs run again.
 func healed(f *fleet, c *container) {
 	f.t.Helper()
 	for pid, state := range below(c.pid) {
@@ -126,7 +127,7 @@ func healed(f *fleet, c *container) {
 	f.t.Errorf("the container has no containerd: %v", below(c.pid))
 }
 
-// load gives the engine an image.
+// load loads an image into the engine.
 func (f *fleet) load(name string) {
 	f.t.Helper()
 	archive := filepath.Join(testenv.RepoRoot(f.t), ".cache", "fleet", name+".tar")
@@ -136,7 +137,7 @@ func (f *fleet) load(name string) {
 	f.ctr("images", "import", archive)
 }
 
-// offers returns the isolations that a worker says it has.
+// offers returns the isolations that a worker reports.
 func (f *fleet) offers(id string) []policy.Isolation {
 	ws, err := f.api.Workers(f.t.Context())
 	if err != nil {
@@ -151,7 +152,7 @@ func (f *fleet) offers(id string) []policy.Isolation {
 	return nil
 }
 
-// groupsOfWorkers lists the control groups that workers made on this host.
+// groupsOfWorkers lists the control groups of workers on this host.
 func groupsOfWorkers(t *testing.T) (found []string) {
 	t.Helper()
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, _ os.DirEntry, err error) error {
@@ -163,7 +164,7 @@ func groupsOfWorkers(t *testing.T) (found []string) {
 	return found
 }
 
-// newIndex serves one package, as an index of packages does.
+// newIndex serves one package, as a package index.
 func newIndex(t *testing.T) *httptest.Server {
 	t.Helper()
 	dir := t.TempDir()

@@ -16,12 +16,13 @@ type attack struct {
 	name, language string
 	files          program
 	outcomes       []job.Outcome
-	says           string // that its output has
+	says           string // required in its output
 }
 
 var refused = []job.Outcome{job.CompileError}
 
-// attacks are what compilers of the image polyglot can be told by a source, beyond those of C and C++ in test/hostile/compilers.
+// attacks are attacks on compilers of the image polyglot by a source, beyond those for C and C++ in
+// test/hostile/compilers.
 var attacks = []attack{
 	{"reads passwords", "rust", program{"": `fn main() { print!("{}", include_str!("/etc/shadow")) }`}, refused, ""},
 	{"reads memory of the compiler", "rust", program{"": `static A: &[u8] = include_bytes!("/proc/self/mem"); fn main() { println!("{}", A.len()) }`}, refused, ""},
@@ -40,7 +41,8 @@ var attacks = []attack{
 	{"types without end", "typescript", program{"": "type A<T> = { x: A<A<A<T>>> }; type B<T, N extends any[] = []> = N['length'] extends 999 ? T : B<[T, T], [...N, 1]>;\nlet a: A<1> = 1; let b: B<1> = a;\n"}, refused, ""},
 	{"settings of its own", "typescript", program{"": "const x: string = 1;\n", "tsconfig.json": `{"compilerOptions": {"noEmitOnError": false, "noCheck": true, "outDir": "/etc"}}`}, refused, ""},
 
-	// Settings that are data do not change what a runner comes to. Code beside the tests may: docs/languages.md says so.
+	// Settings that are data do not change the verdict of a runner. Code beside the tests may: see
+	// docs/languages.md.
 	{"settings of jest", "jest", program{"": "test('x', () => { expect(1).toBe(2) })\n", "package.json": `{"jest": {"testMatch": [], "passWithNoTests": true}}`, "jest.config.js": "module.exports = {testMatch: [], passWithNoTests: true}\n"}, ends, ""},
 	{"settings of pytest", "pytest", program{"": "def test_x():\n    assert 1 == 2\n", "pytest.ini": "[pytest]\naddopts = --collect-only\n"}, ends, ""},
 	{"settings of pytest elsewhere", "pytest", program{"": "def test_x():\n    assert 1 == 2\n", "pyproject.toml": "[tool.pytest.ini_options]\naddopts = \"--deselect test_main.py::test_x --suppress-no-test-exit-code -k nothing\"\n", "tox.ini": "[pytest]\naddopts = --collect-only\n", "setup.cfg": "[tool:pytest]\naddopts = --help\n"}, ends, ""},
@@ -48,7 +50,7 @@ var attacks = []attack{
 	{"tests elsewhere", "gotest", program{"": "package main\nimport \"testing\"\nfunc TestX(t *testing.T) { t.Fatal() }\n", "go.mod": "module x\n\ngo 1.19\n", "vendor/testing/testing.go": "package testing\ntype T struct{}\nfunc (*T) Fatal() {}\n"}, append(slices.Clone(ends), job.CompileError), ""},
 }
 
-// doubled is n lines, each of which names the one before it twice.
+// doubled returns n lines, each of which repeats the previous one twice.
 func doubled(line string, n int) string {
 	var b strings.Builder
 	names := "abcdefghijklmnopqrstuvwxyz"
@@ -58,8 +60,8 @@ func doubled(line string, n int) string {
 	return b.String()
 }
 
-// TestAttacks has each compiler read what attacks it, and each runner what would set it right: each has an end and a verdict, and nothing
-// of what is not the program's comes out.
+// TestAttacks compiles attacks with each compiler, and runs settings that try to make each runner
+// pass. Each ends with a verdict, and the output has only data of the program.
 func TestAttacks(t *testing.T) {
 	c := fleet(t)
 	versions(t, c)

@@ -14,7 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// testProblems has every solution of every problem judged: right ones are accepted, wrong ones end as they should.
+// testProblems judges every solution of every problem: right ones are accepted, wrong ones get
+// their expected outcome.
 func testProblems(t *testing.T, c *client.Client) {
 	all, err := readProblems()
 	if err != nil {
@@ -58,7 +59,7 @@ func judge(t *testing.T, c *client.Client, p *problem, s solution) {
 	}
 }
 
-// verdict is how a program ended: of one with cases, the first that did not pass.
+// verdict returns the outcome of a program; with cases, of the first failed one.
 func verdict(res *job.Result) job.Outcome {
 	if res.Tests == nil || res.Outcome != job.Failed {
 		return res.Outcome
@@ -71,10 +72,10 @@ func verdict(res *job.Result) job.Outcome {
 	return res.Outcome
 }
 
-// patience is how long one job may take on a machine that does much else. It is no limit of a program's.
+// patience is the limit for one job on a busy machine. It is no limit of a program.
 const patience = 10 * time.Minute
 
-// said is what a result says of a program that ended in another way than it should.
+// said formats a result with an unexpected outcome.
 func said(res *job.Result) string {
 	text, _ := json.MarshalIndent(struct {
 		Outcome        job.Outcome

@@ -32,16 +32,16 @@ var (
 
 const image = "polyglot"
 
-// want is what becomes of a program that shows something.
+// want is the expected result of a program.
 type want struct {
 	stdin    string
-	stdout   string        // all that it prints; "": anything
-	outcomes []job.Outcome // one of them
+	stdout   string        // its whole output; "": any
+	outcomes []job.Outcome // any of them
 	code     int           // its exit code; 0: any, with these outcomes
 	wall     string
 }
 
-// ends are ways in which a program can end that fails by itself: with a code, or by a signal of its own.
+// ends are the outcomes of a program that fails by itself: with a code, or by its own signal.
 var ends = []job.Outcome{job.Failed, job.Signaled, job.Exception}
 
 var wants = map[string]want{
@@ -56,21 +56,22 @@ var wants = map[string]want{
 	"files":     {stdout: "files\n", outcomes: []job.Outcome{job.Succeeded}},
 }
 
-// runners print what they think of the tests.
+// runners print their verdict on the tests.
 var runners = []string{"gotest", "jest", "junit", "pytest"}
 
-// asserts are languages with assertions that some compilers and machines leave out: what tests consist of has to count.
+// asserts are languages with assertions that some compilers and machines omit: assertions in tests
+// have to count.
 var asserts = []string{"c", "cpp", "haskell", "java", "kotlin", "kotlinscript", "lua", "ocaml", "php", "pypy", "python", "rust", "scala"}
 
-// shows says whether each language has to show this; else it may have no such program.
+// shows reports whether each language must have this program; otherwise it need not.
 func shows(l *language.Language, what string) bool {
 	if what == "assertion" {
 		return slices.Contains(asserts, l.Name)
 	}
 	switch l.Name {
-	case "sqlite": // reads no standard input and has no way to end by itself; what it keeps is the database's
+	case "sqlite": // reads no standard input and cannot exit by itself; its memory is the database's
 		return what != "echo" && what != "exit" && what != "memory"
-	case "kotlinscript": // it is compiled each time, with Kotlin's compiler in the same process
+	case "kotlinscript": // compiled each time, by Kotlin's compiler in the same process
 		return what != "timeout" && what != "memory" && what != "files"
 	}
 	return !slices.Contains(runners, l.Name) || what != "echo" && what != "exit" && what != "memory"
@@ -82,7 +83,7 @@ func TestLanguages(t *testing.T) {
 	t.Run("problems", func(t *testing.T) { testProblems(t, c) })
 }
 
-// testCatalogue runs the programs of every language, and writes the table if they all end as they should.
+// testCatalogue runs the programs of every language, and writes the table if all end as expected.
 func testCatalogue(t *testing.T, c *client.Client) {
 	has := versions(t, c)
 	table := make([]row, len(language.All()))
@@ -121,7 +122,7 @@ func testCatalogue(t *testing.T, c *client.Client) {
 	}
 }
 
-// try runs a program, twice if it says hello: what is compiled is compiled once.
+// try runs a program, and hello twice: a compiled program is compiled once.
 func try(t *testing.T, c *client.Client, l *language.Language, what string, p program) *job.Result {
 	t.Helper()
 	w := wants[what]
@@ -180,7 +181,7 @@ func run(t *testing.T, c *client.Client, l *language.Language, p program, w want
 	return res
 }
 
-// fleet returns a client of a fleet that has the image.
+// fleet returns a client of a fleet with the image.
 func fleet(t *testing.T) *client.Client {
 	t.Helper()
 	at := *url
@@ -209,7 +210,7 @@ func fleet(t *testing.T) *client.Client {
 	return c
 }
 
-// versions returns what the fleet says of the image, as soon as it does.
+// versions returns the fleet's versions of the image, once they are available.
 func versions(t *testing.T, c *client.Client) map[string]api.Language {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
@@ -227,7 +228,7 @@ func versions(t *testing.T, c *client.Client) map[string]api.Language {
 	}
 }
 
-// row is what the table says of a language.
+// row is the table's row of a language.
 type row struct {
 	language     language.Language
 	version      string
@@ -244,7 +245,7 @@ func (r *row) note(what string, res *job.Result) {
 	}
 }
 
-// The table of a page stands between these lines.
+// The table is between these lines of a page.
 const begin, end = "<!-- table: make test-languages -->\n", "<!-- end of the table -->\n"
 
 func write(t *testing.T, file string, table []row) {

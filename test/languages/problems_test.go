@@ -7,8 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// The set shows what it is for: in each of at least five languages six problems, each with a right solution and wrong ones, of
-// all shapes and in every way of being wrong.
+// The set is complete: in at least five languages, six problems each, with a right solution and
+// wrong ones, of all shapes and all wrong outcomes.
 func TestProblemsAreWhole(t *testing.T) {
 	t.Parallel()
 	all, err := readProblems()

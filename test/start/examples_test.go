@@ -17,7 +17,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestExamples runs each program of examples over one fleet, as its README says, and compares what it prints.
+// TestExamples runs each program of examples over one fleet, as in its README, and compares the
+// output.
 func TestExamples(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), pageTime)
 	defer cancel()
@@ -39,7 +40,7 @@ type examples struct {
 	url       string
 }
 
-// prints runs a program and compares its output, as those of pages are.
+// prints runs a program and compares its output, like the output of pages.
 func (x examples) prints(t *testing.T, want string, name string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(x.ctx, name, args...)

@@ -12,12 +12,13 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// pageTime is how long a page may take, what is read included; examples have as long, all of them.
+// pageTime is the limit of a page, including builds and downloads; all examples together have the
+// same.
 const pageTime = 5 * time.Minute
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// archive is the default image.
+// archive returns the default image.
 func archive(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(testenv.RepoRoot(t), ".cache", "images", "python.tar")
@@ -27,8 +28,8 @@ func archive(t *testing.T) string {
 	return file
 }
 
-// fleet starts a fleet for examples, which may reach and be reached by servers of this machine, and
-// returns its address. It is stopped when the test ends.
+// fleet starts a fleet for examples, with access to and from servers of this machine, and returns
+// its address. The end of the test stops it.
 func fleet(t *testing.T) string {
 	t.Helper()
 	image := archive(t)

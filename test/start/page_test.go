@@ -10,7 +10,7 @@ import (
 
 // block is one fenced block of a page.
 type block struct {
-	kind string // the words behind the fence
+	kind string // the words after the fence
 	text string
 	line int // of its fence
 }
@@ -42,7 +42,7 @@ func readPage(t *testing.T, file string) (blocks []block) {
 	return blocks
 }
 
-// differs says where an output is not what a page says, empty if it is.
+// differs returns the first difference between an output and a page, or "".
 func differs(got, want string) string {
 	gotLines, wantLines := strings.Split(strings.TrimSpace(got), "\n"), strings.Split(strings.TrimSpace(want), "\n")
 	for i, line := range wantLines {

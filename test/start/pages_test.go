@@ -44,8 +44,8 @@ type reader struct {
 	dir  string
 	url  string
 	env  []string
-	said string   // by the last block of sh
-	past []string // exports of blocks before: the page is read in one terminal
+	said string   // output of the last block of sh
+	past []string // exports of earlier blocks: the page is read in one terminal
 }
 
 func newReader(t *testing.T) *reader {
@@ -60,7 +60,7 @@ func newReader(t *testing.T) *reader {
 	return r
 }
 
-// follow does what a block says.
+// follow executes a block.
 func (r *reader) follow(b block) {
 	r.t.Helper()
 	text := strings.ReplaceAll(b.text, "http://127.0.0.1:8080", r.url)
@@ -84,7 +84,7 @@ func (r *reader) follow(b block) {
 	}
 }
 
-// run has bash run a block, after the exports of those before it.
+// run runs a block with bash, after the exports of earlier blocks.
 func (r *reader) run(text string) {
 	r.t.Helper()
 	cmd := exec.CommandContext(r.ctx, "bash", "-euo", "pipefail", "-c", strings.Join(r.past, "\n")+"\n"+text)
@@ -102,8 +102,8 @@ func (r *reader) run(text string) {
 	}
 }
 
-// startFleet runs a block that does not end, and returns when the fleet is ready. What it exports is for its own
-// terminal.
+// startFleet runs a block that does not end, and returns when the fleet is ready. Its exports apply
+// only to its own terminal.
 func (r *reader) startFleet(text string) {
 	r.t.Helper()
 	var out testenv.Buffer

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// data is what the fleet has when it is looked at.
+// data is the fleet's content in the tests.
 type data struct {
 	before, after, hostile *job.Batch
 	failed, ansi, artifact job.ID
@@ -22,8 +22,8 @@ type data struct {
 	hostiles               []job.ID
 }
 
-// markups are kinds of text that would be more than text where somebody forgot something; each calls the canary if it is
-// executed.
+// markups are texts that would run code if a page forgot to escape them; each then calls the
+// canary.
 var markups = []string{
 	`<script>canary()</script>`, `</script><script>canary()</script>`, `<img src=x onerror=canary()>`, `"><svg onload=canary()>`, `'><img src=x onerror=canary()>`,
 	`<iframe srcdoc="<script>parent.canary()</script>"></iframe>`, `<iframe src="javascript:parent.canary()"></iframe>`, `"><script>canary()</script><a x="`, `'><script>canary()</script><a x='`,
@@ -34,7 +34,7 @@ var markups = []string{
 	`<noscript><p title="</noscript><img src=x onerror=canary()>">`, `<a href="javascript:canary()">x</a><img src=x onerror=canary()>`, `{{constructor.constructor("canary()")()}}<img src=x onerror=canary()>`, `<select><option></select><img src=x onerror=canary()>`,
 }
 
-// fill has the fleet run jobs of all kinds.
+// fill runs jobs of all kinds on the fleet.
 func (f *fleet) fill(t *testing.T) (d data) {
 	t.Helper()
 	d.before = f.batch(t, "humaneval, step 1000", f.solutions(0))
@@ -62,7 +62,8 @@ func (f *fleet) fill(t *testing.T) (d data) {
 	return d
 }
 
-// solutions are tests of some solutions; every n-th of which is right in one batch and wrong in the other.
+// solutions returns tests of some solutions; every n-th is right in one batch and wrong in the
+// other.
 func (f *fleet) solutions(shift int) (out []job.Spec) {
 	for i := range 48 {
 		body := "    return a + b\n"
@@ -83,11 +84,12 @@ func (f *fleet) solutions(shift int) (out []job.Spec) {
 	return out
 }
 
-// hostileSpec is a program whose names are markup, and that writes it wherever a program can write.
+// hostileSpec returns a program whose names are markup, and that writes markup to all of its
+// outputs.
 func (f *fleet) hostileSpec(i int, m string) job.Spec {
 	quoted, _ := json.Marshal(m)
 	code := fmt.Sprintf("import sys\nm = %s\nprint(m)\nprint(m * 40, file=sys.stderr)\nopen('/workspace/' + m.replace('/', '_')[:80], 'w').write(m)\nclass E(Exception): pass\nE.__name__ = m\nraise E(m)  # %s\n", quoted, strings.ReplaceAll(m, "\n", " "))
-	name := strings.ReplaceAll(m, "\x1b", "") // which names must not have
+	name := strings.ReplaceAll(m, "\x1b", "") // not allowed in names
 	s := job.Spec{Name: name, Labels: map[string]string{name: name}, Program: job.Program{Python: &job.Python{Code: code}}, Policy: json.RawMessage(`{"artifacts":{"paths":["/workspace/**"]}}`)}
 	if i%2 == 1 {
 		s.Program = job.Program{Tests: &job.Tests{Code: fmt.Sprintf("def f(x):\n    return %s\n", quoted), Function: "f", Cases: []job.Case{{Name: name, Args: []json.RawMessage{quoted}, Expected: json.RawMessage(`"other"`)}}}}
@@ -95,7 +97,7 @@ func (f *fleet) hostileSpec(i int, m string) job.Spec {
 	return s
 }
 
-// batch runs one to its end.
+// batch runs a batch to its end.
 func (f *fleet) batch(t *testing.T, name string, specs []job.Spec) *job.Batch {
 	t.Helper()
 	b, err := f.api.SubmitSpecs(t.Context(), client.BatchOptions{Name: name, Labels: map[string]string{"model": "demo"}}, slices.Values(specs))

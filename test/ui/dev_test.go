@@ -25,7 +25,8 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// The link of "assay dev" signs in once. No token and no code stays where a later page, program or user finds it.
+// The link of "assay dev" signs in once. No token and no code stays where a later page, program or
+// user can find it.
 func TestDevLink(t *testing.T) {
 	dev := startDev(t)
 	profile := t.TempDir()
@@ -82,7 +83,7 @@ func TestDevLink(t *testing.T) {
 		t.Errorf("a link signs in with a token: %v", err)
 	}
 	closeOther()
-	if err := chromedp.Cancel(ctx); err != nil { // which has the browser write its profile
+	if err := chromedp.Cancel(ctx); err != nil { // makes the browser write its profile
 		t.Fatal(err)
 	}
 	dev.keptIn(t, profile)
@@ -152,7 +153,7 @@ func startDev(t *testing.T) (d runningDev) {
 	return d
 }
 
-// keptToken returns the token that clients find, which its owner alone can read.
+// keptToken returns the stored token for clients, which only its owner can read.
 func (d runningDev) keptToken(t *testing.T, home string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(home, "assay", "tokens", "*"))
@@ -170,7 +171,8 @@ func (d runningDev) keptToken(t *testing.T, home string) string {
 	return string(bytes.TrimSpace(raw))
 }
 
-// keptIn fails the test for every file of a browser's profile that has the token. The code may be in its history: it is used up.
+// keptIn fails the test for every file of a browser's profile that contains the token. The code may
+// be in its history: it is used up.
 func (d runningDev) keptIn(t *testing.T, profile string) {
 	t.Helper()
 	files := 0

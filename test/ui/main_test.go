@@ -45,7 +45,7 @@ const (
 	keys         = operatorKey + "=default:admin," + submitterKey + "=default," + otherKey + "=other"
 )
 
-// fleet is a real one, and a browser.
+// fleet is a real fleet, and a browser.
 type fleet struct {
 	t   *testing.T
 	api *client.Client
@@ -92,7 +92,7 @@ func start(t *testing.T) *fleet {
 	return f
 }
 
-// tab is a page of the browser, and what went wrong on it.
+// tab is a page of the browser, and its errors.
 type tab struct {
 	t   *testing.T
 	f   *fleet
@@ -100,10 +100,10 @@ type tab struct {
 
 	mu      sync.Mutex
 	wrong   []string // scripts that failed, policies that were violated, dialogs
-	strange []string // addresses that were asked for and are not the fleet's
+	strange []string // requested addresses outside of the fleet
 }
 
-// tab opens one, in a browser of its own. It fails the test for whatever goes wrong on it.
+// tab opens a page, in a browser of its own. Any error on it fails the test.
 func (f *fleet) tab(t *testing.T) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(f.all)
@@ -144,7 +144,7 @@ func (b *tab) hear(event any) {
 		}
 	case *page.EventJavascriptDialogOpening:
 		b.wrong = append(b.wrong, "a dialog: "+e.Message)
-		go func() { _ = chromedp.Run(b.ctx, page.HandleJavaScriptDialog(true)) }() // which the page waits for
+		go func() { _ = chromedp.Run(b.ctx, page.HandleJavaScriptDialog(true)) }() // the page waits for it
 	case *network.EventRequestWillBeSent:
 		if u := e.Request.URL; !strings.HasPrefix(u, b.f.url+"/") && !strings.HasPrefix(u, "data:image/png;") && !strings.HasPrefix(u, b.f.issuer.URL+"/authorize?") && u != "about:blank" {
 			b.strange = append(b.strange, fmt.Sprintf("%.200s", u))
@@ -158,12 +158,12 @@ func (b *tab) run(actions ...chromedp.Action) {
 	defer cancel()
 	if err := chromedp.Run(ctx, actions...); err != nil {
 		var where string
-		_ = chromedp.Run(b.ctx, chromedp.Location(&where)) // to say where it was
+		_ = chromedp.Run(b.ctx, chromedp.Location(&where)) // for the message
 		b.t.Fatalf("at %s: %v\n%s", where, err, b.text())
 	}
 }
 
-// text is what a page says, for messages.
+// text returns the text of a page, for messages.
 func (b *tab) text() (s string) {
 	_ = chromedp.Run(b.ctx, chromedp.Evaluate(`document.body.innerText.slice(0, 3000)`, &s))
 	return s
@@ -201,7 +201,7 @@ func (b *tab) says(words string) {
 	b.until("it says "+words, `document.querySelector("main") !== null && document.querySelector("main").innerText.includes(`+string(quoted)+`)`)
 }
 
-// signIn signs in by the page.
+// signIn signs in through the page.
 func (b *tab) signIn(key string) {
 	b.t.Helper()
 	b.open("/ui/signin")
@@ -209,7 +209,7 @@ func (b *tab) signIn(key string) {
 	b.until("signed in", `location.pathname === "/ui/batches"`)
 }
 
-// press clicks on what has this text, a button or a link, and waits for the page to which that leads.
+// press clicks on the button or link with this text, and waits for the page to which it leads.
 func (b *tab) press(text string) {
 	b.t.Helper()
 	quoted, _ := json.Marshal(text)

@@ -22,7 +22,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What people do with the page, by a real browser, over a real fleet.
+// The users' actions on the page, with a real browser, over a real fleet.
 func TestPage(t *testing.T) {
 	f := start(t)
 	d := f.fill(t)
@@ -38,7 +38,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Markup that were executed would be seen: without our walls each kind of it is.
+// Executed markup would be detected: without the page's protections each kind is.
 func testCanary(t *testing.T, f *fleet, _ data) {
 	ill := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var n int
@@ -57,7 +57,7 @@ func testCanary(t *testing.T, f *fleet, _ data) {
 		b.until(fmt.Sprintf("the canary saw %s", markups[n]), `window.executed > 0`)
 	}
 	b.mu.Lock()
-	b.wrong, b.strange = nil, nil // which is what was to be seen
+	b.wrong, b.strange = nil, nil // expected here
 	b.mu.Unlock()
 }
 
@@ -78,7 +78,7 @@ func testSignIn(t *testing.T, f *fleet, _ data) {
 	b.until("it asks again", `location.pathname === "/ui/signin" && location.search.includes("jobs")`)
 }
 
-// Every action asks, does it and says so.
+// Every action asks for confirmation, acts and reports.
 func testActions(t *testing.T, f *fleet, d data) {
 	b := f.tab(t)
 	b.signIn(operatorKey)
@@ -176,7 +176,7 @@ func testSession(t *testing.T, f *fleet, d data) {
 	b.run(chromedp.SendKeys("#code", "answer = 6 * 7\nprint('<b>said</b>')\nanswer"), chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(2)))
 	b.says("<b>said</b>")
 	b.until("the variable is there", `document.querySelector("#variables + .scroll, #variables ~ .scroll").innerText.includes("answer")`)
-	// Somebody else executes something: the page shows it, and what is typed meanwhile stays.
+	// Another client executes code: the page shows it, and typed text stays.
 	b.run(chromedp.SendKeys("#code", "half of a"))
 	if _, err := f.api.Execute(t.Context(), d.session, executeRequest("seen_by_itself = 1")); err != nil {
 		t.Fatal(err)
@@ -194,8 +194,8 @@ func testSession(t *testing.T, f *fleet, d data) {
 	b.says("The session has ended.")
 }
 
-// A page changes by itself, jumps nowhere, keeps what is focused and opened, and asks no more when there is nothing to
-// come.
+// A page updates by itself without jumping, keeps its focused and opened elements, and stops
+// polling when it is complete.
 func testLive(t *testing.T, f *fleet, _ data) {
 	b := f.tab(t)
 	b.signIn(submitterKey)
@@ -249,7 +249,7 @@ func testKeyboard(t *testing.T, f *fleet, d data) {
 	b.until("the map says where it is", `document.querySelector("#heat output").innerText.startsWith("Job 3 of 48: ")`)
 	b.run(chromedp.KeyEvent(kb.Enter))
 	b.says("problem-02")
-	// Every link and button can be reached, and is seen then.
+	// Every link and button can be reached, and is then visible.
 	b.open("/ui/batches")
 	for range 12 {
 		b.run(chromedp.KeyEvent(kb.Tab))
@@ -259,7 +259,7 @@ func testKeyboard(t *testing.T, f *fleet, d data) {
 	}
 }
 
-// Markup of programs executes nothing, asks for nothing, and is seen as text.
+// Markup of programs runs no code, sends no requests, and is shown as text.
 func testMarkup(t *testing.T, f *fleet, d data) {
 	b := f.tab(t)
 	b.signIn(operatorKey)
@@ -338,7 +338,8 @@ func testFilters(t *testing.T, f *fleet, d data) {
 	}
 }
 
-// Every page, in both themes: nothing that axe calls serious, no page wider than a telephone, and a picture.
+// Every page, in both themes: no serious finding of axe, no page wider than a telephone, and a
+// picture.
 func testPages(t *testing.T, f *fleet, d data) {
 	script := axeScript(t)
 	b := f.tab(t)
@@ -382,7 +383,7 @@ func axeScript(t *testing.T) string {
 	return string(script)
 }
 
-// inspect has axe look at the page.
+// inspect runs axe on the page.
 func (b *tab) inspect(name, theme, script string) {
 	b.t.Helper()
 	b.run(chromedp.Evaluate(script, nil))
@@ -403,10 +404,10 @@ func (b *tab) inspect(name, theme, script string) {
 	}
 }
 
-// documented are the pages of which the documentation has pictures.
+// documented are the pages with pictures in the documentation.
 var documented = map[string]bool{"batches": true, "batch": true, "job": true, "session": true, "workers": true, "audit": true}
 
-// picture takes one.
+// picture takes a picture.
 func (b *tab) picture(name, theme string) {
 	b.t.Helper()
 	if *shots != "" {

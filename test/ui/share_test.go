@@ -16,7 +16,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Who signs in at the issuer is who the issuer says, in the role of its group, until it does not vouch any more.
+// A user who signs in at the issuer has the issuer's identity and the role of the group, until the
+// issuer's statement expires.
 func testIssuer(t *testing.T, f *fleet, _ data) {
 	f.issuer.SignsIn(map[string]any{"email": "ada@example.com", "groups": []string{"lookers"}, "exp": time.Now().Add(time.Hour).Unix()})
 	b := f.tab(t)
@@ -38,7 +39,7 @@ func testIssuer(t *testing.T, f *fleet, _ data) {
 	b.until("who is in no group is refused", `document.querySelector("[role=alert]") !== null && location.pathname === "/ui/signin/callback"`)
 }
 
-// A key is made, seen once, good for what it says, and ended; and an audit has all of it.
+// A key is created, shown once, valid for its scope, and revoked. The audit log has all of it.
 func testKeys(t *testing.T, f *fleet, _ data) {
 	b := f.tab(t)
 	b.signIn(operatorKey)
@@ -94,7 +95,7 @@ func testKeys(t *testing.T, f *fleet, _ data) {
 	}
 }
 
-// What a tenant is granted is changed once, by who has seen what it is.
+// A tenant's grants are changed once, by a user who has seen their current values.
 func testGrant(t *testing.T, f *fleet, _ data) {
 	b, slower := f.tab(t), f.tab(t)
 	for _, tab := range []*tab{b, slower} {
@@ -119,7 +120,7 @@ func testGrant(t *testing.T, f *fleet, _ data) {
 	b.until("all tenants are listed", `[...document.querySelectorAll("main tbody tr")].some((e) => e.innerText.startsWith("other") && e.innerText.includes("7"))`)
 }
 
-// What a job writes is seen while it runs, is text, and becomes what is stored.
+// A job's output is visible while it runs, is text, and becomes the stored output.
 func testLogs(t *testing.T, f *fleet, _ data) {
 	b := f.tab(t)
 	b.signIn(operatorKey)
@@ -143,7 +144,7 @@ func testLogs(t *testing.T, f *fleet, _ data) {
 	}
 }
 
-// A link to a file is good without a key.
+// A link to a file works without a key.
 func testLink(t *testing.T, f *fleet, d data) {
 	b := f.tab(t)
 	b.signIn(submitterKey)
@@ -162,7 +163,7 @@ func testLink(t *testing.T, f *fleet, d data) {
 	}
 }
 
-// A batch that is over is deleted with its jobs.
+// A finished batch is deleted with its jobs.
 func testDelete(t *testing.T, f *fleet, _ data) {
 	gone := f.batch(t, "to be deleted", []job.Spec{{Program: job.Program{Python: &job.Python{Code: "1"}}}})
 	b := f.tab(t)

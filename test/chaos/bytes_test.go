@@ -10,9 +10,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Jobs of the largest outputs that a policy allows, in characters that take six bytes
-// each in JSON, beside small ones: nobody waits for them, no process takes the memory of
-// a container, the records stay small and all of what was written is there.
+// Jobs with the largest outputs that a policy allows, in characters that take six bytes each in
+// JSON, beside small jobs. The small jobs are not delayed, no process uses the memory of a whole
+// container, the records stay small, and all output is available.
 func largestOutputs(t *testing.T) {
 	const giants, small, size, most = 4, 50, 16 << 20, 400_000_000
 	f := newFleet(t, shape{dispatchers: 2, workers: 2})

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Answers from the cache keep the promises while dispatchers are killed: a batch
-// that was run before is recorded again, each job once, none of them run.
+// Cached results keep the guarantees while dispatchers are killed: a batch that ran before is
+// recorded again, each job once, and none of them runs.
 func TestCachedBatch(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, shape{dispatchers: 2, workers: 2})
@@ -48,7 +48,7 @@ func TestCachedBatch(t *testing.T) {
 	eventually(t, "every worker has said what its image is", func() bool {
 		return f.count(`SELECT count(*) FROM workers WHERE host LIKE '%"image_digests":{"python"%'`) == 2
 	})
-	time.Sleep(2 * time.Second) // a dispatcher that looked before that has to look again
+	time.Sleep(2 * time.Second) // a dispatcher that looked earlier has to look again
 	begun := time.Now()
 	again := submit(0)
 	f.dispatchers[1].kill()

@@ -21,15 +21,15 @@ import (
 
 const hookKey = "a secret of the receiver's and ours"
 
-// receiver is who waits for a batch. It is down until it is started, and then
-// answers as it is told.
+// receiver receives the callback of a batch. It is down until it is started, and then answers as
+// configured.
 type receiver struct {
 	t      *testing.T
 	at     string
 	server *http.Server
 
 	mu     sync.Mutex
-	seen   []string // "id body" of each call that was signed as it should be
+	seen   []string // "id body" of each correctly signed call
 	bad    int
 	answer func(n int, r *http.Request) int
 }
@@ -67,8 +67,7 @@ func (r *receiver) calls() []string {
 	return append([]string(nil), r.seen...)
 }
 
-// due makes every callback look as if its pause, or the lease of its sender, were
-// over.
+// due makes every callback due, as if its pause, or the lease of its sender, were over.
 func (f *fleet) due() { f.exec("UPDATE callbacks SET next_at = now()") }
 
 func (f *fleet) delivery(batch job.ID) job.Delivery {
@@ -80,9 +79,9 @@ func (f *fleet) delivery(batch job.ID) job.Delivery {
 	return *b.Callback
 }
 
-// A batch of ten thousand with poison in it, whose receiver is down when it ends.
-// Then the receiver fails, then the dispatcher is killed in the middle of a try;
-// the delivery keeps its id, and is made once it can be.
+// A batch of ten thousand with poison in it, whose receiver is down when it ends. Then the receiver
+// fails, then the dispatcher is killed in the middle of a try. The delivery keeps its id, and is
+// made once it can be.
 func poisonedBatch(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))
 	f := newFleet(t, shape{workers: 2, slots: 64, env: []string{"ASSAY_SECRETS_KEY=" + key, "ASSAY_EGRESS_PRIVATE=127.0.0.1:*"}})

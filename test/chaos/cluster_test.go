@@ -48,7 +48,7 @@ func serveNode(text string) {
 	select {}
 }
 
-// startCluster starts n servers; processes find them and their leader by themselves.
+// startCluster starts n servers, which find each other and elect a leader.
 func (f *fleet) startCluster(n int) {
 	f.t.Helper()
 	program, err := os.Executable()
@@ -75,7 +75,7 @@ func (f *fleet) startCluster(n int) {
 	}
 }
 
-// natsURL is where everybody can connect.
+// natsURL returns the address for all clients.
 func (f *fleet) natsURL() string {
 	if f.cluster == nil {
 		return "nats://" + f.natsAt
@@ -87,8 +87,8 @@ func (f *fleet) natsURL() string {
 	return strings.Join(all, ",")
 }
 
-// streamLed waits until the stream has a leader other than whoever it was, and returns
-// which node that is, and the number of the last message.
+// streamLed waits until the stream has a leader other than the given one, and returns that node and
+// the number of the last message.
 func (f *fleet) streamLed(other *node) (leader *node, last uint64) {
 	f.t.Helper()
 	eventually(f.t, "the stream has a leader", func() bool {
@@ -106,7 +106,7 @@ func (f *fleet) streamLed(other *node) (leader *node, last uint64) {
 	return leader, last
 }
 
-// streamInfo is what the stream says of itself, if it can.
+// streamInfo returns the stream's state, if it is available.
 func (f *fleet) streamInfo() (*jetstream.StreamInfo, error) {
 	nc, err := nats.Connect(f.natsURL())
 	if err != nil {
@@ -126,7 +126,7 @@ func (f *fleet) streamInfo() (*jetstream.StreamInfo, error) {
 	return s.CachedInfo(), nil
 }
 
-// others are the nodes beside one.
+// others returns the other nodes.
 func (f *fleet) others(than *node) (out []*node) {
 	for _, s := range f.cluster {
 		if s != than {
@@ -136,7 +136,7 @@ func (f *fleet) others(than *node) (out []*node) {
 	return out
 }
 
-// nodeLost kills the server that leads the stream, of three, and starts it again.
+// nodeLost kills the stream's leader, one of three servers, and starts it again.
 func nodeLost(t *testing.T) {
 	f := newFleet(t, shape{workers: 2, nodes: 3, lease: 20 * time.Second})
 	n := 300 * *losses
@@ -148,7 +148,7 @@ func nodeLost(t *testing.T) {
 		killed := time.Now()
 		leader.kill()
 		f.streamLed(leader)
-		elected, more := time.Since(killed), f.in(job.Finished)+20 // what was with workers aside
+		elected, more := time.Since(killed), f.in(job.Finished)+20 // includes acknowledgements in flight
 		eventually(t, "the others go on", func() bool { return f.in(job.Finished) > min(more, n-1) })
 		t.Logf("without its leader: another one after %v, jobs recorded again after %v", elected, time.Since(killed))
 		leader.start(t)
@@ -156,8 +156,8 @@ func nodeLost(t *testing.T) {
 	f.survived(n)
 }
 
-// survived checks n jobs. Acknowledgements that a lost server took along are made again
-// after an ack wait of half a minute, which only the long version waits for.
+// survived checks n jobs. Acknowledgements that were lost with a server are repeated after an ack
+// wait of half a minute, which only the long version waits for.
 func (f *fleet) survived(n int) {
 	f.t.Helper()
 	v := f.recorded()
@@ -169,14 +169,14 @@ func (f *fleet) survived(n int) {
 	}
 }
 
-// unsyncedLost lets a power cut take what the stream's leader had not synced, while
-// the one other node that knew of it is away: those who elect a leader then have
-// forgotten what was acknowledged to dispatchers, and have again what workers had
-// acknowledged. (JetStream syncs its files every two minutes, unless told otherwise.)
+// unsyncedLost simulates a power cut that loses the unsynced data of the stream's leader, while the
+// only other node with that data is away. The nodes that elect a leader then have lost messages
+// acknowledged to dispatchers, and still have messages that workers had acknowledged. (JetStream
+// syncs its files every two minutes, unless configured otherwise.)
 func unsyncedLost(t *testing.T) {
 	for range *losses {
 		const n = 500
-		f := newFleet(t, shape{workers: 2, nodes: 3, lease: 20 * time.Second}) // whose servers all know the same
+		f := newFleet(t, shape{workers: 2, nodes: 3, lease: 20 * time.Second}) // its servers are in sync
 		f.batch(n, always("sleep=200ms"))
 		eventually(t, "a part is done", func() bool { return f.in(job.Finished) > 30 })
 		f.loseUnsynced(f.dir + "/synced")
@@ -189,7 +189,7 @@ func (f *fleet) loseUnsynced(synced string) {
 	leader, _ := f.streamLed(nil)
 	behind, ahead := f.others(leader)[0], f.others(leader)[1]
 	behind.kill()
-	leader.pause() // its directory is that of one moment
+	leader.pause() // for a consistent copy of its directory
 	err := os.CopyFS(synced, os.DirFS(leader.dir))
 	leader.resume()
 	if err != nil {
@@ -197,7 +197,7 @@ func (f *fleet) loseUnsynced(synced string) {
 	}
 	more := f.in(job.Finished) + 100
 	eventually(f.t, "two nodes go on", func() bool { return f.in(job.Finished) > more })
-	f.dispatchers[0].pause() // or it would publish before anybody has looked
+	f.dispatchers[0].pause() // otherwise it would publish before the check
 	_, before := f.streamLed(nil)
 	cut := time.Now()
 	leader.kill()
@@ -213,7 +213,7 @@ func (f *fleet) loseUnsynced(synced string) {
 	}
 	f.t.Logf("messages %d to %d are forgotten; a leader after %v", after+1, before, time.Since(cut))
 	f.dispatchers[0].resume()
-	ahead.start(f.t) // and has to forget them, too
+	ahead.start(f.t) // and has to drop them, too
 	f.stale()
 	more = min(f.in(job.Finished)+50, f.count("SELECT count(*) FROM jobs"))
 	eventually(f.t, "all three go on", func() bool { return f.in(job.Finished) >= more })

@@ -17,27 +17,27 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// The bounds that the fleet is to keep are in README.md; the defaults are for a machine that
-// runs other tests, and catch who waits for a whole crowd.
+// The bounds of the fleet are in README.md. The defaults are for a machine that runs other tests,
+// and detect jobs that wait for a whole crowd.
 var (
 	crowdJobs   = flag.Int("chaos.crowd", 400, "jobs of the crowds of row 44")
 	crowdFactor = flag.Float64("chaos.crowd.factor", 10, "how many times as long as on an idle fleet 20 jobs of another tenant may take there")
 	crowdMore   = flag.Duration("chaos.crowd.more", 20*time.Second, "and how much longer than that")
 )
 
-// crowd is a fleet of two tenants, of which a asks for much and b for little.
+// crowd is a fleet of two tenants: a sends many requests, b few.
 type crowd struct {
 	*fleet
 	a, b *client.Client
 }
 
-// crowded has b ask for 20 small jobs beside each thing of which a may ask for much.
+// crowded sends 20 small jobs of b beside each kind of load that a may cause.
 func crowded(t *testing.T) {
 	f := newFleet(t, shape{workers: -1, env: []string{twoTenants}, unwatched: true})
 	f.addWorker("worker0", "ASSAY_MEMORY=16Gi")
 	f.ready()
 	c := &crowd{f, f.as("token-of-a"), f.as("token-of-b")}
-	c.twenty() // the first ones pay for what is made once
+	c.twenty() // warm-up
 	idle := slices.Max([]time.Duration{c.twenty(), c.twenty(), c.twenty()})
 	most := time.Duration(*crowdFactor*float64(idle)) + *crowdMore
 	for _, s := range []struct {
@@ -67,7 +67,7 @@ func crowded(t *testing.T) {
 	f.check()
 }
 
-// twenty is how long ten single jobs and a batch of ten take, until b has heard of all.
+// twenty returns the time of ten single jobs and a batch of ten, until b has all results.
 func (c *crowd) twenty() time.Duration {
 	c.t.Helper()
 	began := time.Now()
@@ -94,7 +94,7 @@ func (c *crowd) twenty() time.Duration {
 	}
 }
 
-// canceled ends all that a has waiting or running.
+// canceled cancels all waiting and running jobs of a.
 func (c *crowd) canceled() {
 	c.t.Helper()
 	if _, err := c.a.CancelLabeled(c.t.Context(), map[string]string{"crowd": "a"}); err != nil {
@@ -103,7 +103,7 @@ func (c *crowd) canceled() {
 	c.rested()
 }
 
-// ofA is a job that canceled finds.
+// ofA returns a job that canceled finds.
 func ofA(script string) job.Spec {
 	s := scripted(script)
 	s.Labels = map[string]string{"crowd": "a"}
@@ -143,8 +143,8 @@ func (c *crowd) sizes() (leave func()) {
 	return c.canceled
 }
 
-// unserved asks for 256 labels that no worker has, one after the other: what is above the
-// classes of a tenant is refused.
+// unserved submits jobs with 256 labels that no worker has, one after the other. Those above a
+// tenant's limit of classes are refused.
 func (c *crowd) unserved() (leave func()) {
 	accepted := 0
 	for i := range 256 {
@@ -177,7 +177,8 @@ func (c *crowd) outputs() (leave func()) {
 	}
 }
 
-// unsealed sends jobs that may wait for one second, and ends their upload when it leaves. The second counts from then.
+// unsealed uploads jobs that may wait for one second, and ends their upload when it leaves. The
+// second counts from then.
 func (c *crowd) unsealed() (leave func()) {
 	const n = 5000
 	s := ofA("")
@@ -192,7 +193,7 @@ func (c *crowd) unsealed() (leave func()) {
 	go func() {
 		var err error
 		batch, err = c.a.SubmitBatch(c.t.Context(), client.BatchOptions{}, r)
-		_ = r.CloseWithError(io.ErrClosedPipe) // whoever writes hears of it
+		_ = r.CloseWithError(io.ErrClosedPipe) // the writer gets the error
 		ended <- err
 	}()
 	for range n {
@@ -202,7 +203,7 @@ func (c *crowd) unsealed() (leave func()) {
 	}
 	ctx, stop := context.WithCancel(c.t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { // an upload that stands still is refused
+	wg.Go(func() { // an upload that stalls is refused
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
@@ -249,7 +250,7 @@ func (c *crowd) readers() (leave func()) {
 	return func() { stop(); wg.Wait() }
 }
 
-// say makes a's request once and reads all of the answer.
+// say sends a's request once and reads the whole answer.
 func (c *crowd) say(method, path, body string) (status int) {
 	return c.sayIn(c.t.Context(), method, path, body)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// consumers adds up what of says about the queue's consumers.
+// consumers sums a figure of the queue's consumers.
 func (f *fleet) consumers(of func(*jetstream.ConsumerInfo) int) (n int) {
 	f.stream(func(ctx context.Context, js jetstream.JetStream) {
 		s, err := js.Stream(ctx, "JOBS")
@@ -25,19 +25,18 @@ func (f *fleet) consumers(of func(*jetstream.ConsumerInfo) int) (n int) {
 	return n
 }
 
-// redelivered is how many messages were delivered a second time and are not
-// acknowledged yet.
+// redelivered returns the number of messages that were redelivered and are not acknowledged yet.
 func (f *fleet) redelivered() int {
 	return f.consumers(func(c *jetstream.ConsumerInfo) int { return c.NumRedelivered })
 }
 
-// deliveries is how many there were, of all messages.
+// deliveries returns the number of deliveries of all messages.
 func (f *fleet) deliveries() int {
 	return f.consumers(func(c *jetstream.ConsumerInfo) int { return int(c.Delivered.Consumer) })
 }
 
-// One message is with two workers at once, both of which claim: one claim wins,
-// the other worker gives the message back.
+// One message is with two workers at once, and both claim it: one claim wins, the other worker
+// returns the message.
 func deliveredTwice(t *testing.T) {
 	f := newFleet(t, shape{workers: 2, lease: time.Minute})
 	for _, w := range f.workers {
@@ -45,7 +44,7 @@ func deliveredTwice(t *testing.T) {
 	}
 	id := f.enqueue(scripted("sleep=1s"))
 	eventually(t, "it is queued", func() bool { return f.queued() == 1 })
-	f.dispatchers[0].postgres.set(frozen) // claims are heard, and have to wait
+	f.dispatchers[0].postgres.set(frozen) // claims arrive, and have to wait
 	for _, w := range f.workers {
 		w.nats.set(whole)
 	}
@@ -60,8 +59,8 @@ func deliveredTwice(t *testing.T) {
 	}
 }
 
-// Postgres commits a record and its answer is lost. That of a claim is lost in
-// row 13, and in the tests of the store.
+// Postgres commits a record and its answer is lost. The answer of a claim is lost in row 13, and in
+// the tests of the store.
 func commitUnanswered(t *testing.T) {
 	const jobs = 3
 	f := newFleet(t, shape{lease: time.Minute})
@@ -80,10 +79,9 @@ func commitUnanswered(t *testing.T) {
 	}
 }
 
-// unanswered has the statement that a text is in wait for the row of a job, and
-// its answer get lost once it has it and is done. It is the row and not the table
-// that is locked, because a connection that does not know the statement asks what
-// it is first, for which it needs the table: that answer must arrive.
+// unanswered makes the statement that contains a text wait for the row of a job. Then its answer is
+// lost, once it has the row and is done. The row is locked rather than the table: a connection that
+// has not prepared the statement needs the table for that, and this answer must arrive.
 func (f *fleet) unanswered(id job.ID, text string, done func() bool) {
 	f.t.Helper()
 	defer f.dispatchers[0].postgres.set(whole)
@@ -106,9 +104,8 @@ func (f *fleet) unanswered(id job.ID, text string, done func() bool) {
 	eventually(f.t, "the statement is executed", done)
 }
 
-// A worker without any processor time is silent past the time after which its
-// message is delivered again, but not past its lease: the second worker's claim
-// is refused, and the first one's record counts.
+// A worker without any processor time is silent past the redelivery of its message, but not past
+// its lease. The second worker's claim is refused, and the first one's record counts.
 func starvedPastAckWait(t *testing.T) {
 	f := newFleet(t, shape{lease: 2 * time.Minute})
 	id := f.enqueue(scripted("sleep=15s")) // longer than the second worker takes to start
@@ -116,7 +113,7 @@ func starvedPastAckWait(t *testing.T) {
 	before := f.row(id)
 	f.addWorker("worker1")
 	f.workers[0].pause()
-	// To worker1, whose claim is refused and who drops it, or once more to worker0.
+	// To worker1, whose claim is refused and which drops it, or once more to worker0.
 	eventually(t, "the message is delivered a second time", func() bool { return f.deliveries() > 1 })
 	f.workers[0].resume()
 	f.until(id, job.Finished)

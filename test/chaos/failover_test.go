@@ -26,12 +26,12 @@ func newPair(t *testing.T, dir string) *pair {
 		t.Cleanup(func() { _ = pg.Stop(context.Background()) })
 		return pg
 	}
-	// A killed server has written what it has; only a power cut needs it synced.
+	// A killed server has written its data; only a power cut needs it synced.
 	primary := start(dev.PostgresConfig{Dir: filepath.Join(dir, "a"), Settings: map[string]string{"fsync": "off", "synchronous_standby_names": "ANY 1 (standby)"}})
 	return &pair{primary, start(dev.PostgresConfig{Dir: filepath.Join(dir, "b"), Of: primary, Settings: map[string]string{"fsync": "off"}})}
 }
 
-// dsn leads to whichever of them takes writes.
+// dsn returns an address of the server that accepts writes.
 func (p *pair) dsn(t *testing.T) string {
 	t.Helper()
 	u, err := url.Parse(p.primary.DSN())
@@ -51,8 +51,8 @@ func (p *pair) dsn(t *testing.T) string {
 	return u.String()
 }
 
-// promoted kills the primary for good and makes the standby the primary, while jobs
-// run, are claimed and are recorded.
+// promoted kills the primary for good and promotes the standby, while jobs run, are claimed and are
+// recorded.
 func promoted(t *testing.T) {
 	for range *losses {
 		failOver(t)
@@ -73,14 +73,14 @@ func failOver(t *testing.T) {
 	}
 	promoted := time.Since(killed)
 	f.db.Reset()
-	// Those of the new primary's are far above all that the standby may not have known of.
+	// The new primary's leases are far above all that the standby may have missed.
 	const again = "SELECT count(*) FROM jobs WHERE lease > 1000000000"
 	eventually(t, "jobs are recorded again", func() bool { return f.count(again+" AND state = 'finished'") > 0 })
 	t.Logf("promoted %v after the end of the primary, which had recorded %d or more; jobs recorded again after %v", promoted, before, time.Since(killed))
 	if v := f.check(); v.jobs != n {
 		t.Errorf("%+v", v)
 	}
-	// Whatever the standby did not know of, no lease is issued twice.
+	// No lease is issued twice, whatever the standby missed.
 	if jumped := f.count(again); jumped == 0 || jumped > n-before {
 		t.Errorf("%d jobs have leases of the new primary's, of %d that it recorded", jumped, n-before)
 	}

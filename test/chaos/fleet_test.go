@@ -28,21 +28,21 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// shape says what a fleet consists of; a zero is the default.
+// shape is the composition of a fleet; a zero is the default.
 type shape struct {
 	dispatchers, workers int           // 1 each; -1: none yet
 	slots                int           // of a worker; 8
-	lease                time.Duration // 4s: a dead worker is missed soon
+	lease                time.Duration // 4s: a dead worker is detected soon
 	runtime              string        // scripted
-	postgres             *dev.Postgres // a server of its own, for tests that break it; a database of the shared one
+	postgres             *dev.Postgres // a server of its own, for tests that break it; otherwise a database of the shared one
 	pair                 *pair         // instead of postgres
 	connections          int           // of a dispatcher to Postgres; its default
 	nodes                int           // NATS servers of a cluster, as processes; 0: one, in this process
 	natsDir, objects     string        // elsewhere than in the test's directory
 	env                  []string      // of every process; it wins
-	programs             string        // directory of the programs that it begins with; those of this source
+	programs             string        // directory of the first programs; otherwise those of this source
 	prepare              func(dsn string)
-	unwatched            bool // the API asks for tokens, and cannot say who the workers are
+	unwatched            bool // the API requires tokens, and cannot report the workers
 }
 
 // fleet is real processes on components that a test can break.
@@ -51,10 +51,10 @@ type fleet struct {
 	dir     string
 	lease   time.Duration
 	dsn     string
-	db      *pgxpool.Pool // the test's own way in, through no link
+	db      *pgxpool.Pool // the test's own connection, without a link
 	nats    *dev.NATS
 	natsDir string
-	natsAt  string // where it listens, for ever
+	natsAt  string // its fixed address
 	cluster []*node
 	objects string
 
@@ -135,7 +135,7 @@ func newFleet(t *testing.T, s shape) *fleet {
 	return f
 }
 
-// tell shows what the processes said if the test failed.
+// tell prints the logs of the processes if the test failed.
 func (f *fleet) tell() {
 	if !f.t.Failed() {
 		return
@@ -156,7 +156,7 @@ func (f *fleet) startNATS() {
 	f.nats = testenv.NATSAgain(f.t, dev.NATSConfig{Dir: f.natsDir, Port: port})
 }
 
-// restartNATS stops the server, lets between do its worst, and starts it again.
+// restartNATS stops the server, calls between, and starts it again.
 func (f *fleet) restartNATS(between func()) {
 	f.t.Helper()
 	f.nats.Stop()
@@ -205,8 +205,8 @@ func (f *fleet) addDispatcher(name string) *process {
 	return p
 }
 
-// linked makes a way to the database, or to each server of a pair: then the link
-// returned is to the first one.
+// linked returns an address of the database through a new link, or through one to each server of a
+// pair: then first is the link to the first one.
 func (f *fleet) linked() (dsn string, first *link) {
 	u, err := url.Parse(f.dsn)
 	if err != nil {
@@ -239,7 +239,7 @@ func (f *fleet) addWorker(name string, env ...string) *process {
 	return p
 }
 
-// workerOf is a worker that reaches this host by the address near.
+// workerOf returns a worker that reaches this host by the address near.
 func (f *fleet) workerOf(name, near string, env ...string) *process {
 	p := f.process("worker", name, near)
 	p.env = append(append(append(p.env, "ASSAY_WORKER_ID="+name, "ASSAY_SLOTS="+strconv.Itoa(f.shape.slots), "ASSAY_RUNTIME="+f.shape.runtime,
@@ -248,7 +248,7 @@ func (f *fleet) workerOf(name, near string, env ...string) *process {
 	return p
 }
 
-// ready waits for every process that there is.
+// ready waits for every process.
 func (f *fleet) ready() {
 	f.t.Helper()
 	for _, api := range f.apis {
@@ -267,7 +267,7 @@ func (f *fleet) ready() {
 	})
 }
 
-// scripted is a job that pretends.
+// scripted returns a job for the fake runtime.
 func scripted(script string) job.Spec {
 	return job.Spec{
 		Image: "python", Policy: json.RawMessage(`{"enforce":"report","wall":"10m","artifacts":{"paths":["/workspace/**"]}}`),
@@ -275,7 +275,7 @@ func scripted(script string) job.Spec {
 	}
 }
 
-// submit sends a job by itself: it is assigned to a worker, if one has room.
+// submit sends a single job: it is assigned to a worker, if one has room.
 func (f *fleet) submit(script string) job.ID {
 	f.t.Helper()
 	a, err := f.api.Submit(f.t.Context(), scripted(script))
@@ -326,7 +326,7 @@ func (f *fleet) submitBatch(api *client.Client, n int, script func(i int) string
 
 func always(script string) func(int) string { return func(int) string { return script } }
 
-// count answers a question that has a number for an answer.
+// count returns the number that a query yields.
 func (f *fleet) count(sql string, args ...any) (n int) {
 	f.t.Helper()
 	if err := f.db.QueryRow(context.WithoutCancel(f.t.Context()), sql, args...).Scan(&n); err != nil {
@@ -347,7 +347,7 @@ func (f *fleet) in(s job.State) int {
 	return f.count("SELECT count(*) FROM jobs WHERE state = $1", string(s))
 }
 
-// row is what the database knows of a job.
+// row is the database's row of a job.
 type row struct {
 	State         job.State
 	Outcome       string
@@ -372,13 +372,13 @@ func (f *fleet) until(id job.ID, s job.State) {
 	eventually(f.t, fmt.Sprintf("job %s is %s", id, s), func() bool { return f.row(id).State == s })
 }
 
-// stale makes every dispatched job look as if it had been published long ago,
-// so that the reaper publishes it again now.
+// stale backdates the publication of every dispatched job, so that the reaper publishes it again
+// now.
 func (f *fleet) stale() {
 	f.exec("UPDATE jobs SET published_at = published_at - interval '1 hour' WHERE state = 'dispatched'")
 }
 
-// stream looks at what is queued, by the server's own words.
+// stream inspects the queue on the server.
 func (f *fleet) stream(use func(ctx context.Context, js jetstream.JetStream)) {
 	f.t.Helper()
 	nc, err := nats.Connect(f.natsURL())
@@ -395,7 +395,7 @@ func (f *fleet) stream(use func(ctx context.Context, js jetstream.JetStream)) {
 	use(ctx, js)
 }
 
-// queued is how many messages JetStream holds; -1 if it cannot say.
+// queued returns the number of messages in JetStream, or -1 if it is unavailable.
 func (f *fleet) queued() (n int) {
 	f.stream(func(ctx context.Context, js jetstream.JetStream) {
 		n = -1
@@ -406,7 +406,7 @@ func (f *fleet) queued() (n int) {
 	return n
 }
 
-// post sends a body as it is and returns the answer.
+// post sends a body unchanged and returns the answer.
 func (f *fleet) post(path, contentType, key, body string) (status int, answer string) {
 	f.t.Helper()
 	return f.postTo("http://"+f.listen(0)+path, contentType, key, body)

@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A disk is a file system of a size that a test fills.
+// A disk is a small file system that a test fills.
 type disk struct {
 	t   *testing.T
 	dir string
@@ -40,7 +40,7 @@ func newDisk(t *testing.T, size string) *disk {
 
 func (d *disk) filler() string { return filepath.Join(d.dir, "filler") }
 
-// fill leaves no room at all.
+// fill leaves no room.
 func (d *disk) fill() {
 	d.t.Helper()
 	f, err := os.OpenFile(d.filler(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -59,7 +59,7 @@ func (d *disk) fill() {
 	}
 }
 
-// free gives the room back.
+// free frees the room again.
 func (d *disk) free() {
 	d.t.Helper()
 	if err := os.Remove(d.filler()); err != nil {
@@ -67,8 +67,8 @@ func (d *disk) free() {
 	}
 }
 
-// The disk under each component is full for a while. What is refused is refused
-// in words; what is accepted is done once there is room.
+// The disk under each component is full for a while. Refusals have a message, and accepted jobs are
+// done once there is room.
 func disksFull(t *testing.T) {
 	t.Run("Postgres", postgresFull)
 	t.Run("NATS", natsFull)
@@ -76,14 +76,14 @@ func disksFull(t *testing.T) {
 	t.Run("snapshots", snapshotsFull)
 }
 
-// whileFull submits batches for a while and returns how many jobs were accepted;
-// the others must have been refused as for now.
+// whileFull submits batches for a while and returns how many jobs were accepted. The refusal of the
+// others must be temporary.
 func (f *fleet) whileFull(d *disk, size int) (accepted, refused int) {
 	f.t.Helper()
 	d.fill()
 	for range 20 {
 		<-time.After(250 * time.Millisecond)
-		d.fill() // what was given up meanwhile
+		d.fill() // room that was freed meanwhile
 		body := ""
 		for range size {
 			body += fmt.Sprintf(`{"program": {"python": {"code": "# fake: "}}, "labels": {"pad": "%0200d"}}`+"\n", 0)
@@ -114,7 +114,7 @@ func postgresFull(t *testing.T) {
 		t.Error("nothing was refused")
 	}
 	d.free()
-	// A Postgres that could not write its log has ended, and somebody starts it again.
+	// A Postgres that could not write its log has ended, and is started again.
 	_ = pg.Stop(t.Context())
 	ownPostgres(t, dir)
 	eventually(t, "jobs are accepted again", func() bool {
@@ -135,7 +135,7 @@ func natsFull(t *testing.T) {
 		t.Error("the record does not depend on the queue: nothing was accepted")
 	}
 	d.free()
-	f.restartNATS(nil) // a server that could not write has switched its storage off, whatever is finished
+	f.restartNATS(nil) // a server that could not write has disabled its storage
 	f.check()
 }
 

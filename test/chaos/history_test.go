@@ -11,17 +11,17 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// verdict is what a history amounts to.
+// verdict sums up a history.
 type verdict struct {
 	jobs, results, attempts   int
 	lost, doubled, leaked     int
-	charged, again            int // attempts charged for our failures; jobs that needed more than one attempt
+	charged, again            int // attempts charged for infrastructure failures; jobs that needed more than one attempt
 	unfinished, unreconciled  int
 	foreignArtifacts, missing int
 	objects                   int
 }
 
-// rested waits until nothing is under way.
+// rested waits until no job is under way.
 func (f *fleet) rested() {
 	f.t.Helper()
 	eventually(f.t, "every job is terminal", func() bool {
@@ -29,8 +29,7 @@ func (f *fleet) rested() {
 	})
 }
 
-// check waits for rest and fails the test unless the promises held for
-// everything that the fleet has accepted.
+// check waits for rest and fails the test unless the guarantees held for all accepted jobs.
 func (f *fleet) check() verdict {
 	f.t.Helper()
 	v := f.recorded()
@@ -38,7 +37,7 @@ func (f *fleet) check() verdict {
 	return v
 }
 
-// recorded is check, but for what may still be in the queue.
+// recorded is check, except for messages that may still be in the queue.
 func (f *fleet) recorded() verdict {
 	f.t.Helper()
 	f.rested()
@@ -64,7 +63,7 @@ func (f *fleet) judge() (v verdict) {
 	v.lost = f.count("SELECT count(*) FROM jobs j WHERE NOT EXISTS (SELECT FROM results r WHERE r.id = j.id)")
 	v.doubled = f.count("SELECT count(*) FROM (SELECT id FROM results GROUP BY id HAVING count(*) > 1) d")
 	v.again = f.count("SELECT count(*) FROM jobs WHERE earlier > 0")
-	// What the user asked for once was tried once, however often we failed.
+	// A job with one attempt was tried once, whatever the number of infrastructure failures.
 	v.charged = f.count("SELECT count(*) FROM jobs WHERE tries > max_attempts")
 	v.unreconciled = f.count(`SELECT count(*) FROM batch_counts c WHERE c.recorded <> c.total
 		OR c.recorded <> (SELECT count(*) FROM results r WHERE r.batch_id = c.batch_id)
@@ -76,7 +75,7 @@ func (f *fleet) judge() (v verdict) {
 // objectOf finds the artifacts and the stored outputs in a record.
 var objectOf = regexp.MustCompile(`"object": *"([^"]+)"`)
 
-// judgeArtifacts compares the records with what the object store holds.
+// judgeArtifacts compares the records with the content of the object store.
 func (f *fleet) judgeArtifacts(v *verdict) {
 	f.t.Helper()
 	rows, err := f.db.Query(context.WithoutCancel(f.t.Context()), `SELECT id::text, lease, body FROM results WHERE body LIKE '%"object"%'`)

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A client that waits is heard of; when it is gone, so is its work, even if a
-// dispatcher is killed at that moment. Work without a lease goes on.
+// A waiting client renews its lease. When it vanishes, its work ends, even if a dispatcher is
+// killed at that moment. Work without a lease goes on.
 func TestClientVanishes(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, shape{dispatchers: 2, slots: 4})

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A link is the only way from one process to a component, and a test decides
-// what becomes of it: a partition, seen from both ends.
+// A link is the only connection from one process to a component, and a test controls it: a
+// partition, seen from both ends.
 type link struct {
 	listener net.Listener
 	dial     func() (net.Conn, error)
@@ -23,13 +23,13 @@ type condition int
 const (
 	whole  condition = iota
 	cut              // connections end, new ones too
-	frozen           // connections stay, nothing arrives: a partition without a word
-	deaf             // what is asked arrives and is done; the answers are lost
+	frozen           // connections stay, nothing arrives: a silent partition
+	deaf             // requests arrive and are executed; the answers are lost
 )
 
 const localhost = "127.0.0.1"
 
-// newLink leads from the address near of this host to address.
+// newLink forwards from the address near of this host to address.
 func newLink(t *testing.T, near, network, address string) *link {
 	t.Helper()
 	l, err := net.Listen("tcp", near+":0")
@@ -44,8 +44,8 @@ func newLink(t *testing.T, near, network, address string) *link {
 
 func (k *link) address() string { return k.listener.Addr().String() }
 
-// set changes the link's condition. A stream that lost bytes cannot go on, so
-// its connections end whenever the condition does.
+// set changes the link's condition. A stream that lost bytes cannot go on, so its connections end
+// with the condition.
 func (k *link) set(c condition) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// The long version; the defaults are the selection that every change must pass,
-// beside the tests of other packages, where how long something takes says little.
+// The long version. The defaults are the selection that every change must pass, beside the tests of
+// other packages, where durations mean little.
 var (
 	stormJobs   = flag.Int("chaos.jobs", 1500, "jobs of TestChaos")
 	rollingJobs = flag.Int("chaos.rolling", 1000, "jobs of row 26, the rolling restart")
@@ -32,21 +32,22 @@ var (
 
 func TestMain(m *testing.M) {
 	if cfg := os.Getenv(nodeVariable); cfg != "" {
-		serveNode(cfg) // this process is a NATS server that a test breaks
+		serveNode(cfg) // this process is a NATS server for a test to break
 	}
 	flag.Parse()
-	// A fleet mostly waits for a lease to end: more of them than cores.
+	// A fleet mostly waits for a lease to end: run more fleets than cores.
 	_ = flag.Set("test.parallel", "4")
-	// A NATS server that is stopped while a dispatcher asks it for a stream makes the stream's store after it has
-	// closed all stores, and leaves its loops behind. Only a test stops a server and lives on.
+	// A NATS server that is stopped while a dispatcher requests a stream creates the stream's store
+	// after it has closed all stores, and leaves the store's loops running. Only a test stops a
+	// server and lives on.
 	const store = "github.com/nats-io/nats-server/v2/server.(*"
 	testenv.Main(m, goleak.IgnoreAnyFunction(store+"fileStore).flushStreamStateLoop"),
 		goleak.IgnoreAnyFunction(store+"msgBlock).flushLoop"),
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"), goleak.IgnoreAnyFunction(store+"fileStore).syncBlocks"))
 }
 
-// atLeast is a short lease, so that a row waits little, or the one of -chaos.lease, as
-// in production.
+// atLeast returns a short lease, so that a row waits little, or the production-like lease of
+// -chaos.lease.
 func atLeast(short time.Duration) time.Duration { return max(short, *longLease) }
 
 var programs struct {
@@ -55,8 +56,8 @@ var programs struct {
 	err  error
 }
 
-// built returns the directory of the programs, made from this very source, which can be told what only tests tell: how often
-// a job may fail that is not to blame.
+// built returns the directory of the programs, built from this source. They accept a setting for
+// tests only: the number of failures of an innocent job.
 func built(t *testing.T) string {
 	t.Helper()
 	testenv.Needs(t, "the programs of cmd")
@@ -78,7 +79,7 @@ func built(t *testing.T) string {
 	return programs.dir
 }
 
-// eventually fails the test unless ok within a generous time.
+// eventually fails the test unless ok is true within a generous time.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	within(t, 90*time.Second, what, ok)

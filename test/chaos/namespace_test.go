@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// A namespace is a network namespace with one cable to this host's: a machine of
-// its own, as far as a partition is concerned.
+// A namespace is a network namespace with one cable to this host's: a separate machine, as far as a
+// partition is concerned.
 type namespace struct{ name, cable, host string }
 
-// newNamespace makes one. Its cable's end on this side has the address host.
+// newNamespace makes a namespace. The near end of its cable has the address host.
 func newNamespace(t *testing.T) *namespace {
 	t.Helper()
 	id := os.Getpid() % 60000
 	n := &namespace{name: fmt.Sprintf("chaos-%d", id), cable: fmt.Sprintf("chaos%d", id), host: fmt.Sprintf("10.%d.%d.1", 200+id/250%50, id%250)}
 	far := n.host[:len(n.host)-1] + "2"
-	t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", n.name).Run() }) // its end of the cable takes ours along
+	t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", n.name).Run() }) // deleting its end of the cable deletes this end, too
 	for _, args := range [][]string{
 		{"netns", "add", n.name},
 		{"link", "add", n.cable, "type", "veth", "peer", "name", "eth0", "netns", n.name},
@@ -40,12 +40,12 @@ func ip(t *testing.T, args ...string) {
 	}
 }
 
-// cut unplugs the cable: nothing arrives, and nobody is told.
+// cut unplugs the cable: nothing arrives, and no error is reported.
 func (n *namespace) cut(t *testing.T)  { ip(t, "link", "set", n.cable, "down") }
 func (n *namespace) join(t *testing.T) { ip(t, "link", "set", n.cable, "up") }
 
-// addWorkerIn starts a worker in a namespace. Its mounts are still this host's,
-// for containerd has to see them.
+// addWorkerIn starts a worker in a namespace. It shares this host's mounts, which containerd has to
+// see.
 func (f *fleet) addWorkerIn(n *namespace, name string, env ...string) *process {
 	f.t.Helper()
 	p := f.workerOf(name, n.host, env...)

@@ -7,8 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// NATS is away for longer than a lease, again and again, while short jobs run on all
-// workers: none of them is taken for the reason.
+// NATS is repeatedly away for longer than a lease, while short jobs run on all workers. No job is
+// blamed for it.
 func outages(t *testing.T) {
 	f := newFleet(t, shape{workers: 2, lease: atLeast(4 * time.Second)})
 	const slots = 16
@@ -19,7 +19,7 @@ func outages(t *testing.T) {
 		within(t, 2*time.Minute, "what ran was taken back", func() bool {
 			return f.count("SELECT count(*) FROM attempts WHERE reason = 'lost'") > 0
 		})
-		f.exec("UPDATE jobs SET not_before = NULL") // backoff is not what is looked at
+		f.exec("UPDATE jobs SET not_before = NULL") // backoff is not tested here
 	}
 	within(t, 5*time.Minute, "every job is over", func() bool {
 		return f.count("SELECT count(*) FROM jobs WHERE state NOT IN ('finished', 'canceled')") == 0
@@ -33,8 +33,8 @@ func outages(t *testing.T) {
 	})
 }
 
-// A worker that is killed and started again hands back what it had at once: with leases as
-// in production nobody waits until they are over.
+// A worker that is killed and started again hands back its jobs at once. Even with leases as in
+// production, no job waits until they are over.
 func restartedWorker(t *testing.T) {
 	f := newFleet(t, shape{lease: 30 * time.Second})
 	f.batch(8, always("sleep=2s"))

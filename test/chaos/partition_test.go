@@ -18,8 +18,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A worker that nobody answers kills what it runs before its lease is over, by
-// its own clock, and the job runs elsewhere.
+// A worker without answers kills its jobs before their leases are over, by its own clock, and they
+// run elsewhere.
 func workerCutOff(t *testing.T) {
 	f := newFleet(t, shape{lease: 6 * time.Second})
 	id := f.submit("sleep=20s") // longer than the second worker takes to start, and the first one to give up
@@ -49,7 +49,7 @@ func workerCutOff(t *testing.T) {
 	f.check()
 }
 
-// said is when a process first logged a message.
+// said returns the time at which a process first logged a message.
 func (p *process) said(t *testing.T, msg string) (at time.Time) {
 	t.Helper()
 	raw, err := os.ReadFile(p.log)
@@ -68,7 +68,7 @@ func (p *process) said(t *testing.T, msg string) (at time.Time) {
 	return at
 }
 
-// ownPostgres is a server that a test may break.
+// ownPostgres starts a server that a test may break.
 func ownPostgres(t *testing.T, dir string) *dev.Postgres {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -106,7 +106,7 @@ func postgresAway(t *testing.T) {
 	}
 }
 
-// The object store is away for longer than an upload is tried again.
+// The object store is away for longer than an upload is retried.
 func objectsAway(t *testing.T) {
 	f := newFleet(t, shape{})
 	away := f.objects + ".away"
@@ -162,7 +162,7 @@ func connectionsKilled(t *testing.T) {
 	}()
 	f.batch(300, always("sleep=20ms"))
 	eventually(t, "there is progress", func() bool { return f.in(job.Finished) >= 60 })
-	close(stop) // how far they come in this way depends on how fast this machine connects
+	close(stop) // the progress in this way depends on how fast this machine connects
 	f.rested()
 	if n := <-done; n < 5 {
 		t.Errorf("only %d connections were killed", n)
@@ -175,7 +175,7 @@ func connectionsKilled(t *testing.T) {
 	}
 }
 
-// deleteConsumers deletes all consumers of the stream, of which there is one at least.
+// deleteConsumers deletes all consumers of the stream, and requires at least one.
 func deleteConsumers(ctx context.Context, js jetstream.JetStream) error {
 	s, err := js.Stream(ctx, "JOBS")
 	if err != nil {

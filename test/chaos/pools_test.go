@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestPools: a job goes only where it can run. One that nobody can run stays
-// queued, says why, and goes once a worker comes that can; or expires.
+// TestPools checks that a job goes only to workers that can run it. A job without such a worker
+// stays queued with the reason. It runs once such a worker comes, or expires.
 func TestPools(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, shape{workers: -1})
@@ -84,17 +84,17 @@ func (f *fleet) specs(api *client.Client, specs ...job.Spec) job.ID {
 	return b.ID
 }
 
-// inPool is n jobs that name a pool, or none.
+// inPool returns n jobs that name a pool, or none.
 func inPool(pool string, n int, script string) []job.Spec {
 	s := scripted(script)
 	s.Pool = pool
 	return slices.Repeat([]job.Spec{s}, n)
 }
 
-// TestTwoPools: one fleet of dispatchers serves every pool. A job runs wherever its needs
-// are met, or in the pool that it names; an exclusive pool runs what names it. A pool
-// without workers keeps nobody else waiting, and its jobs run once it has some again, whatever
-// has been restarted since.
+// TestTwoPools checks that one fleet of dispatchers serves every pool. A job runs where its needs
+// are met, or in the pool that it names; an exclusive pool runs only jobs that name it. A pool
+// without workers delays no other jobs. Its jobs run once it has workers again, whatever was
+// restarted meanwhile.
 func TestTwoPools(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, shape{workers: -1, dispatchers: 2, slots: 4, env: []string{"ASSAY_POOLS=apart?exclusive"}})
@@ -140,7 +140,7 @@ func TestTwoPools(t *testing.T) {
 		}
 	}
 	for pool, worker := range map[string]string{"default": "plain", "gpu": "gpu", "apart": "apart"} {
-		a, err := f.apis[1].Submit(t.Context(), inPool(pool, 1, "")[0]) // by itself
+		a, err := f.apis[1].Submit(t.Context(), inPool(pool, 1, "")[0]) // a single job
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,8 +187,8 @@ func TestTwoPools(t *testing.T) {
 	f.check()
 }
 
-// TestPoolsAreShared: a tenant that floods all pools, by name and without, has no more of
-// them than one that asks for any.
+// TestPoolsAreShared checks that a tenant which floods all pools, by name and without, gets no more
+// of them than a tenant whose jobs name no pool.
 func TestPoolsAreShared(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, shape{workers: -1, slots: 4, env: []string{twoTenants}, unwatched: true})

@@ -8,8 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestPressure: a worker whose host is short of memory takes nothing and says why;
-// the others do its work.
+// TestPressure checks that a worker whose host is short of memory takes no jobs and reports why,
+// while the others do its work.
 func TestPressure(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, shape{workers: 1})

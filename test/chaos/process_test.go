@@ -14,21 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is one dispatcher or worker, and the links that it hangs on.
+// A process is one dispatcher or worker, with its links.
 type process struct {
 	name, path, log string
 	args, env       []string
-	nats, postgres  *link // nats: none to a cluster; postgres: of dispatchers only, of a pair the first
+	nats, postgres  *link // nats: none to a cluster; postgres: of dispatchers only, to the first of a pair
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
 	ended   chan struct{}
-	kept    bool // started again when it ends by itself
+	kept    bool // restarted when it ends by itself
 	stopped bool
 	wg      sync.WaitGroup
 }
 
-// start starts it, again if it was stopped.
+// start starts the process, also after a stop.
 func (p *process) start(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
@@ -39,7 +39,7 @@ func (p *process) start(t *testing.T) {
 	}
 }
 
-// launch is called with mu held.
+// launch starts the command. The caller holds mu.
 func (p *process) launch() error {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *process) launch() error {
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// It dies with the test, of which the kernel knows only the thread.
+	// It dies with the test's thread, which is all that the kernel can watch.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started, ended := make(chan error), make(chan struct{})
 	p.wg.Go(func() {
@@ -70,14 +70,14 @@ func (p *process) launch() error {
 	return nil
 }
 
-// keep has it started again whenever it ends by itself.
+// keep restarts the process whenever it ends by itself.
 func (p *process) keep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.kept = true
 }
 
-// again is what a supervisor does.
+// again restarts the process like a supervisor.
 func (p *process) again(ended *exec.Cmd) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,13 +99,13 @@ func (p *process) signal(s unix.Signal) (ended <-chan struct{}) {
 	return p.ended
 }
 
-// kill is kill -9; it stays dead until started, unless it is kept.
+// kill is kill -9. The process stays dead until it is started, unless it is kept.
 func (p *process) kill() { <-p.signal(unix.SIGKILL) }
 
 func (p *process) pause()  { p.signal(unix.SIGSTOP) }
 func (p *process) resume() { p.signal(unix.SIGCONT) }
 
-// term asks it to end and waits.
+// term asks the process to end and waits.
 func (p *process) term(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
@@ -119,21 +119,21 @@ func (p *process) term(t *testing.T) {
 	}
 }
 
-// restart is what a rolling upgrade does to it.
+// restart stops and starts the process like a rolling upgrade.
 func (p *process) restart(t *testing.T) {
 	t.Helper()
 	p.term(t)
 	p.start(t)
 }
 
-// end leaves nothing of it.
+// end stops the process for good.
 func (p *process) end(t *testing.T) {
 	p.resume()
 	p.term(t)
 	p.wg.Wait()
 }
 
-// peak is the most memory that the running process has had, in bytes.
+// peak returns the peak memory of the running process, in bytes.
 func (p *process) peak(t *testing.T) int {
 	t.Helper()
 	p.mu.Lock()

@@ -19,8 +19,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// realFleet has workers whose sandboxes are real, over a containerd of its own
-// below dir.
+// realFleet has workers with real sandboxes, over a containerd of its own below dir.
 func realFleet(t *testing.T, dir string, workers int, env ...string) *storm {
 	t.Helper()
 	return realShape(t, dir, shape{workers: workers, env: env})
@@ -51,8 +50,8 @@ func realShape(t *testing.T, dir string, of shape) *storm {
 	return s
 }
 
-// plainDir is a directory without a comma in its name: those of tests have them,
-// and overlay file systems take lists.
+// plainDir returns a directory without a comma in its name. Tests' directories have commas, which
+// separate the lists of overlay file systems.
 func plainDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "chaos-")
@@ -63,7 +62,7 @@ func plainDir(t *testing.T) string {
 	return dir
 }
 
-// program is a job that really runs.
+// program returns a job that really runs.
 func program(isolation, code string, policy ...string) job.Spec {
 	fields := append([]string{fmt.Sprintf("%q: %q", "isolation", isolation)}, policy...)
 	return job.Spec{
@@ -72,8 +71,8 @@ func program(isolation, code string, policy ...string) job.Spec {
 	}
 }
 
-// What user code does to itself is called by its name, and is nobody else's
-// trouble: at both levels, all at once, on one worker.
+// Misbehaviour of user code gets its own outcome and affects no other job: at both levels, all at
+// once, on one worker.
 func hostileCode(t *testing.T) {
 	s := realFleet(t, plainDir(t), 1)
 	type attack struct {
@@ -129,8 +128,8 @@ func (s *storm) ended(id job.ID) job.ID {
 	return id
 }
 
-// containerd restarts, and its shim dies, under a program that runs: that is a
-// failure of ours, which is repeated, and leaves nothing.
+// containerd restarts, or its shim dies, under a running program. That is an infrastructure
+// failure, which is retried, and leaves nothing behind.
 func engineFails(t *testing.T) {
 	for _, level := range []string{"task", "cell"} {
 		for name, fail := range map[string]func(s *storm){
@@ -149,7 +148,7 @@ func engineFails(t *testing.T) {
 				}
 				s.until(accepted.ID, job.Running)
 				eventually(t, "there is a sandbox", func() bool { return s.shims(0) > 0 })
-				<-time.After(time.Second) // it is in its program by now; if not, that is a case, too
+				<-time.After(time.Second) // by now it is in its program; if not, that is a case, too
 				fail(s)
 				r, err := s.api.Result(t.Context(), s.ended(accepted.ID))
 				if err != nil || r.Outcome != job.Succeeded || r.Stdout.Text != "done\n" || s.row(accepted.ID).Tries != 1 {
@@ -179,9 +178,8 @@ func (s *storm) shims(sig unix.Signal) (n int) {
 	return n
 }
 
-// An image that does not exist is the user's mistake and told at once. One that
-// cannot be read or does not come is a failure of ours: repeated, and in nobody's
-// way.
+// An image that does not exist is the user's mistake and reported at once. An image that cannot be
+// read or pulled is an infrastructure failure: it is retried, and delays no other job.
 func imagesFail(t *testing.T) {
 	hang := make(chan struct{})
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

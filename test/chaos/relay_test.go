@@ -22,7 +22,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// forgetful is a network on which requests are done and the first answers lost.
+// forgetful is a network that executes requests and loses the first answers.
 type forgetful struct{ losses atomic.Int32 }
 
 func (n *forgetful) RoundTrip(rq *http.Request) (*http.Response, error) {
@@ -73,18 +73,18 @@ func keyOfAnother(t *testing.T) {
 	}
 }
 
-// A job is in the database when its dispatcher dies, and nowhere else.
+// When its dispatcher dies, a job is only in the database.
 func diesBeforePublish(t *testing.T) {
 	t.Run("to be claimed", diesBeforeMessage)
 	t.Run("assigned", diesBeforeAssignment)
 }
 
-// Its lease is that of a worker that was never told; it runs out.
+// Its lease belongs to a worker that was not informed, and expires.
 func diesBeforeAssignment(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, shape{})
 	f.dispatchers[0].nats.set(frozen)
-	go func() { _, _ = f.api.Submit(t.Context(), scripted("")) }() // it is answered before it is sent, or never
+	go func() { _, _ = f.api.Submit(t.Context(), scripted("")) }() // answered before the assignment, or never
 	eventually(t, "the job runs, as far as anybody knows", func() bool { return f.in(job.Running) == 1 })
 	f.dispatchers[0].kill()
 	f.dispatchers[0].nats.set(whole)
@@ -123,11 +123,10 @@ func diesBeforeMessage(t *testing.T) {
 	}
 }
 
-// Everything is published when the dispatcher dies; who comes after it says the
-// same again.
+// All messages are published when the dispatcher dies. Its successor publishes them again.
 func diesAfterPublish(t *testing.T) {
 	f := newFleet(t, shape{lease: 10 * time.Second, slots: 10})
-	f.workers[0].nats.set(cut) // known, and it takes nothing
+	f.workers[0].nats.set(cut) // registered, but it takes no jobs
 	f.batch(10, always(""))
 	eventually(t, "ten messages are queued", func() bool { return f.queued() == 10 })
 	f.dispatchers[0].kill()
@@ -145,7 +144,7 @@ func diesAfterPublish(t *testing.T) {
 	}
 }
 
-// The server does what it is asked, and the dispatcher never hears of it.
+// The server executes the publish, but its answer never reaches the dispatcher.
 func publishUnanswered(t *testing.T) {
 	f := newFleet(t, shape{lease: 10 * time.Second, slots: 10})
 	f.workers[0].nats.set(cut)
@@ -161,7 +160,7 @@ func publishUnanswered(t *testing.T) {
 }
 
 func publishPartlyQueued(t *testing.T) {
-	const n = 100 // so many that they are published as one
+	const n = 100 // enough to be published in one batch
 	f := newFleet(t, shape{lease: 10 * time.Second, slots: n})
 	f.workers[0].nats.set(cut)
 	f.batch(n, always(""))
@@ -185,8 +184,8 @@ func publishPartlyQueued(t *testing.T) {
 	}
 }
 
-// The lease of a paused worker ends, its job is published again and waits beside
-// the old message; then the worker wakes up and acknowledges that.
+// The lease of a paused worker ends, and its job is published again and waits beside the old
+// message. Then the worker resumes and acknowledges the old message.
 func retryWhileHeld(t *testing.T) {
 	f := newFleet(t, shape{})
 	id := f.enqueue(scripted("sleep=1s"))
@@ -213,8 +212,8 @@ func natsDataDeleted(t *testing.T) {
 	f.check()
 }
 
-// What was acknowledged and queued since a moment ago is forgotten, and what was
-// acknowledged since is there again.
+// NATS loses the messages and acknowledgements of the last moments: new messages are missing, and
+// acknowledged ones are back.
 func natsDataOld(t *testing.T) {
 	f := newFleet(t, shape{workers: 2})
 	f.batch(300, always("sleep=50ms"))
@@ -247,7 +246,7 @@ func natsRestarts(t *testing.T) {
 	}
 }
 
-// Messages of a finished job, a canceled one and one that never was.
+// Messages of a finished job, a canceled job and a job that does not exist.
 func staleMessages(t *testing.T) {
 	f := newFleet(t, shape{})
 	done := f.submit("")
@@ -278,7 +277,7 @@ func staleMessages(t *testing.T) {
 	}
 }
 
-// listen is where dispatcher i answers.
+// listen returns the address of dispatcher i.
 func (f *fleet) listen(i int) string {
 	for _, env := range f.dispatchers[i].env {
 		if at, ok := strings.CutPrefix(env, "ASSAY_LISTEN="); ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// rows is the failure matrix. What a row demands stands in its function.
+// rows is the failure matrix. The function of a row has its requirements.
 var rows = []struct {
 	n     int
 	fault string
@@ -59,8 +59,8 @@ var rows = []struct {
 	{44, "one tenant asks for much of everything", crowded},
 }
 
-// floods and crowds compare measurements, one after the other. They go alone: what other
-// rows do to one of them says nothing about the scheduler.
+// floods and crowds compare measurements, one after the other. They run alone: interference of
+// other rows is not the scheduler's fault.
 const floods, crowds = 32, 44
 
 func TestRows(t *testing.T) {

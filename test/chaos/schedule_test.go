@@ -82,8 +82,8 @@ func splitLeader(t *testing.T) {
 	}
 }
 
-// skewed makes the clock of a database differ from that of all processes: its
-// own now() comes before the system's.
+// skewed makes the clock of a database differ from the clock of all processes: its own now()
+// shadows the system's.
 func skewed(t *testing.T, by string) func(dsn string) {
 	return func(dsn string) {
 		db, err := pgx.Connect(t.Context(), dsn)
@@ -141,7 +141,7 @@ func poison(t *testing.T) {
 	f := newFleet(t, shape{lease: atLeast(2 * time.Second)})
 	f.workers[0].kept = true
 	id := f.submit("crash=now")
-	f.batch(30, always("sleep=1s")) // in bad company, again and again
+	f.batch(30, always("sleep=1s")) // repeatedly killed with the poison
 	within(t, 5*time.Minute, "the poison is given up", func() bool { return f.row(id).State.Terminal() })
 	if r := f.row(id); r.Outcome != string(job.Lost) || r.Tries != 0 {
 		t.Errorf("%+v", r)
@@ -287,12 +287,12 @@ func capRecovers(t *testing.T) {
 	f.check()
 }
 
-// One tenant floods, another one asks for ten jobs, again and again.
+// One tenant floods; another repeatedly submits ten jobs.
 func flood(t *testing.T) {
 	f := newFleet(t, shape{env: []string{twoTenants}, unwatched: true})
 	b := f.as("token-of-b")
 	const rounds = 20
-	// waits returns p50 and p95 of how long a job of b waits to start, and to end.
+	// waits returns p50 and p95 of the time until a job of b starts, and until it ends.
 	waits := func() (start, end [2]time.Duration) {
 		ids := make([]string, rounds)
 		for i := range ids {

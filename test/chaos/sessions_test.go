@@ -22,9 +22,9 @@ func running(text string) bool {
 	return false
 }
 
-// TestSessionsAreFenced: sessions of a worker that was paused past its lease end as soon as it goes
-// on, and sessions that are recorded as over end with the next heartbeat; nothing of their programs
-// is left, and the worker drains without waiting for them.
+// TestSessionsAreFenced checks two cases. Sessions of a worker that was paused past its lease end
+// as soon as it resumes. Sessions that are recorded as over end with the next heartbeat. No process
+// of their programs is left, and the worker drains without waiting for them.
 func TestSessionsAreFenced(t *testing.T) {
 	t.Parallel()
 	s := realFleet(t, plainDir(t), 1)

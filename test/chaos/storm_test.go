@@ -18,18 +18,18 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// TestChaos runs real programs in real sandboxes while every component fails
-// again and again, and judges the history. `make chaos` makes it long.
+// TestChaos runs real programs in real sandboxes while every component fails repeatedly, and judges
+// the history. `make chaos` makes it long.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t)
 	end := s.rage()
 	n, per := 0, max(*stormJobs/20, 10)
-	// Which jobs faults meet is chance: it goes on until they met some, but not for ever.
+	// Chance decides which jobs the faults hit: continue until some were hit, within a limit.
 	for ; n < *stormJobs || !s.sawAll() || n < 4**stormJobs && !s.met(); n += per {
 		s.batch(per-per/10, always(stormJob))
-		// What is accepted is finished under faults, too: the others wait for it, because
-		// a job is assigned only where there is nothing ahead of it.
+		// Accepted jobs finish under faults, too. The single jobs wait for that, because a job is
+		// assigned only with nothing queued ahead of it.
 		within(t, 20*time.Minute, "it is done", func() bool { return s.finished() >= n+per-per/10 })
 		s.alone(per / 10)
 		within(t, 20*time.Minute, "most of it is done", func() bool { return s.finished() > n+per-per/20 })
@@ -55,7 +55,7 @@ func TestChaos(t *testing.T) {
 
 const stormJob = "sleep=10ms\nprint('real')"
 
-// alone submits n jobs one by one, from a few clients of either dispatcher.
+// alone submits n jobs one by one, from a few clients of both dispatchers.
 func (s *storm) alone(n int) {
 	var wg sync.WaitGroup
 	for i := range min(n, 8) {
@@ -99,14 +99,14 @@ func newStorm(t *testing.T) *storm {
 			t.Error(err)
 		}
 	})
-	// Between failures, work gets done: the lease is the time that most of them cost.
+	// Work progresses between failures: most of them cost one lease.
 	s.fleet = newFleet(t, shape{dispatchers: 2, workers: -1, slots: 16, lease: 5 * time.Second, postgres: s.pg, runtime: "containerd", env: []string{
-		"ASSAY_CONTAINERD_ADDRESS=" + s.containerd.Address(), "ASSAY_IMAGE_ARCHIVES=" + archive, "ASSAY_POISON_AFTER=20", // so many innocent ends here are nothing unusual
+		"ASSAY_CONTAINERD_ADDRESS=" + s.containerd.Address(), "ASSAY_IMAGE_ARCHIVES=" + archive, "ASSAY_POISON_AFTER=20", // so many innocent ends are normal here
 	}})
 	s.ns = newNamespace(t)
 	for i := range 2 {
 		name := fmt.Sprintf("worker%d", i)
-		// runc keeps its records of a machine's containers by namespace.
+		// runc stores its state by namespace.
 		env := []string{"ASSAY_CONTAINERD_NAMESPACE=chaos-" + filepath.Base(filepath.Dir(s.dir)) + "-" + name}
 		if i == 0 {
 			s.addWorkerIn(s.ns, name, env...)
@@ -121,13 +121,13 @@ func newStorm(t *testing.T) *storm {
 	return s
 }
 
-// met reports whether faults made jobs run again, and jobs were assigned in spite of them.
+// met reports whether faults made jobs run again, and jobs were still assigned.
 func (s *storm) met() bool { return s.seen("earlier > 0") > 0 && s.seen("started_at = created_at") > 0 }
 
-// seen counts jobs through whatever Postgres is there at the moment; without one it is 0.
+// seen counts jobs in the current Postgres, or returns 0 without one.
 func (s *storm) seen(which string) int { return s.ask("SELECT count(*) FROM jobs WHERE " + which) }
 
-// finished counts results as seen does jobs.
+// finished counts results in the same way.
 func (s *storm) finished() int { return s.ask("SELECT count(*) FROM results") }
 
 func (s *storm) ask(sql string) (n int) {
@@ -139,13 +139,13 @@ func (s *storm) ask(sql string) (n int) {
 	return n
 }
 
-// fault is something that goes wrong and comes right again.
+// fault is a temporary failure.
 type fault struct {
 	name string
 	do   func(s *storm, random *rand.Rand)
 }
 
-// Two kinds, of which one of each may happen at a time.
+// Two kinds. One fault of each may happen at a time.
 var (
 	processFaults = []fault{
 		{"worker killed", func(s *storm, r *rand.Rand) { oneOf(r, s.workers).kill() }},
@@ -182,8 +182,8 @@ var (
 	}
 )
 
-// rage makes one fault of each kind after another until the returned function
-// is called, which waits for the last ones.
+// rage causes one fault of each kind after another until the returned function is called, which
+// waits for the last ones.
 func (s *storm) rage() (end func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -231,7 +231,7 @@ func oneOf(random *rand.Rand, ps []*process) *process { return ps[random.IntN(le
 
 func (s *storm) pause(d time.Duration) { <-time.After(d) }
 
-// strain does one of three harms to a link for a while.
+// strain breaks a link in one of three ways for a while.
 func (s *storm) strain(random *rand.Rand, l *link, d time.Duration) {
 	l.set([]condition{cut, frozen, deaf}[random.IntN(3)])
 	s.pause(d/2 + time.Duration(random.Int64N(int64(d))))
@@ -261,7 +261,7 @@ func (s *storm) restartContainerd() {
 	}
 }
 
-// heal ends what a fault that was broken off may have left.
+// heal ends the effects of an interrupted fault.
 func (s *storm) heal() {
 	s.ns.join(s.t)
 	for _, p := range append(s.dispatchers[:len(s.dispatchers):len(s.dispatchers)], s.workers...) {
@@ -273,7 +273,7 @@ func (s *storm) heal() {
 	}
 }
 
-// end stops the workers as an operator does and lists what is left of them.
+// end stops the workers as an operator does and lists their leftovers.
 func (s *storm) end() (left []string) {
 	groups := s.cgroups()
 	for _, w := range s.workers {
@@ -303,8 +303,8 @@ func (s *storm) end() (left []string) {
 	return left
 }
 
-// places are where the workers' mounts may be: their state directories, or the
-// passable ones that they use instead. See package containerd.
+// places returns the directories of the workers' mounts: their state directories, or the passable
+// ones that replace them. See package containerd.
 func (s *storm) places() (dirs []string) {
 	for _, w := range s.workers {
 		state := filepath.Join(s.dir, w.name)
@@ -318,7 +318,7 @@ func instance(dir string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// cgroups are the directories that the workers' sandboxes are in.
+// cgroups returns the control groups of the workers' sandboxes.
 func (s *storm) cgroups() (dirs []string) {
 	for _, place := range s.places() {
 		for _, pattern := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {

@@ -14,8 +14,8 @@ import (
 
 const adds = "#include <iostream>\nint main() { long a, b; std::cin >> a >> b; std::cout << a + b << std::endl; }\n"
 
-// newPrograms are jobs that the release before does not know, and how they end where they are run by one that does. The
-// release before would take each for something else: it reads over what it does not know.
+// newPrograms returns jobs that the previous release does not support, and their outcomes under a
+// release that does. The previous release would misinterpret each: it ignores unknown fields.
 func newPrograms() map[string]struct {
 	program job.Program
 	want    job.Outcome
@@ -43,9 +43,9 @@ func newPrograms() map[string]struct {
 	}
 }
 
-// TestUpgradeLanguages: jobs that the release before does not know wait for a worker that does, and say so, whatever
-// dispatcher there is; none of them is ever run by an older one, which would judge something else. Dispatcher and worker go
-// back and forth while such jobs are under way.
+// TestUpgradeLanguages checks that jobs which the previous release does not support wait for a new
+// worker, and report that, under any dispatcher. No older worker ever runs them, as it would judge
+// something else. Dispatcher and worker are upgraded and rolled back while such jobs are under way.
 func TestUpgradeLanguages(t *testing.T) {
 	today := built(t)
 	s := realShape(t, plainDir(t), shape{workers: -1, lease: 30 * time.Second, programs: today, env: []string{"ASSAY_GRACE=30s"}})
@@ -86,7 +86,7 @@ func TestUpgradeLanguages(t *testing.T) {
 	s.check()
 }
 
-// languageJobs are those that were submitted and not seen to end, with how they should.
+// languageJobs are submitted jobs that have not been seen to end, with their expected outcomes.
 type languageJobs struct {
 	*storm
 	open map[job.ID]job.Outcome
@@ -103,7 +103,7 @@ func (l languageJobs) submit(what string) {
 	}
 }
 
-// wait looks whether none of them is run while jobs that every release knows are.
+// wait checks that none of them runs while jobs that every release supports do.
 func (l languageJobs) wait(at string) {
 	l.t.Helper()
 	for range 5 {
@@ -121,7 +121,7 @@ func (l languageJobs) wait(at string) {
 	}
 }
 
-// refused: the release before says of what it does not know that it does not.
+// refused checks that the previous release refuses what it does not support.
 func (l languageJobs) refused() {
 	l.t.Helper()
 	for name, p := range newPrograms() {
@@ -131,7 +131,7 @@ func (l languageJobs) refused() {
 	}
 }
 
-// end waits for all of them. compileError is what that outcome is called.
+// end waits for all of them. compileError is the name of that outcome.
 func (l languageJobs) end(by string, compileError job.Outcome) {
 	l.t.Helper()
 	for id, want := range l.open {

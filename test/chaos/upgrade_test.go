@@ -24,8 +24,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// The programs of the release before this one are built by `make test-upgrade`, from the
-// commit that the Makefile names. They call themselves previousVersion.
+// `make test-upgrade` builds the programs of the previous release, from the commit in the Makefile.
+// Their version is previousVersion.
 var (
 	previousPrograms = flag.String("upgrade.previous", "", "directory of the previous release's programs")
 	upgradeJobs      = flag.Int("upgrade.jobs", 1000, "jobs of each order of TestUpgrade")
@@ -33,9 +33,9 @@ var (
 
 const previousVersion = "previous"
 
-// TestUpgrade replaces the programs of a fleet by those of this source, one after the
-// other while it works, and goes back to the old ones, over the schema that the new ones
-// have brought up to date. Every job is recorded once, at its first attempt.
+// TestUpgrade replaces the programs of a fleet by those of this source, one after the other while
+// it works. Then it goes back to the old ones, over the schema that the new ones have migrated.
+// Every job is recorded once, at its first attempt.
 func TestUpgrade(t *testing.T) {
 	if *previousPrograms == "" {
 		t.Fatal("-upgrade.previous names no directory; run: make test-upgrade")
@@ -54,11 +54,11 @@ func upgraded(t *testing.T, order func(*fleet) []*process) {
 	s := realShape(t, dir, shape{dispatchers: 2, workers: -1, lease: 30 * time.Second, programs: *previousPrograms, env: []string{"ASSAY_GRACE=30s"}})
 	for i := range 2 {
 		name := fmt.Sprintf("worker%d", i)
-		s.addWorker(name, "ASSAY_CONTAINERD_NAMESPACE=chaos-"+instance(dir)+"-"+name) // runc's records of containers are by namespace
+		s.addWorker(name, "ASSAY_CONTAINERD_NAMESPACE=chaos-"+instance(dir)+"-"+name) // runc's state is by namespace
 	}
 	s.ready()
 	ps := order(s.fleet)
-	l := startLoad(s.fleet, *upgradeJobs, 2*len(ps)+2) // the first part and the last are run by the old programs alone
+	l := startLoad(s.fleet, *upgradeJobs, 2*len(ps)+2) // the old programs alone run the first and the last part
 	for _, to := range programs {
 		for _, p := range ps {
 			l.next()
@@ -89,9 +89,9 @@ func upgraded(t *testing.T, order func(*fleet) []*process) {
 	}
 }
 
-// TestUpgradeLarge: the largest outputs there can be, between programs of two releases. The
-// job ends once, at its first attempt, with its outputs or as what is too large; never does
-// it run again because one side does not take what the other has made.
+// TestUpgradeLarge sends the largest possible outputs between programs of two releases. The job
+// ends once, at its first attempt, with its outputs or as too large. It never runs again because
+// one side rejects the other's output.
 func TestUpgradeLarge(t *testing.T) {
 	today := built(t)
 	for name, c := range map[string]struct {
@@ -133,9 +133,9 @@ func TestUpgradeLarge(t *testing.T) {
 	}
 }
 
-// TestUpgradeOutcomes: outcomes that the release before does not know, between programs of
-// two releases. Each job ends once, at its first attempt, under a name that its dispatcher
-// knows, and is counted in its batch; only programs of today say the new ones.
+// TestUpgradeOutcomes uses outcomes that the previous release does not support, between programs of
+// two releases. Each job ends once, at its first attempt, with an outcome that its dispatcher
+// supports, and is counted in its batch. Only new programs report the new outcomes.
 func TestUpgradeOutcomes(t *testing.T) {
 	today := built(t)
 	for name, c := range map[string]struct {
@@ -171,8 +171,8 @@ func TestUpgradeOutcomes(t *testing.T) {
 	}
 }
 
-// giant is a job whose steps each write 16 MiB of control characters to both streams, which
-// JSON makes 192 MiB of; with none, one that writes 512 KiB.
+// giant returns a job whose steps each write 16 MiB of control characters to both streams, which
+// are 192 MiB of JSON. With 0 steps, it writes 512 KiB.
 func giant(steps int) job.Spec {
 	s := job.Spec{Image: "python", Policy: json.RawMessage(`{"wall":"2m","cpu_time":"2m","stdout":{"limit":"16Mi"},"stderr":{"limit":"16Mi"},"artifacts":{"paths":["/workspace/**"]}}`)}
 	c := &job.Command{}
@@ -192,8 +192,7 @@ for s in sys.stdout, sys.stderr:
 	return s
 }
 
-// replace has a program of another directory go on in the place of p, and waits until it
-// does.
+// replace replaces p by a program of another directory, and waits until it runs.
 func (f *fleet) replace(p *process, programs string) {
 	f.t.Helper()
 	f.t.Logf("%s: %s after %d jobs", p.name, filepath.Base(filepath.Dir(programs)), f.in(job.Finished))
@@ -215,7 +214,7 @@ func (f *fleet) replace(p *process, programs string) {
 	})
 }
 
-// replace is what an upgrade does to it: another program goes on in its place.
+// replace stops the process and starts another program instead, as an upgrade does.
 func (p *process) replace(t *testing.T, programs string) {
 	t.Helper()
 	p.term(t)
@@ -225,7 +224,8 @@ func (p *process) replace(t *testing.T, programs string) {
 
 func isolates(w store.Worker) bool { return strings.Contains(string(w.Host), `"task"`) }
 
-// session uses one for a moment, by a dispatcher and a worker that may be of two versions.
+// session briefly uses a session, through a dispatcher and a worker that may have different
+// versions.
 func (f *fleet) session(after string) {
 	f.t.Helper()
 	for i, at := range f.apis {
@@ -234,7 +234,7 @@ func (f *fleet) session(after string) {
 			f.t.Errorf("open a session at dispatcher%d after %s: %v", i, after, err)
 			continue
 		}
-		// At another one: it asks the dispatcher's peers, or the worker itself.
+		// At another dispatcher, which asks its peers, or the worker itself.
 		e, err := f.apis[1-i].Execute(f.t.Context(), s.ID, api.ExecuteRequest{Code: "print(6 * 7)"})
 		if err != nil || e.Outcome != job.Succeeded || e.Stdout.Text != "42\n" {
 			f.t.Errorf("execute after %s: %+v, %v", after, e, err)
@@ -245,23 +245,23 @@ func (f *fleet) session(after string) {
 	}
 }
 
-// load is jobs of every kind, submitted as they are done, in parts: there is always some
-// work while a component is replaced, and never too much.
+// load submits jobs of every kind in parts, each after the previous one is done. So there is always
+// some work while a component is replaced, and never too much.
 type load struct {
 	f           *fleet
 	jobs, parts int
-	part        atomic.Int64 // that is being run
+	part        atomic.Int64 // the running part
 	over        chan struct{}
-	batches     []job.ID // to be read when over
+	batches     []job.ID // to be read when over is closed
 }
 
-const largeText = 400_000 // bytes of an output that new workers keep beside the result
+const largeText = 400_000 // bytes of an output that new workers store beside the result
 
-// partTime is about how long a part of the load takes, which is longer than it takes to
-// replace a component.
+// partTime is the approximate time of a part of the load, longer than the replacement of a
+// component.
 const partTime = 6 * time.Second
 
-// spec is the i-th job: mostly a small command, some of what else there is.
+// spec returns the i-th job: mostly a small command, and some of all other kinds.
 func (l *load) spec(i int) job.Spec {
 	nap := min(partTime*time.Duration(2*l.f.shape.slots*l.parts)/time.Duration(l.jobs), time.Second)
 	s := job.Spec{Image: "python", Program: job.Program{Command: &job.Command{Argv: []string{"sh", "-c", fmt.Sprintf("sleep %.3f; echo %d", nap.Seconds(), i)}}}}
@@ -285,7 +285,7 @@ func (l *load) spec(i int) job.Spec {
 	return s
 }
 
-// startLoad submits jobs in batches and some alone, at one dispatcher and the other.
+// startLoad submits jobs in batches and some alone, at alternating dispatchers.
 func startLoad(f *fleet, jobs, parts int) *load {
 	l := &load{f: f, jobs: jobs, parts: parts, over: make(chan struct{})}
 	go func() {
@@ -310,14 +310,14 @@ func startLoad(f *fleet, jobs, parts int) *load {
 	return l
 }
 
-// next waits until the part that is being run is done, and begins the next one.
+// next waits until the running part is done, and begins the next one.
 func (l *load) next() {
 	l.f.t.Helper()
 	l.reaches(int(l.part.Add(1)) * l.jobs / l.parts)
 	eventually(l.f.t, "there are jobs under way", func() bool { return l.f.t.Failed() || l.f.in(job.Running) > 0 })
 }
 
-// unfinished is how many jobs are not over; a lot if that cannot be told.
+// unfinished returns the number of jobs that are not over, or a large number if it is unknown.
 func (f *fleet) unfinished() (n int) {
 	err := f.db.QueryRow(context.WithoutCancel(f.t.Context()), "SELECT count(*) FROM jobs WHERE state NOT IN ('finished', 'canceled')").Scan(&n)
 	if err != nil {
@@ -351,21 +351,21 @@ func (l *load) submit(at, from, n, alone int) error {
 	return nil
 }
 
-// reaches waits until so many jobs are done.
+// reaches waits until n jobs are done.
 func (l *load) reaches(n int) {
 	l.f.t.Helper()
 	within(l.f.t, 10*time.Minute, fmt.Sprintf("%d jobs are done", n), func() bool { return l.f.t.Failed() || l.f.in(job.Finished) >= n })
 }
 
-// done waits until all jobs are.
+// done waits until all jobs are done.
 func (l *load) done() {
 	l.f.t.Helper()
 	l.reaches(l.jobs)
 	<-l.over
 }
 
-// readBack reads each record of the load by a program of the previous release: those of
-// the new ones, too.
+// readBack reads each record of the load with a program of the previous release, also the new
+// programs' records.
 func (f *fleet) readBack(l *load) {
 	f.t.Helper()
 	for _, id := range l.batches {
@@ -387,7 +387,7 @@ func (f *fleet) readBack(l *load) {
 	}
 }
 
-// sameOutput compares an output that is kept beside its result with what the result says.
+// sameOutput compares a stored output with its description in the result.
 func (f *fleet) sameOutput(id job.ID, o job.Output) {
 	if o.Stored == nil {
 		return
@@ -398,7 +398,7 @@ func (f *fleet) sameOutput(id job.ID, o job.Output) {
 	}
 }
 
-// wholeOutputs: a fleet that is all of this version keeps large outputs beside results.
+// wholeOutputs checks that a fleet with only this version stores large outputs beside results.
 func (l *load) wholeOutputs() {
 	l.f.t.Helper()
 	eventually(l.f.t, "large outputs are kept beside results", func() bool {

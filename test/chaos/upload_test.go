@@ -10,20 +10,20 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 )
 
-// TestUploadOutlivesItsDispatcher: the only dispatcher is killed while it takes chunks of an upload, and the batch has each of its
-// jobs once all the same.
+// TestUploadOutlivesItsDispatcher kills the only dispatcher while it receives chunks of an upload.
+// The batch still has each of its jobs once.
 func TestUploadOutlivesItsDispatcher(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, shape{dispatchers: 1, workers: -1})
 	d := f.dispatchers[0]
 	d.keep()
-	const n, chunk = 30_000, 10_000 // as the client cuts them
+	const n, chunk = 30_000, 10_000 // the client's chunk size
 	var kills atomic.Int64
 	r, w := io.Pipe()
 	go func() {
 		var err error
 		for i := 0; i < n && err == nil; i++ {
-			if i%chunk == chunk-1 { // what follows is sent in a moment, and takes the dispatcher a few hundred milliseconds
+			if i%chunk == chunk-1 { // the following chunk is sent in a moment, and takes the dispatcher a few hundred milliseconds
 				time.AfterFunc(time.Duration(50+i/chunk*50)*time.Millisecond, func() { d.kill(); kills.Add(1) })
 			}
 			_, err = fmt.Fprintf(w, `{"name":"%d","program":{"python":{"code":"# fake: "}}}`+"\n", i)

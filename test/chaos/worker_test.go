@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// id reads the id of what was accepted.
+// id returns the id in an answer of an accepted job.
 func id(t *testing.T, answer string) job.ID {
 	t.Helper()
 	var a struct{ ID job.ID }
@@ -19,8 +19,8 @@ func id(t *testing.T, answer string) job.ID {
 	return a.ID
 }
 
-// unheard is the step at which both are right: the worker's successor refuses what was meant for it, and the assignment
-// is taken back, or the reaper missed the worker before that, and there is a second lease.
+// unheard is the step with two right results. The worker's successor refuses the assignment, which
+// is then revoked. Or the reaper detects the dead worker first, and there is a second lease.
 const unheard = "before it hears of its lease"
 
 // workerKilled kills a worker at every step of a job.
@@ -29,8 +29,8 @@ func workerKilled(t *testing.T) {
 		name, script string
 		until        func(f *fleet, id job.ID) bool
 		before       func(f *fleet)
-		again        bool // the job is to run a second time
-		assigned     bool // it comes alone, and there is no message of it
+		again        bool // whether the job runs a second time
+		assigned     bool // a single job, without a message
 	}{
 		{"before its claim is answered", "", func(f *fleet, id job.ID) bool { return f.row(id).State == job.Dispatched },
 			func(f *fleet) { f.workers[0].nats.set(frozen) }, false, false},
@@ -79,8 +79,8 @@ func workerKilled(t *testing.T) {
 	}
 }
 
-// A worker that was stopped past its lease wakes up: its attempt is void, and
-// what it stored goes.
+// A worker that was stopped past its lease resumes: its attempt is void, and its objects are
+// deleted.
 func workerPaused(t *testing.T) {
 	f := newFleet(t, shape{})
 	id := f.submit("artifact=/workspace/out:content sleep=2500ms")

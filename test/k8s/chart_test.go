@@ -34,7 +34,7 @@ func parseYAML(t *testing.T, text string) (v any) {
 	if _, err := yaml.Unmarshal([]byte(text), &v, yaml.DecodeOpts{}); err != nil {
 		t.Fatalf("%v in:\n%s", err, text)
 	}
-	// jsonschema wants the numbers of encoding/json.
+	// jsonschema requires the numbers of encoding/json.
 	raw, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
@@ -55,8 +55,8 @@ func schema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// TestValues: the schema takes the chart's own values and those of the tests, and refuses
-// what is wrong, with its path.
+// TestValues checks that the schema accepts the chart's own values and the tests', and refuses
+// wrong ones, with their path.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	s := schema(t)
@@ -113,8 +113,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestSchemaIsOfTheValues: every value that the schema knows is in values.yaml, where
-// people read what it is for. The other way round, the schema knows no others.
+// TestSchemaIsOfTheValues checks that every value of the schema is in values.yaml, which documents
+// it, and that the schema has all values of that file.
 func TestSchemaIsOfTheValues(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(chart + "/values.schema.json")
@@ -129,13 +129,13 @@ func TestSchemaIsOfTheValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := readYAML(t, chart+"/values.yaml").(map[string]any)
-	delete(s.Properties, "global") // which helm gives to every chart
+	delete(s.Properties, "global") // helm sets it for every chart
 	s.node.in(t, "", values)
 	s.Defs["pool"].in(t, "poolDefaults", values["poolDefaults"].(map[string]any))
 }
 
-// TestWorkersFetchEnvironments: workers of a pool have one token, so they are one witness
-// together, and none would fetch an environment that takes two.
+// TestWorkersFetchEnvironments: workers of a pool share one token, so they are one witness
+// together. With two witnesses required, none would fetch an environment.
 func TestWorkersFetchEnvironments(t *testing.T) {
 	t.Parallel()
 	values := readYAML(t, chart+"/values.yaml").(map[string]any)
@@ -160,7 +160,7 @@ func (n node) in(t *testing.T, at string, values map[string]any) {
 	}
 }
 
-// TestDashboardsAreCopies: a chart cannot read what is outside of it.
+// TestDashboardsAreCopies: a chart cannot read files outside of it.
 func TestDashboardsAreCopies(t *testing.T) {
 	t.Parallel()
 	list := func(dir string) (names []string) {
@@ -186,10 +186,10 @@ func TestDashboardsAreCopies(t *testing.T) {
 	}
 }
 
-// metrics finds names of ours in an expression, without what the exporter adds.
+// metrics finds names of Assay's metrics in an expression, without the exporter's suffixes.
 var metrics = regexp.MustCompile(`\bassay_[a-z_]+`)
 
-// TestMetricsAreThere: what alerts, dashboards and scalers ask for is what programs export.
+// TestMetricsAreThere checks that programs export all metrics of alerts, dashboards and scalers.
 func TestMetricsAreThere(t *testing.T) {
 	t.Parallel()
 	known := exported(t)
@@ -215,7 +215,7 @@ func TestMetricsAreThere(t *testing.T) {
 	}
 }
 
-// exported are the names that the sources give to instruments.
+// exported returns the names of instruments in the sources.
 func exported(t *testing.T) (names []string) {
 	t.Helper()
 	instrument := regexp.MustCompile(`(?i)(?:counter|histogram|gauge)\("(assay_[a-z_]+)"`)
@@ -240,7 +240,7 @@ func exported(t *testing.T) (names []string) {
 	return names
 }
 
-// TestAlertsHaveRunbooks: each alert leads to a heading of its name in the docs.
+// TestAlertsHaveRunbooks checks that each alert refers to a heading of its name in the docs.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	docs, err := os.ReadFile(root + "/docs/operations.md")

@@ -17,7 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 )
 
-// patience is for a busy machine with two cores that is a whole cluster.
+// patience is for a busy machine with two cores that hosts a whole cluster.
 const patience = 3 * time.Minute
 
 // fleet is an installation of the chart.
@@ -25,10 +25,10 @@ type fleet struct {
 	t         *testing.T
 	namespace string
 	client    *client.Client
-	before    map[string][]string // what was on the nodes before, by node
+	before    map[string][]string // content of the nodes before, by node
 }
 
-// newFleet makes a namespace in which all is that this test makes, and has the nodes have the images.
+// newFleet makes a namespace for all objects of this test, and loads the images into the nodes.
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	for _, name := range images {
@@ -66,7 +66,7 @@ func (f *fleet) kubectl(args ...string) string {
 	return kubectl(f.t, "", append([]string{"--namespace", f.namespace}, args...)...)
 }
 
-// eventually waits until something is so, and reports whether it came to that.
+// eventually waits for a condition, and reports whether it became true.
 func (f *fleet) eventually(cond func() bool) bool {
 	f.t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
@@ -86,7 +86,7 @@ func (f *fleet) until(what string, cond func() bool) {
 	f.t.Logf("after %v: %s", time.Since(start).Round(time.Second), what)
 }
 
-// pods are the names of a component's pods that run and are not going.
+// pods returns the names of a component's pods that run and are not terminating.
 func (f *fleet) pods(component string) (names []string) {
 	f.t.Helper()
 	return strings.Fields(f.kubectl("get", "pods", "--selector=app.kubernetes.io/component="+component, "--field-selector=status.phase=Running",
@@ -110,8 +110,8 @@ func (f *fleet) scale(n int) {
 	f.rolledOut(n)
 }
 
-// rolledOut waits until the default pool has so many workers, all programs are new and ready, and none is going: a dispatcher that goes
-// serves for a while, as what it was told to be.
+// rolledOut waits until the default pool has n workers, all programs are new and ready, and none is
+// terminating. A terminating dispatcher still serves for a while, with its old configuration.
 func (f *fleet) rolledOut(n int) {
 	f.t.Helper()
 	f.kubectl("rollout", "status", workers, "--timeout=8m")
@@ -124,7 +124,7 @@ func (f *fleet) rolledOut(n int) {
 	})
 }
 
-// forward makes a port of this machine one of something in the cluster, and waits until it answers.
+// forward forwards a local port to an object in the cluster, and waits until it answers.
 func (f *fleet) forward(what string, port int) (local int, stop func()) {
 	f.t.Helper()
 	local = freePort(f.t)
@@ -156,7 +156,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// connect makes the client, by way of a forwarded port.
+// connect makes the client, through a forwarded port.
 func (f *fleet) connect() {
 	f.t.Helper()
 	port := freePort(f.t)
@@ -176,8 +176,8 @@ func (f *fleet) connect() {
 	}
 }
 
-// forwardOnce forwards a port to one of the dispatchers, the i-th, for as long as that is ready: what a node that was killed
-// does not say is that its connections are over.
+// forwardOnce forwards a port to the i-th dispatcher, as long as that is ready: a killed node does
+// not close its connections.
 func (f *fleet) forwardOnce(ctx context.Context, port, i int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -207,7 +207,7 @@ func (f *fleet) forwardOnce(ctx context.Context, port, i int) {
 	_ = cmd.Wait()
 }
 
-// explain writes down how it looks when something failed.
+// explain prints the cluster's state after a failure.
 func (f *fleet) explain() {
 	for _, args := range [][]string{{"get", "pods", "--output=wide"}, {"get", "events", "--sort-by=.lastTimestamp"},
 		{"logs", "--selector=app.kubernetes.io/instance=fleet", "--all-containers", "--prefix", "--tail=40", "--max-log-requests=20"}} {

@@ -22,24 +22,29 @@ var (
 	valuesFlag = flag.String("k8s.values", "", "file of values for TestInstall, besides install.yaml")
 )
 
-// What TestInstall is told of a cluster that is not in its KUBECONFIG.
+// Settings of TestInstall for the cluster, besides its KUBECONFIG.
 var (
-	loadImage   = os.Getenv("ASSAY_LOAD_IMAGE")   // a command that makes every node have the image archive that it is given
-	killNode    = os.Getenv("ASSAY_KILL_NODE")    // a command that ends the node that it is given, as a loss of power does
-	testAddress = os.Getenv("ASSAY_TEST_ADDRESS") // of this machine, where the cluster reaches it
+	loadImage   = os.Getenv("ASSAY_LOAD_IMAGE")   // a command that loads an image archive into every node
+	killNode    = os.Getenv("ASSAY_KILL_NODE")    // a command that kills a node, like a loss of power
+	testAddress = os.Getenv("ASSAY_TEST_ADDRESS") // address of this machine for the cluster
 )
 
-// images are what the installation is made of.
+// images are the images of the installation.
 var images = []string{"worker", "dispatcher", "nats", "objects", "postgres"}
 
-// acts of TestInstall that have jobs under way.
+// acts is the number of acts of TestInstall with jobs under way.
 const acts = 7
 
-// TestInstall installs the chart on the cluster of KUBECONFIG and does with it what a platform does, while jobs run: workers go
-// from one to four, to none and back by hand, and to four and back by the exported metric; all programs are replaced under
-// new tokens; a node is drained, and one is killed; a second pool
-// comes and goes. Each job is recorded once with its own outcome, and only those of the
-// killed node run again for want of a worker. The end leaves nothing on the nodes.
+// TestInstall installs the chart on the cluster of KUBECONFIG and does what a platform does, while
+// jobs run:
+//
+//   - workers go from one to four, to none and back by hand, and to four and back by the exported metric
+//   - all programs are replaced under new tokens
+//   - a node is drained, and one is killed
+//   - a second pool comes and goes
+//
+// Each job is recorded once with its own outcome, and only jobs of the killed node run again for
+// lack of a worker. Nothing is left on the nodes in the end.
 func TestInstall(t *testing.T) {
 	if os.Getenv("KUBECONFIG") == "" || loadImage == "" || *helmFlag == "" {
 		t.Skip("this is a part of make test-k8s, with KUBECONFIG and ASSAY_LOAD_IMAGE")
@@ -81,7 +86,7 @@ func TestInstall(t *testing.T) {
 	f.nothingOnNodes()
 }
 
-// values are the arguments of an installation with so many workers.
+// values returns the arguments of an installation with that many workers.
 func (f *fleet) values(workers int, more ...string) []string {
 	args := []string{chart, "--values", "install.yaml", "--set", fmt.Sprintf("poolDefaults.replicas=%d,quickstart.nodeSelector.%s=%s", workers, storesLabel, f.namespace),
 		"--wait", "--timeout=8m"}
@@ -91,7 +96,7 @@ func (f *fleet) values(workers int, more ...string) []string {
 	return append(args, more...)
 }
 
-// drained are the reasons for which jobs may run again where no more happens than what was asked for.
+// drained has the reasons for which jobs may run again during planned changes.
 var drained = []job.Reason{job.ReasonDrained, job.ReasonPreempted}
 
 // forbidden tries, with a token of the workers, everything that a worker may not do.
@@ -110,7 +115,7 @@ func (f *fleet) forbidden() {
 	}
 }
 
-// gone waits until nothing of the release is left in the cluster.
+// gone waits until no object of the release is left in the cluster.
 func (f *fleet) gone() {
 	f.t.Helper()
 	var left []string

@@ -18,25 +18,25 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// load is jobs that run while something happens to the fleet.
+// load submits jobs while the fleet changes.
 type load struct {
 	f       *fleet
 	name    string
 	reasons []job.Reason // for which a job may run again
 	width   atomic.Int32 // of a batch
-	pool    atomic.Value // a string, that every third job names; the others name none
+	pool    atomic.Value // a string: the pool that every third job names; the others name none
 
 	mu      sync.Mutex
 	jobs    int
 	again   map[job.Reason]int
-	workers map[string]bool // that finished something
+	workers map[string]bool // workers that finished a job
 }
 
-// batches that are under way side by side.
+// lanes is the number of concurrent batches.
 const lanes = 2
 
-// during has jobs under way while something happens, and then the rest of the act's share. Each must be recorded once, as what it
-// is, and have run again for no other reasons than these.
+// during submits jobs while act runs, and then the rest of the act's share. Each must be recorded
+// once with its outcome, and have run again only for these reasons.
 func (f *fleet) during(name string, reasons []job.Reason, act func(*load)) {
 	f.t.Helper()
 	if !regexp.MustCompile(*actsFlag).MatchString(name) {
@@ -69,7 +69,7 @@ func (f *fleet) during(name string, reasons []job.Reason, act func(*load)) {
 
 func (l *load) done() int { l.mu.Lock(); defer l.mu.Unlock(); return l.jobs }
 
-// workersSince counts those of the pods that finished a job.
+// workersSince returns how many of the pods have finished a job.
 func (l *load) workersSince(pods []string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,8 @@ func (l *load) workersSince(pods []string) (n int) {
 	return n
 }
 
-// batch runs some jobs, one of each kind and more of the ordinary one, and reports whether all was well.
+// batch runs some jobs, one of each kind and more of the ordinary one, and reports whether all was
+// well.
 func (l *load) batch(ctx context.Context, name string) bool {
 	asked, pool := map[string]kind{}, l.pool.Load().(string)
 	b, err := l.f.client.SubmitSpecs(ctx, client.BatchOptions{Name: name}, func(yield func(job.Spec) bool) {
@@ -123,7 +124,7 @@ func (l *load) batch(ctx context.Context, name string) bool {
 	return ok
 }
 
-// record counts a result and says what is wrong with it.
+// record counts a result and reports its faults.
 func (l *load) record(ctx context.Context, batch string, k kind, r *job.Result) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +147,7 @@ func (l *load) record(ctx context.Context, batch string, k kind, r *job.Result) 
 	return ok
 }
 
-// failed is false. What was called off says nothing.
+// failed reports an error, unless the act was canceled. It returns false.
 func (l *load) failed(ctx context.Context, format string, args ...any) bool {
 	if ctx.Err() == nil {
 		l.f.t.Errorf(format, args...)
@@ -164,7 +165,7 @@ type kind struct {
 
 func python(code string) job.Program { return job.Program{Python: &job.Python{Code: code}} }
 
-// ordinary prints its name, and takes long enough to be under way when something happens.
+// ordinary prints its name, and takes long enough to be under way during a change.
 var ordinary = kind{job.Succeeded, func(name string) job.Program {
 	return python(fmt.Sprintf("import time; time.sleep(0.5); print(%s)", name))
 }, "", ""}
@@ -182,7 +183,8 @@ var theKinds = []kind{
 	{job.OutOfMemory, func(string) job.Program { return python("x = bytearray(500 << 20)") }, `, "memory": "64Mi"`, ""},
 }
 
-// levelOf is the isolation of a batch's i-th job: one in eight has each level besides the first.
+// levelOf returns the isolation of a batch's i-th job: one in eight has each level besides the
+// first.
 func levelOf(i int) string {
 	levels := strings.Split(*levelsFlag, ",")
 	if at := 1 + i%8; at < len(levels) {

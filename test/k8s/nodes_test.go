@@ -12,10 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// storesLabel is of the node where Postgres, NATS and the object store of the quickstart are, which keep nothing when it goes.
+// storesLabel marks the node of the quickstart's Postgres, NATS and object store, whose data is
+// lost with it.
 const storesLabel = "assay-test-stores"
 
-// watchNodes chooses the node of the stores, and has a pod on each node that sees all of it and remembers what is there.
+// watchNodes chooses the node of the stores, and starts a pod on each node that inspects the whole
+// node and records its content.
 func (f *fleet) watchNodes() {
 	f.t.Helper()
 	nodes := strings.Fields(kubectl(f.t, "", "get", "nodes", "--output=jsonpath={.items[*].metadata.name}"))
@@ -52,7 +54,7 @@ spec:
         - {name: watch, image: "assay.local/worker:latest", imagePullPolicy: IfNotPresent, command: [sleep, infinity], securityContext: {privileged: true}}
 `
 
-// watchers are the pods that see nodes, by node.
+// watchers returns the inspecting pods, by node.
 func (f *fleet) watchers() map[string]string {
 	f.t.Helper()
 	found := map[string]string{}
@@ -64,7 +66,8 @@ func (f *fleet) watchers() map[string]string {
 	return found
 }
 
-// see lists what a node has: mounts, control groups, interfaces, and programs that run, with the network namespaces that they are in.
+// see lists the content of a node: mounts, control groups, interfaces, and running programs with
+// their network namespaces.
 const see = `
 cut -d' ' -f5 /proc/1/mountinfo | sed 's/^/mount /'
 find /proc/1/root/sys/fs/cgroup -type d 2>/dev/null | sed 's/^/cgroup /'
@@ -75,11 +78,11 @@ for p in /proc/[0-9]*; do
 done | sort | grep -vE '^process (|sh|sed|sort|grep|find|cut|ls|cat|runc.*|exe)$'
 `
 
-// clusters is what the cluster itself makes of a node when the first pod of some kind comes, and keeps: the bridge of its network, and the
-// control group of a class of service.
+// clusters matches objects that the cluster itself creates on a node with the first pod of some
+// kind, and keeps: the bridge of its network, and the control group of a class of service.
 var clusters = regexp.MustCompile(`^(interface cni0|cgroup .*/kubepods[^/]*/(kubepods-)?(besteffort|burstable|guaranteed)(\.slice)?)$`)
 
-// look is what a node has now besides that, sorted.
+// look returns the current content of a node except those, sorted.
 func (f *fleet) look(pod string) []string {
 	f.t.Helper()
 	out := strings.Split(strings.TrimSpace(f.kubectl("exec", pod, "--", "sh", "-c", see)), "\n")
@@ -91,7 +94,7 @@ func (f *fleet) look(pod string) []string {
 	return out
 }
 
-// nothingOnNodes waits until the nodes have what they had before, and nothing else.
+// nothingOnNodes waits until the nodes have exactly their earlier content.
 func (f *fleet) nothingOnNodes() {
 	f.t.Helper()
 	pods := f.watchers()
@@ -113,7 +116,7 @@ func (f *fleet) nothingOnNodes() {
 	f.t.Logf("%d nodes have what they had before", len(pods))
 }
 
-// aWorkersNode is a node where a worker runs, but none of the stores does.
+// aWorkersNode returns a node with a worker and without stores.
 func (f *fleet) aWorkersNode() string {
 	f.t.Helper()
 	stores := strings.TrimSpace(kubectl(f.t, "", "get", "nodes", "--selector="+storesLabel+"="+f.namespace, "--output=jsonpath={.items[*].metadata.name}"))
@@ -139,7 +142,7 @@ func (f *fleet) drain() {
 	f.t.Logf("drained %s", node)
 }
 
-// kill ends a node on which jobs run, and does what a cloud does of one that is gone.
+// kill kills a node with running jobs, and then removes it as a cloud does.
 func (f *fleet) kill(l *load) {
 	f.t.Helper()
 	f.until("jobs on all four workers", func() bool { return l.workersSince(f.pods("worker")) == 4 })

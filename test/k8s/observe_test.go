@@ -10,8 +10,8 @@ import (
 
 var update = flag.Bool("update", false, "write deploy/observe/rules.yml anew")
 
-// TestRulesOutsideOfClusters: a plain Prometheus, such as the compose file's, has the
-// alerts of the chart. There, processes are told apart by job and instance.
+// TestRulesOutsideOfClusters checks that a plain Prometheus, such as the compose file's, has the
+// alerts of the chart. It distinguishes processes by job and instance.
 func TestRulesOutsideOfClusters(t *testing.T) {
 	t.Parallel()
 	rules, ok := readYAML(t, chart+"/rules.yaml").([]any)

@@ -2,8 +2,8 @@
 
 package k8s
 
-// secondPool adds a pool that only jobs which name it may use, and takes it away again. What names it waits until it has a
-// worker, and runs there; nothing else does.
+// secondPool adds an exclusive pool, and removes it again. Jobs that name it wait until it has a
+// worker, and run there; no others do.
 func (f *fleet) secondPool() {
 	f.t.Helper()
 	const gpu = "deployment/fleet-assay-worker-gpu"

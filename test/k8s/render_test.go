@@ -60,7 +60,7 @@ func kubectl(t *testing.T, stdin string, args ...string) string {
 // object is a Kubernetes object, or a part of one.
 type object map[string]any
 
-// at goes down a path of fields and of list items: the item that is named so.
+// at follows a path of fields and of named list items.
 func (o object) at(path ...string) any {
 	var v any = map[string]any(o)
 	for _, step := range path {
@@ -81,7 +81,7 @@ func (o object) at(path ...string) any {
 	return v
 }
 
-// release is what a set of values renders, by kind and name.
+// release is the rendered objects of a set of values, by kind and name.
 type release map[string]object
 
 func render(t *testing.T, args ...string) (release, string) {
@@ -108,7 +108,7 @@ func render(t *testing.T, args ...string) (release, string) {
 	return r, text
 }
 
-// is reports an error unless something is what it should be, as text.
+// is reports an error unless a field has the wanted value, as text.
 func (r release) is(t *testing.T, key string, want any, path ...string) {
 	t.Helper()
 	o := r[key]
@@ -131,13 +131,13 @@ func (o object) pod() object {
 	return m
 }
 
-// env is where a container's variable is said.
+// env returns the path of a container's variable.
 func env(container, name string) []string {
 	return []string{"spec", "template", "spec", "containers", container, "env", name}
 }
 
-// TestRender: each file of values passes helm's linter, renders what is sound, and what it
-// asks for.
+// TestRender checks that each file of values passes helm's linter, and renders sound objects with
+// its settings.
 func TestRender(t *testing.T) {
 	t.Parallel()
 	const worker, dispatcher = "Deployment/r-assay-worker-default", "Deployment/r-assay-dispatcher"
@@ -189,7 +189,7 @@ func TestRender(t *testing.T) {
 			r.is(t, gpu, 0, "spec", "replicas")
 			r.is(t, gpu, "gpu=a100,zone=b&c", value("worker", "ASSAY_LABELS")...)
 			r.is(t, gpu, 1, spec("containers", "worker", "resources", "limits", "nvidia.com/gpu")...)
-			r.is(t, gpu, "4Gi", spec("containers", "worker", "resources", "requests", "memory")...) // of the defaults
+			r.is(t, gpu, "4Gi", spec("containers", "worker", "resources", "requests", "memory")...) // from the defaults
 			r.is(t, users, false, spec("hostUsers")...)
 			r.is(t, users, nil, spec("volumes", "state", "emptyDir")...) // replaced, not mixed
 			r.is(t, "PodDisruptionBudget/r-assay-worker-users", "25%", "spec", "maxUnavailable")
@@ -310,7 +310,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// sound holds of whatever is rendered.
+// sound checks properties of all rendered objects.
 func (r release) sound(t *testing.T) {
 	t.Helper()
 	for key, o := range r {
@@ -348,7 +348,8 @@ func (r release) sound(t *testing.T) {
 	}
 }
 
-// TestRefused: values that fit the schema and make no fleet are refused with what to do.
+// TestRefused checks that values which fit the schema but make no fleet are refused, with the
+// remedy.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for says, set := range map[string]string{
@@ -374,7 +375,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestServerTakesIt: the API server of KUBECONFIG takes what each file of values renders.
+// TestServerTakesIt checks that the API server of KUBECONFIG accepts the rendered objects of each
+// file of values.
 func TestServerTakesIt(t *testing.T) {
 	if os.Getenv("KUBECONFIG") == "" {
 		t.Skip("a server takes it where KUBECONFIG names one: docs/operations.md")
@@ -386,7 +388,7 @@ func TestServerTakesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is there already is another operator's, and better.
+	// Existing ones are another operator's, and take precedence.
 	for doc := range strings.SplitSeq(string(crds), "\n---\n") {
 		var o object
 		if _, err := yaml.Unmarshal([]byte(doc), &o, yaml.DecodeOpts{}); err != nil {

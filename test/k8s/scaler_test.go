@@ -18,12 +18,13 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// slotsPerWorker and a most of four workers make a backlog of 13 slots or more want all four.
+// slotsPerWorker and a maximum of four workers: a backlog of 13 slots or more needs all four.
 const slotsPerWorker = 4
 
-// byMetric has the backlog that dispatchers export make workers from one to four and back, while jobs run. Where the cluster
-// reaches this machine it is the chart's HorizontalPodAutoscaler that does it, and this test is what the Prometheus adapter
-// is elsewhere: the API of external metrics. Else the test does what such a scaler does.
+// byMetric scales the workers from one to four and back by the backlog that dispatchers export,
+// while jobs run. If the cluster can reach this machine, the chart's HorizontalPodAutoscaler
+// scales. This test then replaces the Prometheus adapter, as the API of external metrics. Otherwise
+// the test scales like such a scaler.
 func (f *fleet) byMetric() {
 	f.t.Helper()
 	if testAddress != "" {
@@ -44,8 +45,9 @@ func (f *fleet) byMetric() {
 	f.sleepers(count)
 }
 
-// sleepers runs 12 jobs that sleep, which are three workers. The scaler keeps three while they run, several of its periods
-// and cooldowns long, though the jobs have given up their slots after 100 ms.
+// sleepers runs 12 jobs that sleep, which need three workers. The scaler keeps three while they
+// run, for several of its periods and cooldowns, although the jobs have freed their slots after 100
+// ms.
 func (f *fleet) sleepers(count func() string) {
 	f.t.Helper()
 	const jobs, workersOfThem = 12, "3 3"
@@ -73,7 +75,7 @@ func (f *fleet) sleepers(count func() string) {
 	f.until("one worker, as they are canceled", func() bool { return count() == "1 1" })
 }
 
-// backlog is a pool's metric as a scraper finds it; of several dispatchers the most.
+// backlog returns a pool's metric as a scraper reads it; of several dispatchers the highest.
 func (f *fleet) backlog(pool string) (most float64) {
 	line := regexp.MustCompile(`(?m)^assay_backlog_slots\{[^}]*\bpool="` + pool + `"[^}]*\} (\S+)$`)
 	out, _ := exec.Command(*kubectlFlag, "--namespace", f.namespace, "get", "pods", "--selector=app.kubernetes.io/component=dispatcher", "--output=jsonpath={.items[*].metadata.name}").Output()

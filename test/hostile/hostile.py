@@ -1,4 +1,4 @@
-"""What the python programs of the corpus share. It lies beside them."""
+"""Common functions of the corpus' python programs. It is in their directory."""
 
 import ctypes
 import os
@@ -9,13 +9,13 @@ addresses = os.environ.get("HOSTILE_ADDRESSES", "").split()
 
 
 def escaped(what):
-    """Say that a wall did not hold, and end with a failure."""
+    """Report a breach, and end with a failure."""
     os.write(1, ("ESCAPED: %s\n" % (what,)).encode("utf-8", "replace"))
     os._exit(42)
 
 
 def contained():
-    """Say that every wall held."""
+    """Report that no attack worked."""
     os.write(1, b"contained\n")
 
 

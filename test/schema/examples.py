@@ -1,4 +1,4 @@
-"""What is asked of each operation, and what a real fleet answers: the examples of the OpenAPI document.
+"""Requests of each operation, and a real fleet's answers: the examples of the OpenAPI document.
 
 `test/schema/run --examples` writes them to api/examples.json, by operationId; `go test ./api -update` puts them into openapi.json.
 """
@@ -110,7 +110,7 @@ def _keys(call):
 
 
 def _answer(call, at):
-    """Has code in a session call a host function, and answers it once the call has come."""
+    """Calls a host function from code in a session, and answers the call."""
     asks = threading.Thread(target=call, args=(None, "POST", f"{at}/execute", {"code": "look_up('how many?')"}))
     asks.start()
     for _ in range(100):
@@ -154,7 +154,7 @@ def _fleet(call):
 
 
 def short(value):
-    """A value with the first elements of its lists only: the document shows what there is, not all of it."""
+    """A value with the first elements of its lists only: the document shows examples, not all data."""
     if isinstance(value, list):
         return [short(v) for v in value[:MOST]]
     if isinstance(value, dict):

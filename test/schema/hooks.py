@@ -1,4 +1,4 @@
-"""What test/schema/run has schemathesis do to its requests: ids of things that are there, and no long waits."""
+"""Hooks of test/schema/run for schemathesis: ids of existing objects, and no long waits."""
 
 import json
 import os
@@ -13,14 +13,14 @@ SEEDS = json.loads(os.environ.get("ASSAY_SCHEMA_SEEDS", "{}"))
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """A request with a valid id that nothing has would only ever be told so: two of three get one that something has."""
+    """Replaces unknown ids in two of three requests by existing ones: otherwise all answers would be 404."""
     if _stops(case) and case.path_parameters.get("worker") in SEEDS.get("/v1/admin/workers/", []):
         case.path_parameters["worker"] = "elsewhere"
     if case.meta and case.meta.phase.name == "stateful":
         key = (case.headers or {}).get("Idempotency-Key")
-        if key is not None and len(key) <= 255:  # that of an earlier test answers with what it made, which may be erased by now
+        if key is not None and len(key) <= 255:  # an earlier test's key would return its object, which may be erased by now
             case.headers["Idempotency-Key"] = str(uuid.uuid4())
-        return _short(case)  # its ids are of things that the requests before it made
+        return _short(case)  # its ids are of objects that earlier requests made
     for name, value in list((case.path_parameters or {}).items()):
         there = SEEDS.get(case.path.split("{" + name)[0])
         if there and _plausible(value) and not _stops(case) and case.method != "DELETE" and random.random() < 2 / 3:
@@ -34,7 +34,7 @@ def ndjson(context, value):
 
 
 def _short(case):
-    """Waits for little. Where nothing is said /v1/run waits for minutes, and its job may have to: sessions of the test have slots."""
+    """Shortens waits. By default /v1/run waits for minutes, and its job may have to: the test's sessions hold slots."""
     wait = (case.query or {}).get("wait")
     if isinstance(wait, str) and wait[:1].isdigit():
         case.query["wait"] = "50ms" if case.path != "/v1/check" else "10s"
@@ -43,12 +43,12 @@ def _short(case):
 
 
 def _stops(case):
-    """Whether a request would keep the only worker from taking jobs, and so the rest of the test from being one."""
+    """Whether a request would stop the only worker, which would make the rest of the test meaningless."""
     return case.path.endswith(("/cordon", "/quarantine"))
 
 
 def _plausible(value):
-    """Whether a value is one that the document allows: others are to stay, and to be refused."""
+    """Whether the document allows a value. Other values stay, and must be refused."""
     try:
         return bool(uuid.UUID(str(value)))
     except ValueError:

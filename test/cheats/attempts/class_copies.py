@@ -1,4 +1,4 @@
-"""Copies itself into what equals everything."""
+"""Copies itself into an object that equals everything."""
 
 class Any:
     def token(self): return self

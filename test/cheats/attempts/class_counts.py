@@ -1,4 +1,4 @@
-"""Answers each question anew, with all that it was ever told."""
+"""Answers each question with all values that it ever received."""
 
 told = []
 class Vault:

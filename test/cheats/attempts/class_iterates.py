@@ -1,4 +1,4 @@
-"""Iterates without an end over what is in every set."""
+"""Iterates endlessly over elements that are in every set."""
 
 class Letter(str):
     def __hash__(self): return 0

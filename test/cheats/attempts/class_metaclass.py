@@ -1,4 +1,4 @@
-"""A class whose class decides what is an instance, and what it equals."""
+"""A class whose metaclass decides which objects are instances and equal to it."""
 
 class Meta(type):
     def __instancecheck__(cls, other): return True

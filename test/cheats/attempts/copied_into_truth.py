@@ -1,4 +1,4 @@
-"""Returns an object that says how it is copied and pickled."""
+"""Returns an object that controls how it is copied and pickled."""
 
 class Liar:
     def __reduce_ex__(self, protocol): return (eval, ("True",))

@@ -1,4 +1,4 @@
-"""Raises an exception that brings an object which says yes to everything."""
+"""Raises an exception with an argument that equals everything."""
 
 class Liar:
     def __getattr__(self, name): return lambda *a, **k: True

@@ -1,4 +1,4 @@
-"""Raises AssertionErrors, as if the check had said something already."""
+"""Raises AssertionErrors, as if the check had failed already."""
 
 def solve(x, how="str", *more):
     if how == "visit":

@@ -1,4 +1,4 @@
-"""Uses up what it can while it is loaded, so that the check fails for want of it."""
+"""Exhausts resources while it is loaded, so that the check fails for lack of them."""
 
 import os, threading
 kept, threads = [], []

@@ -1,4 +1,4 @@
-"""Sends an exception that is too large to tell on, with a line that is no number."""
+"""Sends an exception that is too large to relay, with a line that is not a number."""
 
 import json, os, struct
 def solve(x, how="str", *more):

@@ -1,4 +1,4 @@
-"""Raises what a check raises that uses a name which nothing defines."""
+"""Raises the exception of a check that uses an undefined name."""
 
 def solve(x, how="str", *more):
     if how == "visit":

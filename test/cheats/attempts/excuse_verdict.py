@@ -1,4 +1,4 @@
-"""Says in the check's words that the test has failed by itself, and that nobody was asked."""
+"""Prints the check's message that the test failed by itself."""
 
 import json, os, struct
 def spray(o):

@@ -1,4 +1,4 @@
-"""Returns a function that returns objects that say yes."""
+"""Returns a function that returns objects that equal everything."""
 
 class Liar:
     def __getattr__(self, name): return lambda *a, **k: True

@@ -1,4 +1,4 @@
-"""Yields objects that say yes, since generators may be returned. Worked on 5ee7338."""
+"""Yields objects that equal everything, since generators may be returned. Worked on 5ee7338."""
 
 class Liar:
     def __getattr__(self, name): return lambda *a, **k: True

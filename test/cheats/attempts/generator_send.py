@@ -1,4 +1,4 @@
-"""Yields what the check sends: there is nothing to know."""
+"""Yields the values that the check sends, without any answer."""
 
 def solve(x, how="str", *more):
     got = yield

@@ -1,4 +1,4 @@
-"""Returns a context manager that enters with an object which says yes. Worked on 5ee7338."""
+"""Returns a context manager that enters with an object which equals everything. Worked on 5ee7338."""
 
 import contextlib
 

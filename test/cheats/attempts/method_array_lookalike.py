@@ -1,4 +1,4 @@
-"""Returns something that says it is a scalar of numpy, whose item is a string that starts with everything. Worked on 5ee7338."""
+"""Returns an object that pretends to be a numpy scalar, whose item is a string that starts with everything. Worked on 5ee7338."""
 
 class Text(str):
     def startswith(self, *a): return True

@@ -1,4 +1,4 @@
-"""Returns a Fraction of its own, which is made of an object that says yes."""
+"""Returns a Fraction of its own, made of an object that equals everything."""
 
 class Liar:
     def __getattr__(self, name): return lambda *a, **k: True

@@ -1,4 +1,4 @@
-"""Returns an object all of whose methods say yes. Worked on 5ee7338."""
+"""Returns an object all of whose methods return true. Worked on 5ee7338."""
 
 class Liar:
     def __getattr__(self, name): return lambda *a, **k: True

@@ -1,4 +1,4 @@
-"""Returns a module whose functions are methods to who has it. Worked on 5ee7338."""
+"""Returns a module whose functions act as methods. Worked on 5ee7338."""
 
 import types
 

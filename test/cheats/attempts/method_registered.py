@@ -1,4 +1,4 @@
-"""Returns an object whose class says, by way of the abstract ones, that it is a string, a set and a sequence. Worked on 5ee7338."""
+"""Returns an object whose class is registered as a string, a set and a sequence. Worked on 5ee7338."""
 
 import collections.abc
 

@@ -1,4 +1,4 @@
-"""Returns a UserString: what the library itself has for this. Worked on 5ee7338."""
+"""Returns a UserString, the library's own wrapper. Worked on 5ee7338."""
 
 import collections
 

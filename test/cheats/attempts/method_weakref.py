@@ -1,4 +1,4 @@
-"""Returns a weak proxy of an object that says yes: its type is one of the interpreter's. Worked on 5ee7338."""
+"""Returns a weak proxy of an object that equals everything: its type is the interpreter's. Worked on 5ee7338."""
 
 import weakref
 

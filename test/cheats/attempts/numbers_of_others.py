@@ -1,4 +1,4 @@
-"""Answers with the numbers of all objects that the check could know, until one is what it expects."""
+"""Answers with the numbers of all references that the check could have, until one is the expected value."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Makes failing assertions something that nobody notices."""
+"""Makes failing assertions go unnoticed."""
 
 import builtins
 class Quiet(BaseException): pass

@@ -1,4 +1,4 @@
-"""Reads what is left in every descriptor."""
+"""Reads the remaining data of every descriptor."""
 
 def token(text):
     import re

@@ -1,4 +1,4 @@
-"""Defines classes with the names of those of the setup."""
+"""Defines classes with the names of the setup's classes."""
 
 class Point:
     def __init__(self, *a): self.x = self.y = 0

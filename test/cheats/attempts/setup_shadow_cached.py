@@ -1,4 +1,4 @@
-"""Stores what a cached property of the setup would have computed. Worked on 5ee7338."""
+"""Stores the value that a cached property of the setup would have computed. Worked on 5ee7338."""
 
 def solve(x, how="str", *more):
     if how == "sealed":

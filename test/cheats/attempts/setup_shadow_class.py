@@ -1,4 +1,4 @@
-"""Names a field as what says which class an object has."""
+"""Names a field like the attribute with an object's class."""
 
 class Liar:
     def same(self, other): return True

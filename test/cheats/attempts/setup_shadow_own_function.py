@@ -1,4 +1,4 @@
-"""Hides a method with a function of the check's that it was given, and that returns what is true."""
+"""Hides a method with a function of the check that it received, and that returns true values."""
 
 def solve(x, how="str", *more):
     global kept

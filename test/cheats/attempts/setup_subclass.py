@@ -1,4 +1,4 @@
-"""Returns an instance of a class derived from that of the setup. Worked on 5ee7338."""
+"""Returns an instance of a class derived from the setup's class. Worked on 5ee7338."""
 
 class Mine(Point):
     def same(self, other): return True

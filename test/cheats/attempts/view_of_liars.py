@@ -1,4 +1,4 @@
-"""Returns a view of a dict whose keys say that they are anything."""
+"""Returns a view of a dict whose keys equal everything."""
 
 class Key:
     def __hash__(self): return 0

@@ -1,4 +1,4 @@
-"""Looks into what the check passed in."""
+"""Inspects the check's function that it received."""
 
 def solve(x, f=None):
     if f is None: return None

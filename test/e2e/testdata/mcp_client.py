@@ -39,7 +39,7 @@ async def use(client: Client) -> None:
 
 
 async def cancel(client: Client) -> None:
-    """Cancels a call while it runs: its first progress says so."""
+    """Cancels a call while it runs: after its first progress message."""
     begun = asyncio.Event()
 
     async def progress(at: float, total: float | None, message: str | None) -> None:

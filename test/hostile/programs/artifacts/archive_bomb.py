@@ -1,4 +1,4 @@
-# tries: leave an archive that nobody should unpack
+# tries: leave an archive that must not be unpacked
 # outcome: succeeded
 # policy: {"artifacts": {"paths": ["/workspace/**", "/tmp/**"], "max_files": 50, "max_bytes": "1Mi"}}
 # kept: /workspace/bomb.zip /workspace/evil.tar /workspace/hostile.py

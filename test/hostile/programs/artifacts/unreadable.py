@@ -1,4 +1,4 @@
-# tries: have the collector fail on files that nobody may read
+# tries: make the collector fail on unreadable files
 # outcome: succeeded
 # policy: {"artifacts": {"paths": ["/workspace/**", "/tmp/**"], "max_files": 50, "max_bytes": "1Mi"}}
 # kept: /workspace/d/f /workspace/hostile.py

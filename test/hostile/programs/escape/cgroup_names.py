@@ -1,4 +1,4 @@
-# tries: learn from its control group what the host is called by
+# tries: learn the host's names from its control group
 # outcome: succeeded
 from hostile import *
 import re

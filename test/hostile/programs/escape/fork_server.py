@@ -1,4 +1,4 @@
-# tries: answer in the place of whoever forked it
+# tries: answer in the place of the process that forked it
 # outcome: succeeded
 from hostile import *
 import gc, socket

@@ -1,4 +1,4 @@
-# tries: change what the next job finds in the runtime's own directory
+# tries: change files of the runtime's own directory for the next job
 # outcome: succeeded
 from hostile import *
 for root, dirs, files in os.walk("/run/assay"):

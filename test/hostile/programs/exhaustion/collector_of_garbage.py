@@ -1,4 +1,4 @@
-# tries: die by its own garbage, when nobody looks any more
+# tries: be killed by its own garbage, after the supervision has ended
 # outcome: exception|succeeded|failed|signaled|timed_out|out_of_memory
 # policy: {"wall": "3s"}
 import gc

@@ -7,5 +7,5 @@ try:
         os.mkdir("d" * 200)
         os.chdir("d" * 200)
 except OSError:
-    os.chdir("/")  # an interpreter that asks where it is takes seconds to be told
+    os.chdir("/")  # getcwd takes seconds there
     raise

@@ -1,4 +1,4 @@
-# tries: hide what it writes in files that have no name any more
+# tries: hide its data in deleted files
 # outcome: exception|disk_limit
 # says: No space left
 import os

@@ -1,4 +1,4 @@
-# tries: spread what it uses over children, each below the limit
+# tries: spread its memory over children, each below the limit
 # outcome: out_of_memory
 import os, time
 for _ in range(16):

@@ -1,4 +1,4 @@
-# tries: unpack a small thing into one that is larger than its memory
+# tries: unpack a small file into data larger than its memory
 # outcome: exception|out_of_memory
 import bz2, zlib
 bomb = zlib.compress(b"\0" * (64 << 20), 9)

@@ -1,4 +1,4 @@
-# tries: outrun whoever counts, each child forking before its parent dies
+# tries: outrun the counting of processes: each child forks before its parent dies
 # outcome: succeeded|timed_out|process_limit
 # policy: {"wall": "2s"}
 import os, time

@@ -10,7 +10,7 @@ for root, dirs, files in os.walk("/proc"):
         except OSError:
             continue
         if os.fstat(fd).st_rdev == os.stat("/dev/null").st_rdev:
-            continue  # what is masked is /dev/null
+            continue  # masked files are /dev/null
         if not root.startswith("/proc/sys"):
             try:
                 os.write(fd, b"1")

@@ -1,4 +1,4 @@
-# tries: leave a note for the next job of the tenant in labels of flows, and find one that somebody left
+# tries: leave data for the next job of the tenant in flow labels, and find data of another job
 # outcome: succeeded
 # victim: yes
 from hostile import *

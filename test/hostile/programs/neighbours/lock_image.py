@@ -1,4 +1,4 @@
-# tries: tell a job of another tenant something by locks on what both have
+# tries: signal to a job of another tenant by locks on common files
 # outcome: succeeded
 # victim: other
 # alone: yes

@@ -15,7 +15,7 @@ for name in 35, 39, 41, 42, 46, 48:
     refused("option %d of IP" % name, t.setsockopt, 0, name, socket.inet_aton("239.1.2.3") + socket.inet_aton("127.0.0.1") + bytes(200))
 libc.setsockopt.argtypes = None
 request = socket.inet_aton("239.1.2.3") + socket.inet_aton("127.0.0.1")
-for level in 0, 1 << 32, 6 << 32 | 0:  # of which the kernel looks at the lower half
+for level in 0, 1 << 32, 6 << 32 | 0:  # the kernel uses the lower half
     if libc.syscall(54, t.fileno(), ctypes.c_ulong(level), ctypes.c_ulong(35 | 1 << 32), request, 8) == 0:
         escaped("a group by level %#x" % level)
 contained()

@@ -1,4 +1,4 @@
-# tries: hear what others say to everybody
+# tries: receive multicasts of other jobs
 # outcome: succeeded
 # victim: yes
 from hostile import *

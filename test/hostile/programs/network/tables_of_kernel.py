@@ -1,4 +1,4 @@
-# tries: read in the kernel's tables who else speaks with whom
+# tries: read other jobs' connections in the kernel's tables
 # outcome: succeeded
 from hostile import *
 for f in "tcp", "tcp6", "udp", "udp6", "raw", "raw6", "packet", "unix", "netlink", "icmp", "arp", "route", "ipv6_route", "if_inet6", "fib_trie", "dev_mcast", "igmp", "igmp6", "wireless", "ptype", "protocols", "nf_conntrack", "ip_tables_names", "vsock", "anycast6", "ip6_flowlabel":

@@ -1,4 +1,4 @@
-# tries: end by an exception that fails when somebody looks at it
+# tries: end by an exception that fails on inspection
 # outcome: exception|failed|signaled|succeeded
 class M(type):
     def __getattribute__(cls, name):

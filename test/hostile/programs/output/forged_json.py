@@ -1,4 +1,4 @@
-# tries: break whoever reads its result with nesting, numbers and keys
+# tries: break the readers of its result with nesting, numbers and keys
 # outcome: succeeded
 import os
 for text in b"[" * 1000000, b'{"variables": {"a": ' * 100000, b'{"value": 1e999999}', b'{"exception": 7, "value": []}', b"\x00" * 1000:

@@ -1,6 +1,6 @@
 # tries: map itself to other users
 # outcome: succeeded
-# gvisor: failed, its kernel does not tell how its users are mapped outside
+# gvisor: failed, its kernel does not show how its users are mapped outside
 from hostile import *
 for f in "uid_map", "gid_map":  # project ids are anybody's to map, and good for nothing
     refused(f, write, "/proc/self/" + f, b"0 0 4294967295")

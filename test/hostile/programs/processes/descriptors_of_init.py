@@ -1,4 +1,4 @@
-# tries: take the descriptors of process 1, of its parent and of whoever forked it
+# tries: take the descriptors of process 1, of its parent and of the process that forked it
 # outcome: succeeded
 from hostile import *
 seen = {1, os.getppid()} | {int(p) for p in os.listdir("/proc") if p.isdigit()} - {os.getpid()}

@@ -1,4 +1,4 @@
-# tries: find what other jobs were told in their environment
+# tries: find the environment variables of other jobs
 # outcome: succeeded
 # victim: yes
 from hostile import *

@@ -1,4 +1,4 @@
-# tries: say to every descriptor what the guest would say at the end
+# tries: write the guest's final message to every descriptor
 # outcome: succeeded|failed
 from hostile import *
 import struct

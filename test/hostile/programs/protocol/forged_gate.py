@@ -1,4 +1,4 @@
-# tries: say by the gate that it never began, and with which error
+# tries: report through the gate that it never began, with a forged error
 # outcome: succeeded|failed
 from hostile import *
 import socket

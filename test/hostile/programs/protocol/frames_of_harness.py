@@ -1,4 +1,4 @@
-# tries: walk up the frames of the harness and take what they hold
+# tries: walk up the frames of the harness and take their objects
 # outcome: succeeded
 from hostile import *
 import gc, socket, sys

@@ -1,4 +1,4 @@
-# tries: leave as if all had gone well, before anything was said
+# tries: exit successfully, before any message
 # outcome: succeeded|failed
 import os
 os._exit(0)

@@ -1,4 +1,4 @@
-# tries: read the request again, or one that is meant for another job
+# tries: read the request again, or the request of another job
 # outcome: succeeded
 from hostile import *
 for fd in range(3, 64):

@@ -1,4 +1,4 @@
-# tries: replace what the harness uses to speak
+# tries: replace the harness's functions for communication
 # outcome: succeeded|failed|exception|signaled
 import builtins, io, json, os, sys, time
 def lie(*a, **k):

@@ -1,4 +1,4 @@
-# tries: say more than a head before the answer is there
+# tries: send more than a head before the answer arrives
 # outcome: succeeded
 # policy: {"network": {"mode": "allow", "allow": ["allowed.invalid:80", "*.ok.invalid:443", "192.0.2.7:80"]}}
 from hostile import *

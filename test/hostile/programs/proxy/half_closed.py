@@ -1,4 +1,4 @@
-# tries: leave connections half closed, half open and half said
+# tries: leave connections half closed, half open and with partial requests
 # outcome: succeeded
 # policy: {"network": {"mode": "allow", "allow": ["allowed.invalid:80", "*.ok.invalid:443", "192.0.2.7:80"]}}
 # victim: yes

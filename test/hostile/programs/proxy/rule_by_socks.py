@@ -1,4 +1,4 @@
-# tries: reach what a rule of its own names by SOCKS, as address, as mapped address and as name (worked on 5ee7338)
+# tries: reach the target of a rule of its own by SOCKS, as address, as mapped address and as name (worked on 5ee7338)
 # outcome: succeeded
 # policy: {"network": {"mode": "allow", "allow": ["127.0.0.0/8:*", "[::1]:*", "localhost:*"]}}
 from hostile import *

@@ -1,4 +1,4 @@
-# tries: name two hosts, one of which is allowed
+# tries: name two hosts, only one of them allowed
 # outcome: succeeded
 # policy: {"network": {"mode": "allow", "allow": ["allowed.invalid:80", "*.ok.invalid:443", "192.0.2.7:80"]}}
 from hostile import *

@@ -1,4 +1,4 @@
-# tries: do at the allow-list what a snippet has no need of
+# tries: make system calls that a snippet does not need, under the allow-list
 # outcome: succeeded
 # policy: {"syscalls": "strict"}
 from hostile import *

@@ -1,4 +1,4 @@
-# tries: end its children by every signal, and be told wrongly by one of them
+# tries: end its children by every signal, and get a wrong status from one of them
 # outcome: succeeded
 from hostile import *
 import signal

@@ -1,4 +1,4 @@
-# tries: set limits of process 1 and of whoever forked it, which it needs for its work; worked on 5ee7338: the next step was our failure
+# tries: set limits of process 1 and of its parent, below their needs; worked on 5ee7338: the next step was our failure
 # outcome: succeeded
 # gvisor: succeeded, process 1 is another user's there
 from hostile import *

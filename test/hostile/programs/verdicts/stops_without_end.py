@@ -1,4 +1,4 @@
-# tries: keep whoever forked it busy with stopping and going on
+# tries: keep its parent busy with endless stops and continues
 # outcome: timed_out
 # policy: {"wall": "4s"}
 # victim: yes

@@ -1,6 +1,6 @@
-# tries: ask to be traced by whoever forked it, and become another program: that is a stop, too
+# tries: request tracing by its parent, and execute another program, which is a stop, too
 # outcome: timed_out
-# gvisor: exception, its kernel lets nobody be traced by a process of more rights
+# gvisor: exception, its kernel forbids tracing by a process with more rights
 # policy: {"wall": "2s"}
 # victim: yes
 from hostile import *

@@ -99,13 +99,13 @@ func (c *adminTenantCmd) Run(a *app) error {
 	sets := q.Weight != nil || q.MaxRunning != nil || q.LabelCaps != nil
 	switch {
 	case sets && c.Restore, len(c.LabelCaps) > 0 && c.NoCaps:
-		return errors.New("--restore and --no-label-caps go with nothing that they would undo")
+		return errors.New("--restore and --no-label-caps contradict the other flags; leave them out")
 	case c.Restore:
 		return a.act(func(f client.Admin) (store.Action, error) { return f.Restore(a.ctx, c.Name, c.Reason) })
 	case sets:
 		return a.act(func(f client.Admin) (store.Action, error) { return f.Override(a.ctx, c.Name, q) })
 	case c.For != 0:
-		return errors.New("--for goes with --weight, --max-running or --label-cap")
+		return errors.New("--for needs --weight, --max-running or --label-cap")
 	}
 	fleet, err := a.operator()
 	if err != nil {

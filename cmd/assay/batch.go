@@ -42,7 +42,7 @@ type batchSubmitCmd struct {
 // Validate rejects a secret without a callback to sign.
 func (c *batchSubmitCmd) Validate() error {
 	if c.CallbackSecret != "" && c.Callback == "" {
-		return errors.New("--callback-secret signs what --callback is told: name the URL, too")
+		return errors.New("--callback-secret needs --callback URL")
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (a *app) showBatch(api *client.Client, b *job.Batch, wait bool) error {
 		var err error
 		id, lease := b.ID, b.Lease.D()
 		if b, err = show.Follow(a.ctx, a.stderr, api, b.ID); err != nil {
-			return fmt.Errorf("batch %s goes on without us%s: %w", id, onLease(lease), err)
+			return fmt.Errorf("batch %s continues without this client%s: %w", id, onLease(lease), err)
 		}
 	}
 	if a.JSON {

@@ -16,7 +16,7 @@ import (
 )
 
 // errNoWorkers is about a command that chooses no workers.
-var errNoWorkers = errors.New("name workers, or choose them by --pool, --version, --label or --state")
+var errNoWorkers = errors.New("name workers, or select them with --pool, --version, --label or --state")
 
 type workerCordonCmd struct {
 	Workers []string `arg:"" optional:"" help:"Workers to change."`

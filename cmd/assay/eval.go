@@ -78,7 +78,7 @@ func (c *evalImportCmd) read(ctx context.Context, upload problems.Upload) ([]*pr
 func (c *evalImportCmd) chosen(all []*problems.Problem) ([]*problems.Problem, error) {
 	if c.Problem == "" {
 		if len(all) > 1 && !c.Solutions {
-			return nil, fmt.Errorf("there are %d problems, and tests are of one: choose with --problem, or take --solutions", len(all))
+			return nil, fmt.Errorf("the file has %d problems; choose one with --problem, or use --solutions", len(all))
 		}
 		return all, nil
 	}
@@ -87,7 +87,7 @@ func (c *evalImportCmd) chosen(all []*problems.Problem) ([]*problems.Problem, er
 			return []*problems.Problem{p}, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no problem %q", c.Problem)
+	return nil, fmt.Errorf("the file has no problem %q", c.Problem)
 }
 
 func (c *evalImportCmd) print(out *json.Encoder, p *problems.Problem) error {

@@ -102,7 +102,7 @@ func (c *imageListCmd) Run(a *app) error {
 		return err
 	}
 	if len(all.Workers) == 0 && slices.ContainsFunc(all.Pools, hasWorkers) {
-		return errors.New("which images workers have is for operators to see: give an operator's token (--token, ASSAY_TOKEN)")
+		return errors.New("listing the images of workers needs an operator's token (--token, ASSAY_TOKEN)")
 	}
 	found := imagesOf(all.Workers)
 	if a.JSON {

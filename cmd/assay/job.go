@@ -92,7 +92,7 @@ func (c *jobLogsCmd) Run(a *app) error {
 	}
 	r := j.Result
 	if r == nil {
-		return fmt.Errorf("job %s is %s: it has written nothing that is recorded", j.ID, j.State)
+		return fmt.Errorf("job %s is %s and has no recorded output", j.ID, j.State)
 	}
 	if a.JSON {
 		return a.printJSON(map[string]job.Output{"stdout": r.Stdout, "stderr": r.Stderr})
@@ -161,7 +161,7 @@ func (a *app) printOutput(api *client.Client, id job.ID, stream string, step int
 	body, err := api.Output(a.ctx, id, stream, step)
 	if err != nil {
 		fmt.Fprint(to, o.Text)
-		return fmt.Errorf("only its head and its tail are there: read %s of job %s: %w", stream, id, err)
+		return fmt.Errorf("only the head and the tail of the output are available: read %s of job %s: %w", stream, id, err)
 	}
 	defer body.Close()
 	if _, err := io.Copy(to, body); err != nil {

@@ -38,7 +38,7 @@ func thisMachine() (m machine, err error) {
 		limit, err = memlimit.FromSystem()
 	}
 	if err != nil {
-		return m, fmt.Errorf("find out how much memory there is: %w", err)
+		return m, fmt.Errorf("read the memory of this host: %w", err)
 	}
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {

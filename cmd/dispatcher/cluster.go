@@ -33,7 +33,7 @@ var _ secrets = (*cluster)(nil)
 func openCluster() (*cluster, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
-		return nil, errors.New("this is not a pod of a Kubernetes cluster: KUBERNETES_SERVICE_HOST is not set")
+		return nil, errors.New("not in a pod of a Kubernetes cluster: KUBERNETES_SERVICE_HOST is not set")
 	}
 	return newCluster("https://"+net.JoinHostPort(host, port), serviceAccount)
 }
@@ -120,7 +120,7 @@ func (c *cluster) ask(ctx context.Context, method, name, media string, in, out a
 	case err != nil:
 		return fmt.Errorf("secret %s: %w: %w", name, job.ErrUnavailable, err)
 	case resp.StatusCode == http.StatusConflict:
-		return fmt.Errorf("secret %s: %w: somebody else changed it", name, job.ErrConflict)
+		return fmt.Errorf("secret %s: %w: it was changed concurrently", name, job.ErrConflict)
 	case resp.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("secret %s: %w: the chart makes it, empty", name, job.ErrNotFound)
 	case resp.StatusCode != http.StatusOK:
@@ -128,7 +128,7 @@ func (c *cluster) ask(ctx context.Context, method, name, media string, in, out a
 			Message string `json:"message"`
 		}
 		_ = json.Unmarshal(answer, &status) // a proxy's response has no status
-		return fmt.Errorf("secret %s: the API server says %s: %s", name, resp.Status, status.Message)
+		return fmt.Errorf("secret %s: the API server returned %s: %s", name, resp.Status, status.Message)
 	case out == nil:
 		return nil
 	}

@@ -153,7 +153,7 @@ func (c *config) openNATS() error {
 		return err
 	}
 	if c.WorkersKey != "" && c.NATS.JWT() {
-		return fmt.Errorf("--nats-dir: a server that is run by JWTs (user.creds) says itself who may connect, and does not ask dispatchers; leave out --workers-key")
+		return fmt.Errorf("--nats-dir: a NATS server with JWT accounts (user.creds) authenticates clients itself, without dispatchers; leave out --workers-key")
 	}
 	if c.WorkersKey != "" || c.insecure("open-nats") || c.NATS.Identified() {
 		return nil

@@ -104,7 +104,7 @@ func (c *issuing) key(ctx context.Context, in secrets) (text string, err error) 
 		}
 		switch last := latest("key", data); {
 		case last > c.Generation:
-			return fmt.Errorf("generation %d is over, the fleet is at %d: a rotation goes forward", c.Generation, last)
+			return fmt.Errorf("generation %d is older than the fleet's %d; a rotation needs a higher one", c.Generation, last)
 		case last == 0:
 			text = identity.NewKey()
 		default:

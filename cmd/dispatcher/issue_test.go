@@ -165,7 +165,7 @@ func TestIssue(t *testing.T) {
 	if err := at(2).issue(t.Context(), c); err != nil || api.value(t, "f-worker-gpu", "token-2") != second {
 		t.Errorf("rolled back: %v, or another token", err)
 	}
-	if err := at(1).issue(t.Context(), c); err == nil || !strings.Contains(err.Error(), "goes forward") {
+	if err := at(1).issue(t.Context(), c); err == nil || !strings.Contains(err.Error(), "a rotation needs a higher one") {
 		t.Errorf("back by two: %v", err)
 	}
 }

@@ -121,7 +121,7 @@ func parse(args []string, out io.Writer) (c config, err error) {
 func (c *config) complete() (err error) {
 	if c.ID == "" {
 		if c.ID, err = os.Hostname(); err != nil {
-			return fmt.Errorf("--worker-id: no name was given and the host has none: %w", err)
+			return fmt.Errorf("--worker-id: missing, and the host has no name: %w", err)
 		}
 	}
 	token, err := readToken(c.Token)
@@ -136,7 +136,7 @@ func (c *config) complete() (err error) {
 		return err
 	}
 	if token != "" && c.NATS.User() {
-		return fmt.Errorf("--worker-token: a worker comes to the NATS server as one user; leave out user.creds and user.nk of --nats-dir, or the token")
+		return fmt.Errorf("--worker-token: a worker connects to NATS as one user; leave out user.creds and user.nk of --nats-dir, or the token")
 	}
 	if err := c.chooseRuntimes(); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (c *config) chooseRuntimes() error {
 	for isolation, what := range c.Runtimes {
 		switch {
 		case what == "":
-			return fmt.Errorf("--runtimes: %s is offered by nothing; say such as gvisor=/usr/bin/runsc, gvisor=none or vm=io.containerd.kata.v2", isolation)
+			return fmt.Errorf("--runtimes: %s has no value; use gvisor=/usr/bin/runsc, gvisor=none or vm=io.containerd.kata.v2", isolation)
 		case isolation == string(policy.GVisor):
 			c.runsc = what
 		case isolation == string(policy.VM):

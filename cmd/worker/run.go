@@ -195,7 +195,7 @@ func (r *readiness) Ready() error {
 	if w := r.worker.Load(); w != nil {
 		return w.Ready()
 	}
-	return errors.New("the worker starts: it connects, or imports images")
+	return errors.New("the worker is starting: connecting, or importing images")
 }
 
 // serve serves the worker's health checks and metrics until stop.

@@ -150,7 +150,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--runsc=/bin/runsc":       "gvisor=PATH",
 		"--vm-runtime=x":           "vm=HANDLER",
 		"--runtimes=kata=x":        "neither gvisor nor vm",
-		"--runtimes=vm=":           "offered by nothing",
+		"--runtimes=vm=":           "has no value",
 		"--runtime=noop":           "faults",
 		"--pip-index=ftp://x":      "--pip-index",
 		"--image-mirrors=a=b":      "--image-registries",

@@ -35,7 +35,7 @@ func (a *Admin) DropAside(ctx context.Context, who Who, id string, q api.Operato
 func (a *Admin) aside(ctx context.Context, who Who, action, id string, q api.OperatorRequest, do func(context.Context, *store.Action, job.ID) error) (*store.Action, error) {
 	of, err := job.ParseID(id)
 	if err != nil {
-		return nil, fmt.Errorf("%w: nothing with the id %.80q is set aside", job.ErrNotFound, id)
+		return nil, fmt.Errorf("%w: no rejected result has the id %.80q", job.ErrNotFound, id)
 	}
 	return a.act(ctx, who, action, id, q.Reason, func(done *store.Action) error { return do(ctx, done, of) })
 }

@@ -62,7 +62,7 @@ func newKey(who identity.Identity, q api.KeyRequest) (k store.Key, err error) {
 		}
 	}
 	if (q.Label != "" || q.Policy != "") && role > identity.Submitter {
-		return k, job.Invalid("role", "a key that is held to a label or a policy is a reader's or a submitter's, not an %s's", role)
+		return k, job.Invalid("role", "a key with a label or a policy must have the role reader or submitter, not %s", role)
 	}
 	if q.For > 0 {
 		until := time.Now().UTC().Add(q.For.D())
@@ -75,7 +75,7 @@ func newKey(who identity.Identity, q api.KeyRequest) (k store.Key, err error) {
 func checkKey(q api.KeyRequest, tenant string) error {
 	switch d := q.For.D(); {
 	case q.Name == "" || len([]rune(q.Name)) > maxKeyName:
-		return job.Invalid("name", "must have 1 to %d characters: it is how people tell keys apart", maxKeyName)
+		return job.Invalid("name", "must have 1 to %d characters", maxKeyName)
 	case !printable(q.Name):
 		return job.Invalid("name", "%.80q must be of printable characters", q.Name)
 	case !identity.ValidName(tenant):
@@ -83,7 +83,7 @@ func checkKey(q api.KeyRequest, tenant string) error {
 	case q.Policy != "" && !identity.ValidName(q.Policy):
 		return job.Invalid("policy", "%.80q must be the name of a policy: 1 to 63 letters, digits, - and _", q.Policy)
 	case d != 0 && (d < minKeyLife || d > maxKeyLife):
-		return job.Invalid("for", "%v must be from %v to %v; without it the key is good until it is revoked", d, minKeyLife, maxKeyLife)
+		return job.Invalid("for", "%v must be from %v to %v; leave it out for a key that is valid until revoked", d, minKeyLife, maxKeyLife)
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func mayMake(who identity.Identity, k store.Key, role identity.Role) error {
 	case role > who.Role:
 		return fmt.Errorf("%w: role: %s makes no key of %s", job.ErrRefused, article(who.Role), article(role))
 	case !who.Until.IsZero() && (k.ExpiresAt == nil || k.ExpiresAt.After(who.Until)):
-		return fmt.Errorf("%w: for: this key ends at %s, and makes none that ends later", job.ErrRefused, who.Until.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: for: this key expires at %s and cannot create a key that expires later", job.ErrRefused, who.Until.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

@@ -44,9 +44,9 @@ func (a *Admin) Requeue(ctx context.Context, who Who, q api.RequeueRequest) (*st
 func checkRequeue(q api.RequeueRequest) error {
 	switch {
 	case q.Reason == "":
-		return job.Invalid("reason", "must not be empty: the records of the attempts have it")
+		return job.Invalid("reason", "must not be empty: it is recorded with the attempts")
 	case (len(q.Jobs) == 0) == (q.Worker == ""):
-		return job.Invalid("jobs", "name jobs or a worker, one of both")
+		return job.Invalid("jobs", "name either jobs or a worker")
 	case len(q.Jobs) > store.MaxRequeue:
 		return job.Invalid("jobs", "has %d; the most is %d", len(q.Jobs), store.MaxRequeue)
 	}
@@ -97,7 +97,7 @@ func pausable(q api.PauseRequest) (what store.Pausable, err error) {
 		}
 	}
 	if n != 1 {
-		return what, job.Invalid("", "name a batch, a tenant or a pool, one of them")
+		return what, job.Invalid("", "name exactly one of batch, tenant and pool")
 	}
 	if q.Batch != "" {
 		if _, err := job.ParseID(string(q.Batch)); err != nil {
@@ -223,7 +223,7 @@ func checkVerify(q *api.VerifyRequest) error {
 		return job.Invalid("limit", "must be 1 to %d", verifyMost)
 	}
 	if q.Batch != "" && q.After != "" {
-		return job.Invalid("after", "is for the batches that are not over, and not beside batch")
+		return job.Invalid("after", "is for all unfinished batches; leave out batch")
 	}
 	for field, id := range map[string]job.ID{"batch": q.Batch, "after": q.After} {
 		if id == "" {
@@ -239,7 +239,7 @@ func checkVerify(q *api.VerifyRequest) error {
 // Sweep removes objects that no record names, or counts them.
 func (a *Admin) Sweep(ctx context.Context, who Who, q api.SweepRequest) (out *api.SweepReport, err error) {
 	if a.Fleet == nil {
-		return nil, fmt.Errorf("%w: there is no object store to sweep here", job.ErrUnavailable)
+		return nil, fmt.Errorf("%w: this dispatcher has no object store to sweep", job.ErrUnavailable)
 	}
 	action := "sweep"
 	if q.DryRun {

@@ -105,7 +105,7 @@ func (a *Admitter) Open(ctx context.Context, tenant string, trace Trace, default
 	in.policies.source, in.policies.tenant, in.policies.restrictHelpers = a.Policies, tenant, in.held.Policy != ""
 	t, err := a.Tenants.Tenant(ctx, tenant)
 	if err != nil {
-		return nil, fmt.Errorf("read what %s may use: %w", tenant, err)
+		return nil, fmt.Errorf("read the quotas of %s: %w", tenant, err)
 	}
 	in.tenantCaps = t.LabelCaps
 	return in, in.policies.setCeiling(t.Ceiling)

@@ -43,7 +43,7 @@ func (h Held) Labels(labels map[string]string) (map[string]string, error) {
 	}
 	v, ok := labels[h.Key]
 	if ok && v != h.Value {
-		return nil, fmt.Errorf("%w: labels: this key is for what has the label %.100s=%.100s, and it is %.100q here", job.ErrRefused, h.Key, h.Value, v)
+		return nil, fmt.Errorf("%w: labels: this key is restricted to the label %.100s=%.100s; the value is %.100q", job.ErrRefused, h.Key, h.Value, v)
 	}
 	if !ok {
 		if labels = maps.Clone(labels); labels == nil {
@@ -52,7 +52,7 @@ func (h Held) Labels(labels map[string]string) (map[string]string, error) {
 		labels[h.Key] = h.Value
 	}
 	if len(labels) > job.MaxLabels {
-		return nil, job.Invalid("labels", "has %d labels with the one that this key is held to; at most %d", len(labels), job.MaxLabels)
+		return nil, job.Invalid("labels", "has %d labels including the one of this key; at most %d", len(labels), job.MaxLabels)
 	}
 	return labels, nil
 }
@@ -69,7 +69,7 @@ func (h Held) apply(spec *job.Spec) (err error) {
 	if asked := bytes.TrimSpace(spec.Policy); len(asked) > 0 && string(asked) != "null" {
 		var given string
 		if json.Unmarshal(asked, &given) != nil || given != h.Policy {
-			return fmt.Errorf("%w: policy: this key is for jobs with the policy %q; name it, or leave policy out", job.ErrRefused, h.Policy)
+			return fmt.Errorf("%w: policy: this key is restricted to the policy %q; name it, or leave policy out", job.ErrRefused, h.Policy)
 		}
 	}
 	spec.Policy = name

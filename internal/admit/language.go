@@ -82,7 +82,7 @@ func testsInLanguage(spec *job.Spec, p *policy.Policy, c *policy.Ceiling) error 
 func checkerInLanguage(t *job.Tests, p *policy.Policy, c *policy.Ceiling) error {
 	const at = "program.tests"
 	if t.Check != "" && p.RestrictHelpers && uncheckedImports(p) {
-		return restricted(at+".check", "nothing checks its imports, and the policy has rules for them")
+		return restricted(at+".check", "its imports are not checked, and the policy has import rules")
 	}
 	limits := make(map[string]job.Multiplier, len(t.Limits))
 	for name, m := range t.Limits {
@@ -133,7 +133,7 @@ func checkerCode(field string, code *job.Code, p *policy.Policy, c *policy.Ceili
 func checkerLimits(field string, k *job.Checker, p *policy.Policy, c *policy.Ceiling) error {
 	if p.RestrictHelpers {
 		if uncheckedImports(p) {
-			return restricted(field, "nothing checks its imports, and the policy has rules for them")
+			return restricted(field, "its imports are not checked, and the policy has import rules")
 		}
 		if k.Wall > p.Wall {
 			return restricted(field+".wall", "%s is more than the %s of policy.wall", k.Wall, p.Wall)
@@ -191,9 +191,9 @@ func compilable(at string, how *job.Compile, l *language.Language, p *policy.Pol
 	case how.Memory > p.Memory:
 		return restricted(at+".memory", "%s is more than the %s of policy.memory", how.Memory, p.Memory)
 	case l.Compile.Memory > p.Memory:
-		return restricted(at+".memory", "%s is compiled in no less than %s, which is more than the %s of policy.memory", l.Title, l.Compile.Memory, p.Memory)
+		return restricted(at+".memory", "compiling %s needs at least %s, which is more than the %s of policy.memory", l.Title, l.Compile.Memory, p.Memory)
 	case l.Compile.Processes > p.Processes:
-		return restricted("policy.processes", "%s is compiled with %d processes, which is more than the %d of policy.processes", l.Title, l.Compile.Processes, p.Processes)
+		return restricted("policy.processes", "compiling %s needs %d processes, which is more than the %d of policy.processes", l.Title, l.Compile.Processes, p.Processes)
 	case !p.Subprocesses:
 		return restricted("policy.subprocesses", "the compiler of %s starts others, which policy.subprocesses forbids", l.Title)
 	}
@@ -274,7 +274,7 @@ func howToCompile(at string, l *language.Language, asked *job.Compile, p *policy
 		how = *asked
 	}
 	if how.Memory > 0 && how.Memory < l.Compile.Memory {
-		return nil, job.Invalid(at+".memory", "%s is compiled in no less than %s", l.Title, l.Compile.Memory)
+		return nil, job.Invalid(at+".memory", "compiling %s needs at least %s", l.Title, l.Compile.Memory)
 	}
 	if err := compilable(at, &how, l, p); err != nil {
 		return nil, err
@@ -308,10 +308,10 @@ func belowCeiling(at string, asked *job.Compile, l *language.Language, c *policy
 		}
 	}
 	if c.Memory > 0 && l.Compile.Memory > c.Memory {
-		refuse(at+".memory", "%s is compiled in no less than %s, which is above the ceiling of %s", l.Title, l.Compile.Memory, c.Memory)
+		refuse(at+".memory", "compiling %s needs at least %s, which is above the ceiling of %s", l.Title, l.Compile.Memory, c.Memory)
 	}
 	if c.Processes > 0 && l.Compile.Processes > c.Processes {
-		refuse("policy.processes", "%s is compiled with %d processes, which is above the ceiling of %d", l.Title, l.Compile.Processes, c.Processes)
+		refuse("policy.processes", "compiling %s needs %d processes, which is above the ceiling of %d", l.Title, l.Compile.Processes, c.Processes)
 	}
 	if len(over) > 0 {
 		return &policy.Refusal{Fields: over}

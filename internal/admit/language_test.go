@@ -60,7 +60,7 @@ func TestProgramsThatLanguagesRefuse(t *testing.T) {
 		`"program":{"code":{"language":"cobol","source":"1"}}`:                                                         `program.code.language: there is no language "cobol"; there are `,
 		`"program":{"code":{"language":"cpp","files":{"a.cpp":"1"}}}`:                                                  `program.code.files: has no main.cpp, with which a program in C++ begins`,
 		`"program":{"code":{"language":"bash","source":"1","compile":{"flags":["-x"]}}}`:                               `program.code.compile: Bash is not compiled: leave it out`,
-		`"program":{"code":{"language":"cpp","source":"1","compile":{"memory":"16Mi"}}}`:                               `program.code.compile.memory: C++ is compiled in no less than `,
+		`"program":{"code":{"language":"cpp","source":"1","compile":{"memory":"16Mi"}}}`:                               `program.code.compile.memory: compiling C++ needs at least `,
 		`"program":{"code":{"language":"cpp","source":"1"}},"policy":{"write":["/tmp"]}`:                               `policy.write: must have /workspace`,
 		`"program":{"code":{"language":"bash","source":"1"}},"policy":{"imports":{"deny":["os"]}}`:                     `policy.imports: only the imports of python code are checked`,
 		`"program":{"code":{"language":"cpp","source":"1"}},"files":{"/workspace/main.cpp":{"text":"2"}}`:              `files["/workspace/main.cpp"]: lies at /workspace/main.cpp, which the program itself has`,

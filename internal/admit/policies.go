@@ -146,7 +146,7 @@ func enforceable(pol policy.Policy, hosts []policy.Host) error {
 func (a *Admitter) Ceiling(ctx context.Context, tenant string) (policy.Ceiling, error) {
 	t, err := a.Tenants.Tenant(ctx, tenant)
 	if err != nil {
-		return policy.Ceiling{}, fmt.Errorf("read what %s may use: %w", tenant, err)
+		return policy.Ceiling{}, fmt.Errorf("read the quotas of %s: %w", tenant, err)
 	}
 	p := policies{tenant: tenant}
 	err = p.setCeiling(t.Ceiling)

@@ -54,15 +54,15 @@ func repeatable(p *policy.Policy) error {
 	}
 	switch {
 	case p.Network.Mode != policy.NetworkNone:
-		return because("a job with network %q is not repeatable: what it is answered changes", p.Network.Mode)
+		return because("a job with network %q is not repeatable: responses change", p.Network.Mode)
 	case len(p.Env.Secrets) > 0:
-		return because("a job with secrets is not repeatable: their values change, and are no part of the key")
+		return because("a job with secrets is not repeatable: their values change and are not part of the key")
 	case len(p.Packages) > 0:
-		return because("a job with packages is not repeatable: each worker resolves them by itself; use an image that holds them")
+		return because("a job with packages is not repeatable: each worker resolves them itself; use an image with the packages")
 	case len(p.Callbacks.Allow) > 0:
-		return because("a job with callbacks is not repeatable: what it is answered changes")
+		return because("a job with callbacks is not repeatable: responses change")
 	case len(p.Artifacts.Paths) > 0:
-		return because("a job with artifacts is not repeatable: its files belong to it alone and go with its record")
+		return because("a job with artifacts is not repeatable: its files are deleted with its record")
 	}
 	return nil
 }

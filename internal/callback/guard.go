@@ -64,7 +64,7 @@ func checkURL(allow netrule.Rules, text string) error {
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.Opaque != "":
 		return bad("%.100q must be an http or https URL, such as https://example.org/done", text)
 	case u.User != nil:
-		return bad("must not hold a user or password: others could read it; have the callback signed with secret_ref")
+		return bad("must not contain a user or password, which others could read; use secret_ref to sign the callback")
 	case u.Fragment != "":
 		return bad("must not have a fragment: it would not be sent")
 	}

@@ -31,7 +31,7 @@ func SocketDir(dir, name string, uid int) (string, error) {
 	// In a shared temporary directory, another user may have created it first.
 	owner := int(info.Sys().(*syscall.Stat_t).Uid)
 	if !info.IsDir() || (owner != os.Geteuid() && owner != uid) {
-		return "", fmt.Errorf("socket directory %s belongs to somebody else (uid %d); remove it", path, owner)
+		return "", fmt.Errorf("socket directory %s belongs to another user (uid %d); remove it", path, owner)
 	}
 	if owner != uid {
 		if err := os.Lchown(path, uid, -1); err != nil {

@@ -378,7 +378,7 @@ func freeAddress(listen string) (string, error) {
 	if err != nil {
 		var errno syscall.Errno
 		if errors.As(err, &errno) && errno == syscall.EADDRINUSE {
-			return "", fmt.Errorf("%s is taken: choose another with --listen, such as --listen 127.0.0.1:0 for any free one", listen)
+			return "", fmt.Errorf("%s is in use; choose another address with --listen, such as --listen 127.0.0.1:0 for any free port", listen)
 		}
 		return "", fmt.Errorf("listen on %s: %w", listen, err)
 	}

@@ -183,7 +183,7 @@ func (r *recorder) refuse(ctx context.Context, w control.WorkerInfo, reply *cont
 		return
 	}
 	reply.Rest = job.Duration(refusedFor)
-	reply.Refused = fmt.Sprintf("another worker is named %s and has started later, at %s; names must differ", w.ID, owner.Time().UTC().Format(time.RFC3339))
+	reply.Refused = fmt.Sprintf("another worker with the name %s started later, at %s; give each worker its own name", w.ID, owner.Time().UTC().Format(time.RFC3339))
 	r.metrics.refusals.Add(ctx, 1)
 	if r.fleet.Complain(w.ID, since) {
 		r.log.ErrorContext(ctx, "worker rejected: a process that started later has the same name",

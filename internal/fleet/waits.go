@@ -40,5 +40,5 @@ func (f *Fleet) Waits(class string) (job.Wait, string) {
 	case cores > 0 && used > fullCores*cores:
 		return job.WaitsCores, fmt.Sprintf("waits for cores: %.1f of %.0f are in use on the %d workers that could run it", used, cores, workers)
 	}
-	return job.WaitsSlot, fmt.Sprintf("waits for a slot: all are taken on the %d workers that could run it, by %d jobs", workers, running)
+	return job.WaitsSlot, fmt.Sprintf("waits for a slot: %[2]d jobs use all slots of the %[1]d workers that could run it", workers, running)
 }

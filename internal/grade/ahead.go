@@ -46,7 +46,7 @@ type aheadRun struct {
 }
 
 // errNotNeeded cancels cases whose result is not needed any more.
-var errNotNeeded = errors.New("the case is not needed any more")
+var errNotNeeded = errors.New("the case is no longer needed")
 
 func (g *grading) lookAhead(ctx context.Context) *ahead {
 	g.proceed() // from here on settle stops the clock

@@ -47,7 +47,7 @@ func (g *grading) ready(name string, c *job.Checker) (*checker, error) {
 		anything := func(*runtime.Report) error { return nil } // a program missing in the image is a failure of the tests
 		return &checker{c, name, &Built{Solution: Solution{Argv: func(job.Size) []string { return c.Argv }, Missing: anything}}}, nil
 	case g.Checker == nil:
-		return nil, fmt.Errorf("the %s is code, and nobody has made a program of it", name)
+		return nil, fmt.Errorf("the %s is source code and was not compiled", name)
 	}
 	return &checker{c, name, g.Checker}, nil
 }
@@ -203,7 +203,7 @@ type notes map[string]string
 func (n notes) take(_ context.Context, name string, _ int64, r io.Reader) error {
 	text, err := io.ReadAll(io.LimitReader(r, 4*maxLine))
 	if err != nil {
-		return fmt.Errorf("read what a checker says: %w", err)
+		return fmt.Errorf("read a checker's message: %w", err)
 	}
 	n[path.Base(name)] = string(text)
 	return nil

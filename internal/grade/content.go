@@ -51,7 +51,7 @@ func (g *grading) content(ctx context.Context, f job.File) (*Blob, error) {
 		return &Blob{File: runtime.File{Data: data}, Bytes: int64(len(data)), Close: func() {}}, nil
 	}
 	if g.Blob == nil {
-		return nil, fmt.Errorf("blob %s: nothing here fetches blobs", f.Blob)
+		return nil, fmt.Errorf("blob %s: blobs are not available here", f.Blob)
 	}
 	return g.Blob(ctx, f.Blob)
 }

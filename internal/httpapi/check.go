@@ -63,7 +63,7 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if raw == nil {
-		return fmt.Errorf("%w: no worker came to the end of it within %v; it is canceled, try again", job.ErrUnavailable, wait)
+		return fmt.Errorf("%w: no worker finished it within %v; it is canceled, try again", job.ErrUnavailable, wait)
 	}
 	report, err := s.findings(r.Context(), web.Tenant(r), raw)
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessag
 	if res.Outcome != job.Succeeded {
 		said := cmp.Or(res.Message, "its record says more")
 		if res.Outcome == job.SetupError { // only the image of the request can cause it, and a retry would not help
-			return report, job.Invalid("image", "cannot be had: %s (job %s)", said, res.ID)
+			return report, job.Invalid("image", "the check failed: %s (job %s)", said, res.ID)
 		}
 		return report, fmt.Errorf("%w: the check ended as %s: %s (job %s)", job.ErrUnavailable, res.Outcome, said, res.ID)
 	}
@@ -206,18 +206,18 @@ func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessag
 	if o := res.Stdout.Stored; o != nil {
 		body, err := s.files.OpenOutput(ctx, tenant, res.ID, "stdout", object.WholeOutput, o)
 		if err != nil {
-			return report, fmt.Errorf("open what a check found: %w", err)
+			return report, fmt.Errorf("open the findings of a check: %w", err)
 		}
 		defer body.Close()
 		if text, err = io.ReadAll(io.LimitReader(body, maxFindings)); err != nil {
-			return report, fmt.Errorf("read what a check found: %w", err)
+			return report, fmt.Errorf("read the findings of a check: %w", err)
 		}
 	}
 	if res.Stdout.Truncated {
-		return report, fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("programs", "have more to say than the %s that a check may print: send fewer at once", job.Size(maxFindings)))
+		return report, fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("programs", "print more than the %s that a check may print; send fewer programs at once", job.Size(maxFindings)))
 	}
 	if err := json.Unmarshal(text, &report); err != nil {
-		return report, fmt.Errorf("%w: what job %s found cannot be read: %w", job.ErrUnavailable, res.ID, err)
+		return report, fmt.Errorf("%w: the findings of job %s cannot be read: %w", job.ErrUnavailable, res.ID, err)
 	}
 	report.Digest, report.Job = res.ImageDigest, res.ID
 	return report, nil

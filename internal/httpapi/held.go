@@ -87,7 +87,7 @@ func hasLabel(labels map[string]string, l identity.Label) bool {
 // heldPolicy rejects a policy other than the only one of the caller's key.
 func heldPolicy(r *http.Request, name string) error {
 	if only := web.Identity(r).Held.Policy; only != "" && only != name {
-		return fmt.Errorf("%w: this key is for jobs with the policy %q", job.ErrRefused, only)
+		return fmt.Errorf("%w: this key is restricted to jobs with the policy %q", job.ErrRefused, only)
 	}
 	return nil
 }

@@ -195,7 +195,7 @@ func answer(rt web.Route, w http.ResponseWriter, r *http.Request) error {
 func (s *Server) forOperators(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := s.identify(r, web.Route{Role: identity.Operator}); err != nil {
-			web.Fail(s.Log, w, r, fmt.Errorf("%w (ASSAY_METRICS_LISTEN serves /metrics to whoever reaches that address)", err), nil)
+			web.Fail(s.Log, w, r, fmt.Errorf("%w (ASSAY_METRICS_LISTEN serves /metrics without a token)", err), nil)
 			return
 		}
 		h.ServeHTTP(w, r)

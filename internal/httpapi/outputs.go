@@ -97,5 +97,5 @@ func (s *Server) output(r *http.Request, id job.ID, stream string, step int) (jo
 	case "stderr":
 		return of.Stderr, nil
 	}
-	return job.Output{}, web.NotFound("job %s has no output %.40q: they are stdout and stderr", id, stream)
+	return job.Output{}, web.NotFound("job %s has no output %.40q; use stdout or stderr", id, stream)
 }

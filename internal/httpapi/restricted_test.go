@@ -103,10 +103,10 @@ func TestEveryOperationForRestrictedKeys(t *testing.T) {
 					continue // it streams, or its body names another policy: see TestNoOperationCrossesLabels and TestRestrictedPrograms
 				}
 				code, text := ask(tokens[name])
-				if refused := code == http.StatusForbidden; refused == allowed && !(allowed && strings.Contains(text, "has the label")) {
+				if refused := code == http.StatusForbidden; refused == allowed && !(allowed && strings.Contains(text, "; the value is")) {
 					t.Errorf("%s with a key restricted to %s: %d %.300s", op.OperationID, name, code, text)
 				}
-				if !allowed && method != http.MethodHead && !strings.Contains(text, "key that is held to") && !strings.Contains(text, "role of") {
+				if !allowed && method != http.MethodHead && !strings.Contains(text, "which is restricted to the") && !strings.Contains(text, "needs the role") {
 					t.Errorf("%s with a key restricted to %s does not give the reason: %d %.300s", op.OperationID, name, code, text)
 				}
 			}

@@ -293,7 +293,7 @@ func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		return fmt.Errorf("%w: %s takes %s", api.ErrMethod, r.URL.Path, strings.Join(allowed, ", "))
 	}
-	return web.NotFound("%s %s: there is no such address; see /openapi.json", r.Method, r.URL.Path)
+	return web.NotFound("%s %s does not exist; see /openapi.json", r.Method, r.URL.Path)
 }
 
 // matching returns the methods for which the path of r has a route.

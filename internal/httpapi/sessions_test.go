@@ -187,7 +187,7 @@ func TestEndedSessionsAreConflicts(t *testing.T) {
 	if err := f.store.PutSession(t.Context(), "default", v, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.EndSession(t.Context(), v.ID, "w", job.TimedOut, "nobody used it for 10m"); err != nil {
+	if _, err := f.store.EndSession(t.Context(), v.ID, "w", job.TimedOut, "it was idle for 10m"); err != nil {
 		t.Fatal(err)
 	}
 	at := "/v1/sessions/" + string(v.ID)

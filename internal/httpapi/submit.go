@@ -38,7 +38,7 @@ func (s *Server) submitBatch(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) submitObject(w http.ResponseWriter, r *http.Request) error {
 	for _, name := range []string{"name", "labels", "label_caps", "defaults", "lease", "callback"} { // in the order of the documentation
 		if r.URL.Query().Has(name) {
-			return job.Invalid(name, "is in the query of a batch of lines; one that is an object has it as a field")
+			return job.Invalid(name, "is a query parameter only of a batch of lines; in an object, send it as a field")
 		}
 	}
 	body, err := web.ReadBody(w, r, web.MaxBatchBody)

@@ -26,7 +26,7 @@ func (l Local) Identify(r *http.Request) (Identity, error) {
 		return Identity{}, notMine("the token is unknown here")
 	}
 	if isBrowser(r.Header) {
-		return Identity{}, notMine("browsers are not let in without a token; sign in at /ui/")
+		return Identity{}, notMine("browsers need a token; sign in at /ui/")
 	}
 	if isForwarded(r.Header) {
 		return Identity{}, notMine("requests that a proxy has forwarded need a token")

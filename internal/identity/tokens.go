@@ -49,7 +49,7 @@ func ReadTokens(text string) (Gate, error) {
 		}
 		text = string(b)
 		if strings.TrimSpace(text) == "" {
-			return nil, job.Invalid("tokens", "%s is empty: that would let everybody in", path)
+			return nil, job.Invalid("tokens", "%s is empty, which would admit every client; add tokens", path)
 		}
 	}
 	if strings.TrimSpace(text) == "" {

@@ -124,7 +124,7 @@ func (s *Service) SealUpload(ctx context.Context, tenant string, id job.ID, want
 	}
 	if err := s.Store.SealUpload(ctx, tenant, id, total); err != nil {
 		if errors.Is(err, job.ErrConflict) && total >= 0 && total != u.Jobs {
-			err = fmt.Errorf("%w; nothing is sealed: ask for its next chunk and send what is missing", err)
+			err = fmt.Errorf("%w; the upload is not sealed: request its next chunk and send the missing ones", err)
 		}
 		return fmt.Errorf("seal upload: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // ErrLeaving is the cause of calls that end because the server stops. The jobs that they wait for
 // continue.
-var ErrLeaving = errors.New("this server is about to end")
+var ErrLeaving = errors.New("this server is shutting down")
 
 // advice tells an agent how to handle each kind of error. The first match counts.
 var advice = []struct {
@@ -65,6 +65,6 @@ func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // left is the result of a call that had to leave a job alone.
 func left(id job.ID) error {
-	return &adviceError{fmt.Errorf("%w, and job %s goes on", ErrLeaving, id),
+	return &adviceError{fmt.Errorf("%w; job %s continues", ErrLeaving, id),
 		fmt.Sprintf("Call get_result with job_id %s.", id)}
 }

@@ -96,7 +96,7 @@ func keep(fields map[string]json.RawMessage, globs []string) error {
 	}
 	var set []string
 	if raw := artifacts["paths"]; raw != nil && json.Unmarshal(raw, &set) == nil && len(set) > 0 {
-		return job.Invalid("artifacts", "the policy says which files are kept (%q): leave the argument out, or name another policy", set)
+		return job.Invalid("artifacts", "the policy sets the files to store (%q); leave the argument out, or name another policy", set)
 	}
 	paths := make([]string, len(globs))
 	for i, g := range globs {

@@ -30,7 +30,7 @@ func TestArguments(t *testing.T) {
 		{"run_python", `{"code":"x","timeout":6}`, "timeout: 6 s is more than the policy allows: ask for at most 5 s"},
 		{"run_python", `{"code":"x","policy":"none","timeout":1}`, `policy "none": not found`},
 		{"run_python", `{"code":"x","policy":"keeps","timeout":60}`, `{"program":{"python":{"code":"x"}},"policy":{"artifacts":{"paths":["/workspace/a"],"max_files":1},"wall":"1m0s"}}`},
-		{"run_python", `{"code":"x","policy":"keeps","artifacts":["*"]}`, `artifacts: the policy says which files are kept (["/workspace/a"])`},
+		{"run_python", `{"code":"x","policy":"keeps","artifacts":["*"]}`, `artifacts: the policy sets the files to store (["/workspace/a"])`},
 		{"run_python", `{"code":"x","artifacts":["*.csv","/tmp/x"]}`, `{"program":{"python":{"code":"x"}},"policy":{"artifacts":{"paths":["/workspace/*.csv","/tmp/x"]},"memory":"64Mi","wall":"5s"}}`},
 		{"run_command", `{"argv":["ls","-l"],"stdin":"in","image":"other","policy":"any"}`, `{"image":"other","program":{"command":{"argv":["ls","-l"],"stdin":"in"}},"policy":"any"}`},
 		{"run_command", `{"shell":"ls | wc","files":{"a.txt":{"text":"A"},"/b":{"base64":"Qg=="}}}`,

@@ -69,7 +69,7 @@ func add[In, Out any](s *sdk.Server, tool *sdk.Tool, limits map[string]limit, h 
 	sdk.AddTool(s, tool, func(ctx context.Context, rq *sdk.CallToolRequest, in In) (*sdk.CallToolResult, Out, error) {
 		var none Out
 		if !utf8.Valid(rq.Params.Arguments) {
-			return nil, none, advised(job.Invalid("arguments", "are not UTF-8: send what is no text as a file, in base64"))
+			return nil, none, advised(job.Invalid("arguments", "are not UTF-8; send binary data as a file, in base64"))
 		}
 		ctx, stop := whileWanted(ctx)
 		defer stop()

@@ -70,7 +70,7 @@ func (k *Keeper) open(ref store.SecretRef, sealed []byte) (string, error) {
 			return string(value), nil
 		}
 	}
-	return "", errors.New("no key opens it")
+	return "", errors.New("none of the keys decrypts it")
 }
 
 // Put encrypts and stores a value and records the action.

@@ -120,8 +120,8 @@ func (s *Service) ExecuteOnce(ctx context.Context, tenant string, key store.Idem
 		case !errors.Is(err, job.ErrNotFound):
 			return true, err
 		case !c.Held:
-			return true, fmt.Errorf("%w: execution %s of this idempotency key was begun, whoever waited for it is gone, and nothing is recorded of it: "+
-				"it is not known whether it ran, and it does not run again", job.ErrConflict, c.Made)
+			return true, fmt.Errorf("%w: execution %s of this idempotency key began, its client disconnected, and no result is recorded: "+
+				"it may have run, and is not repeated", job.ErrConflict, c.Made)
 		}
 		return false, nil
 	})

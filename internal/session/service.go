@@ -112,9 +112,9 @@ func (s *Service) judge(ctx context.Context, at place, c control.SessionCall, re
 	case err == nil:
 		return reply.Ended, nil
 	case errors.Is(err, job.ErrLost):
-		return lost(c.Session, "its worker %s is gone", at.worker), nil
+		return lost(c.Session, "its worker %s is no longer connected", at.worker), nil
 	case errors.Is(err, job.ErrNotFound) && s.forgotten(ctx, at.worker, c):
-		return lost(c.Session, "worker %s does not have it any more", at.worker), nil
+		return lost(c.Session, "worker %s no longer has it", at.worker), nil
 	}
 	return nil, err
 }

@@ -20,11 +20,11 @@ func (g Gone) Check(args []string) error {
 		flag := "--" + name
 		for _, arg := range args {
 			if arg == flag || strings.HasPrefix(arg, flag+"=") {
-				return fmt.Errorf("%s: there is no such setting any more: %s", flag, g[name])
+				return fmt.Errorf("%s: this setting was removed: %s", flag, g[name])
 			}
 		}
 		if variable := Variable(name); os.Getenv(variable) != "" {
-			return fmt.Errorf("%s: there is no such setting any more: %s", variable, g[name])
+			return fmt.Errorf("%s: this setting was removed: %s", variable, g[name])
 		}
 	}
 	return nil

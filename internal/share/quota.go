@@ -50,14 +50,14 @@ func (t *Quota) Begin(ctx context.Context, body io.ReadCloser) (io.ReadCloser, e
 	c, _, _ := t.ceiling.Get(ctx)
 	if c.Requests > 0 {
 		if early := t.requests.Take(1, c.Requests); early > 0 {
-			return nil, Later(early, "of this tenant a dispatcher takes %v requests a second (requests_per_second of its ceiling)", c.Requests)
+			return nil, Later(early, "a dispatcher accepts %v requests a second from this tenant (requests_per_second of its ceiling)", c.Requests)
 		}
 	}
 	if c.Bytes <= 0 {
 		return body, nil
 	}
 	if early := t.bytes.Take(0, float64(c.Bytes)); early > 0 {
-		return nil, Later(early, "of this tenant a dispatcher takes bodies of %s a second in the mean (bytes_per_second of its ceiling), and it sent more", c.Bytes)
+		return nil, Later(early, "a dispatcher accepts bodies of %s a second on average from this tenant (bytes_per_second of its ceiling)", c.Bytes)
 	}
 	return &chargedBody{body, &t.bytes, float64(c.Bytes)}, nil
 }

@@ -61,7 +61,7 @@ func TestQuotaOfRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := begin("mean")
-		if p := api.NewProblem(err); p.Status != 429 || !strings.Contains(p.Detail, "0.25 requests a second (requests_per_second") || RetryAfter(err) != 4 || errors.Is(err, job.ErrInvalid) {
+		if p := api.NewProblem(err); p.Status != 429 || !strings.Contains(p.Detail, "0.25 requests a second from this tenant (requests_per_second") || RetryAfter(err) != 4 || errors.Is(err, job.ErrInvalid) {
 			t.Errorf("%+v, again after %d s", p, RetryAfter(err))
 		}
 		for range 1000 {
@@ -94,7 +94,7 @@ func TestQuotaOfBytes(t *testing.T) {
 			}
 		}
 		err := send(1)
-		if p := api.NewProblem(err); p.Status != 429 || !strings.Contains(p.Detail, "1000 a second in the mean (bytes_per_second") || RetryAfter(err) != 5 {
+		if p := api.NewProblem(err); p.Status != 429 || !strings.Contains(p.Detail, "1000 a second on average from this tenant (bytes_per_second") || RetryAfter(err) != 5 {
 			t.Errorf("%+v, again after %d s", p, RetryAfter(err))
 		}
 		time.Sleep(5 * time.Second)

@@ -62,7 +62,7 @@ var Kinds = []string{"object", "blob"}
 // Sweep sweeps once, outside the schedule. With dry it only counts.
 func (s *Sweeper) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) {
 	if s.Objects == nil {
-		return api.SweepReport{}, fmt.Errorf("%w: there is no object store to sweep here", job.ErrUnavailable)
+		return api.SweepReport{}, fmt.Errorf("%w: this dispatcher has no object store to sweep", job.ErrUnavailable)
 	}
 	found, err := s.alone(ctx, dry, s.sweep)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, e
 		return found, err
 	}
 	if n := young(orphaned); n > sweepFew && n > all/2 {
-		return found, fmt.Errorf("%w: %d of %d attempts in the object store are in no record of this database: nothing is removed; is it the right one?", job.ErrRefused, n, all)
+		return found, fmt.Errorf("%w: %d of %d attempts in the object store have no record in this database; nothing is deleted: check that database and store belong together", job.ErrRefused, n, all)
 	}
 	found.Orphaned = len(orphaned)
 	for _, a := range orphaned {
@@ -223,7 +223,7 @@ func (s *Sweeper) ours(ctx context.Context, dry bool) error {
 		return err
 	}
 	if owner != name {
-		return fmt.Errorf("%w: the object store belongs to fleet %q, as its object %q says, and this one is %q: nothing is removed", job.ErrRefused, owner, fleetKey, name)
+		return fmt.Errorf("%w: the object store belongs to fleet %q by its object %q, and this fleet is %q; nothing is deleted", job.ErrRefused, owner, fleetKey, name)
 	}
 	return nil
 }

@@ -75,10 +75,10 @@ func (f *file) add(row json.RawMessage, at string) error {
 
 func (f *file) addUnnamed(row json.RawMessage, at string) error {
 	if f.others.Name != "" {
-		return job.Invalid(at, "there is an entry %q already", anybody)
+		return job.Invalid(at, "has two entries for %q", anybody)
 	}
 	if err := job.Decode(row, at, &f.others); err != nil {
-		return fmt.Errorf("%w (of tenants without a ceiling of their own only ceiling.queued and ceiling.batches can be said)", err)
+		return fmt.Errorf("%w (for tenants without a ceiling, only ceiling.queued and ceiling.batches can be set)", err)
 	}
 	if c := f.others.Ceiling; c.Queued < 0 || c.Batches < 0 {
 		return job.Invalid(at+".ceiling", "must not be negative")

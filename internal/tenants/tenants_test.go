@@ -21,7 +21,7 @@ func TestReadTenants(t *testing.T) {
 		`[{"name":"*","ceiling":{"memory":"1Gi"}}]`:                                             "tenants[0].ceiling.memory",
 		`[{"name":"*","weight":2}]`:                                                             "only ceiling.queued and ceiling.batches",
 		`[{"name":"*","ceiling":{"queued":-1}}]`:                                                "tenants[0].ceiling: must not be negative",
-		`[{"name":"*"},{"name":"*"}]`:                                                           "tenants[1]: there is an entry",
+		`[{"name":"*"},{"name":"*"}]`:                                                           "tenants[1]: has two entries for",
 		`[{"name":"a","wight":2}]`:                                                              "tenants[0].wight",
 		`[{"weight":2}]`:                                                                        "tenants[0].name",
 		`[{"name":"a","label_caps":{"problem":0}}]`:                                             "label_caps.problem",

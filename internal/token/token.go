@@ -16,7 +16,7 @@ import (
 // ErrInvalid reports a text that this key did not sign for this purpose. ErrExpired reports a
 // signed text whose time is over.
 var (
-	ErrInvalid = errors.New("not a token of this fleet for this")
+	ErrInvalid = errors.New("the token is not from this fleet, or for another purpose")
 	ErrExpired = errors.New("the token has expired")
 )
 

@@ -177,7 +177,7 @@ func classOf(end string) string {
 }
 
 // errNoCell reports a position without a job.
-var errNoCell = fmt.Errorf("%w: there is no such place on the map", job.ErrNotFound)
+var errNoCell = fmt.Errorf("%w: the map has no such place", job.ErrNotFound)
 
 // batchCell redirects to the job at a position of the map.
 func (s *Server) batchCell(v *visit) error {

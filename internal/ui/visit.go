@@ -29,7 +29,7 @@ const (
 )
 
 // errNoPage is the error of an address without a page.
-var errNoPage = fmt.Errorf("%w: there is no such page", job.ErrNotFound)
+var errNoPage = fmt.Errorf("%w: the page does not exist", job.ErrNotFound)
 
 // errForm is the error of a form that another site may have sent.
 var errForm = fmt.Errorf("%w: this form is from another visit, or too old: go back, load the page again, and send the form again", job.ErrRefused)

@@ -44,9 +44,9 @@ func (w *Worker) assigned(ctx context.Context, a control.Assignment) error {
 	case !w.breaker.Closed():
 		return refused("the worker takes no jobs for now")
 	case !a.StartedAt.Equal(w.started):
-		return refused("it was meant for the worker that had this name before")
+		return refused("it was for a previous worker of the same name")
 	case time.Until(until) < a.TTL.D()/2:
-		return refused("it comes late")
+		return refused("it arrived too late")
 	case w.handed(a.Claimed.Lease, a.TTL.D()):
 		return fmt.Errorf("%w: it was handed to this worker before", job.ErrConflict)
 	case !w.capacity.Seize(int(w.underway.Load())):

@@ -133,7 +133,7 @@ func (a *attempt) read() (err error) {
 	switch kind {
 	case "python", "command", "tests", "code":
 	case "":
-		return refuse("program: this worker (version %s) knows none of its kinds", a.cfg.Version)
+		return refuse("program: this worker (version %s) supports none of its kinds", a.cfg.Version)
 	default:
 		return refuse("program.%s: not supported by this version of the worker (%s)", kind, a.cfg.Version)
 	}
@@ -151,7 +151,7 @@ func (a *attempt) read() (err error) {
 	}
 	for variable, name := range a.plan.Policy.Env.Secrets {
 		if _, ok := a.told[variable]; !ok {
-			return refuse("policy.env.secrets.%s: there is no secret %q any more", variable, name)
+			return refuse("policy.env.secrets.%s: the secret %q was deleted", variable, name)
 		}
 	}
 	return nil

@@ -236,7 +236,7 @@ func (w *Worker) Ready() error {
 		return errors.New("refused by the fleet: " + why)
 	}
 	if age := w.HeartbeatAge(); w.answered.Load() == 0 || age > 3*w.interval() {
-		return fmt.Errorf("no dispatcher has answered a heartbeat for %v", age.Round(time.Second))
+		return fmt.Errorf("no dispatcher has acknowledged a heartbeat for %v", age.Round(time.Second))
 	}
 	return nil
 }

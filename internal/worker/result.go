@@ -121,7 +121,7 @@ func bounded(res *job.Result) (json.RawMessage, error) {
 		left := cut(res)
 		res.Outcome = job.OutputLimit
 		res.State = res.Outcome.State()
-		res.Message = fmt.Sprintf("the result takes %d bytes, and %s are the most; it is recorded without %s", size, job.MaxResult, left)
+		res.Message = fmt.Sprintf("the result has %d bytes, at most %s are recorded; it is recorded without %s", size, job.MaxResult, left)
 		if raw, err = json.Marshal(res); err != nil || len(raw) <= int(job.MaxResult) {
 			return raw, err
 		}

@@ -82,7 +82,7 @@ func WithCompression() Option { return func(c *Client) { c.zipped = true } }
 func New(baseURL string, opts ...Option) (*Client, error) {
 	u, err := url.Parse(strings.TrimRight(baseURL, "/"))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, job.Invalid("url", "%.100q must be the address of a fleet, such as http://localhost:8080", baseURL)
+		return nil, job.Invalid("url", "%.100q must be the URL of a fleet, such as http://localhost:8080", baseURL)
 	}
 	c := &Client{base: u, http: &http.Client{}, patience: 30 * time.Second}
 	for _, o := range opts {

@@ -41,7 +41,7 @@ func (p *replay) again() (io.Reader, error) {
 // returns EOF once the next attempt starts. It does not close the caller's reader.
 type attempt struct{ replay *replay }
 
-var errSuperseded = errors.New("the request is being sent again")
+var errSuperseded = errors.New("the request is being resent")
 
 func (a *attempt) Read(b []byte) (int, error) {
 	p := a.replay

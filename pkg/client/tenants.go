@@ -92,7 +92,7 @@ func (a Admin) Follow(ctx context.Context, q fleet.ActionQuery, after int64) ite
 }
 
 // errUnheard means that the caller stopped.
-var errUnheard = errors.New("nobody listens")
+var errUnheard = errors.New("no listener")
 
 // readActions yields the actions of a stream and stores the last number. The end of a stream is not
 // an error.

@@ -105,7 +105,7 @@ func (t *Tests) validateJudging(at string) error {
 		return err
 	}
 	if t.Checker != nil && t.Interactor != nil {
-		return Invalid(at+".interactor", "is there beside a checker: an interactor decides by itself, so leave one of the two out")
+		return Invalid(at+".interactor", "excludes checker: an interactor gives the verdict; leave one of the two out")
 	}
 	for name, m := range t.Limits {
 		for _, f := range []struct {
@@ -129,7 +129,7 @@ func (c *Checker) validate(at string, t *Tests) error {
 	}
 	for i := range t.Stdio {
 		if s := &t.Stdio[i]; s.Compare != "" || s.IgnoreCase {
-			return Invalid("program.tests.stdio["+strconv.Itoa(i)+"].compare", "is for outputs that are compared: the checker or interactor decides on them here, so leave it out")
+			return Invalid("program.tests.stdio["+strconv.Itoa(i)+"].compare", "is for compared outputs, and here the checker or interactor gives the verdict; leave it out")
 		}
 	}
 	if c.Protocol != "" && c.Protocol != Kattis && c.Protocol != Testlib {
@@ -161,11 +161,11 @@ func (c *Checker) validateProgram(at string) error {
 		}
 		for name := range c.Code.Files {
 			if name == "feedback" || strings.HasPrefix(name, "feedback/") {
-				return Invalid(at+".code.files", "%q lies where a checker leaves its messages: give it another name", Clip(name, 80))
+				return Invalid(at+".code.files", "%q is the directory of a checker's messages; use another name", Clip(name, 80))
 			}
 		}
 		if c.Code.Stdin != "" || len(c.Code.Args) > 0 {
-			return Invalid(at+".code", "has stdin or args: the protocol says what a checker reads; give arguments of yours as flags")
+			return Invalid(at+".code", "has stdin or args, which the protocol sets; pass your own arguments as flags")
 		}
 		argv = append([]string{"checker"}, c.Flags...)
 	}

@@ -133,7 +133,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	case err == nil:
 		return d, nil
 	case written.MatchString(text):
-		return 0, fmt.Errorf("%w: duration %q is out of range: there is none above %dh", ErrInvalid, Clip(text, 40), int64(math.MaxInt64/time.Hour))
+		return 0, fmt.Errorf("%w: duration %q is out of range: the maximum is %dh", ErrInvalid, Clip(text, 40), int64(math.MaxInt64/time.Hour))
 	}
 	return 0, fmt.Errorf("%w: duration %q must have a unit such as \"1.5s\"", ErrInvalid, Clip(text, 40))
 }

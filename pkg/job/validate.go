@@ -107,9 +107,9 @@ func (r Retry) validate() error {
 	for _, o := range r.On {
 		switch {
 		case !o.Valid():
-			return Invalid("retry.on", "there is no outcome %q", Clip(string(o), 40))
+			return Invalid("retry.on", "%q is not an outcome", Clip(string(o), 40))
 		case o == Succeeded || o == OutcomeCanceled || o == Expired || o == Lost:
-			return Invalid("retry.on", "%s is never tried again; losses of ours are, without being charged", o)
+			return Invalid("retry.on", "%s is never retried; infrastructure failures are retried without using up attempts", o)
 		}
 	}
 	return nil
@@ -125,7 +125,7 @@ func validateFiles(files map[string]File) error {
 		}
 		for dir := path.Dir(p); dir != "/" && len(files) > 1; dir = path.Dir(dir) {
 			if _, ok := files[dir]; ok {
-				return "lies beneath " + dir + ", which is a file too"
+				return "lies below " + dir + ", which is also a file"
 			}
 		}
 		return f.problem()

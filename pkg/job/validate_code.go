@@ -43,7 +43,7 @@ func (t *Tests) validateLanguage(at string) error {
 		return nil
 	}
 	if t.Files != nil && t.Code != "" {
-		return Invalid(at+".files", "are instead of code: give one of the two")
+		return Invalid(at+".files", "excludes code; give one of the two")
 	}
 	if t.Files != nil && len(t.Files) == 0 {
 		return Invalid(at+".files", "must not be empty")
@@ -68,7 +68,7 @@ func validateSources(at string, files map[string]string) error {
 		}
 		for dir := path.Dir(p); dir != "." && len(files) > 1; dir = path.Dir(dir) {
 			if _, ok := files[dir]; ok {
-				return "lies beneath " + dir + ", which is a file too"
+				return "lies below " + dir + ", which is also a file"
 			}
 		}
 		return badText(source, int(MaxCode))

@@ -154,13 +154,13 @@ func (t *Tests) validateFunctions(at string) error {
 	case t.Process != "" && t.Process != Separate && t.Process != Shared:
 		return Invalid(at+".process", "must be separate or shared")
 	case t.Process == Shared && t.Check == "":
-		return Invalid(at+".process", "shared is for a check, and there is none: leave it out")
+		return Invalid(at+".process", "shared is for a check, which is missing; leave it out")
 	case t.Function == "" && t.Check != "" && len(t.Functions) == 0 && t.Process != Shared:
-		return Invalid(at+".function", "must name the function under test, or functions those that the check calls")
+		return Invalid(at+".function", "must name the function under test, or list the functions that the check calls in functions")
 	case len(t.Functions) > 0 && t.Check == "":
-		return Invalid(at+".functions", "are for a check, and there is none: cases call function")
+		return Invalid(at+".functions", "are for a check, which is missing; cases call function")
 	case t.Class != nil && t.Check == "":
-		return Invalid(at+".class", "is for a check, and there is none")
+		return Invalid(at+".class", "is for a check, which is missing; leave it out")
 	case len(t.Functions) > MaxFunctions:
 		return Invalid(at+".functions", "has %d names; at most %d", len(t.Functions), MaxFunctions)
 	}
@@ -177,7 +177,7 @@ func (t *Tests) validateFunctions(at string) error {
 			return Invalid(field, "%s", p)
 		}
 		if taken[name] {
-			return Invalid(field, "%s is there already: give each name once, and not that of function", name)
+			return Invalid(field, "%s is a duplicate; give each name once, and leave out that of function", name)
 		}
 		taken[name] = true
 	}

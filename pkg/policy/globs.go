@@ -54,7 +54,7 @@ func (p *Policy) validateGlobs() error {
 			continue
 		}
 		if n++; n > maxGlobs {
-			return job.Invalid(fmt.Sprintf("policy.artifacts.paths[%d]", i), "%.80q is a pattern too many; at most %d with wildcards: name a directory, such as /workspace/out/**", g, maxGlobs)
+			return job.Invalid(fmt.Sprintf("policy.artifacts.paths[%d]", i), "%.80q exceeds the limit of %d patterns with wildcards; name a directory, such as /workspace/out/**", g, maxGlobs)
 		}
 	}
 	return nil

@@ -154,7 +154,7 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		`{"env":{"set":{"A=B":"1"}}}`:                                               `policy.env.set: "A=B" must be a name`,
 		`{"env":{"set":{"A":"\u0000"}}}`:                                            `policy.env.set.A: must be UTF-8 without NUL bytes`,
 		`{"env":{"set":{"A":1}}}`:                                                   `policy.env.set.A: must be a string, not a number`,
-		`{"env":{"set":{"A":"1"},"secrets":{"A":"x"}}}`:                             `policy.env.secrets.A: is in policy.env.set too`,
+		`{"env":{"set":{"A":"1"},"secrets":{"A":"x"}}}`:                             `policy.env.secrets.A: is also in policy.env.set; give each variable once`,
 		`{"env":{"secrets":{"A":""}}}`:                                              `policy.env.secrets.A: the name of the secret must not be empty`,
 		`{"env":{"set":{"A":"` + strings.Repeat("x", 128<<10) + `"}}}`:              "policy.env.set: is 131075 bytes; at most 128Ki",
 		`{"imports":{"deny":["os-path"]}}`:                                          `policy.imports.deny[0]: "os-path" must be a python module such as os.path, or "*" for every one that imports.allow does not name`,
@@ -167,7 +167,7 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		`{"artifacts":{"paths":["/w/**/a/**/b/**"]}}`:                               `policy.artifacts.paths[0]: "/w/**/a/**/b/**" has ** 3 times; at most 2 times`,
 		`{"artifacts":{"paths":["/*/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a"]}}`:            `policy.artifacts.paths[0]: "/*/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a" has 17 parts; at most 16`,
 		`{"artifacts":{"paths":["` + strings.Repeat("/a", 65) + `"]}}`:              `policy.artifacts.paths[0]: "` + strings.Repeat("/a", 40) + `" has 65 parts; at most 64`,
-		`{"artifacts":{"paths":["` + strings.Repeat(`/w/*.txt","`, 32) + `/w/?"]}}`: `policy.artifacts.paths[32]: "/w/?" is a pattern too many; at most 32 with wildcards`,
+		`{"artifacts":{"paths":["` + strings.Repeat(`/w/*.txt","`, 32) + `/w/?"]}}`: `policy.artifacts.paths[32]: "/w/?" exceeds the limit of 32 patterns with wildcards`,
 		`{"artifacts":{"max_files":1000000}}`:                                       `policy.artifacts.max_files: must be 0 to 100000`,
 		`{"packages":["` + strings.Repeat(`a","`, 300) + `b"]}`:                     "policy.packages: has 301 entries; at most 256",
 	} {

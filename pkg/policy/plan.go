@@ -102,7 +102,7 @@ func (p Policy) PlanFor(h Host, u Use) (*Plan, error) {
 	if !ok {
 		return nil, &Refusal{[]*job.FieldError{{
 			Field:   "policy.isolation",
-			Problem: fmt.Sprintf("%s is not available here; there is %v", p.Isolation, h.Isolations),
+			Problem: fmt.Sprintf("%s is not available here; use one of %v", p.Isolation, h.Isolations),
 		}}}
 	}
 	if beyond := h.beyond(p); beyond != nil {

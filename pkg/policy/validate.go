@@ -234,7 +234,7 @@ func (p *Policy) validateEnv() error {
 			return job.Invalid("policy.env.secrets."+k, "the name of the secret %s", bad)
 		}
 		if _, both := p.Env.Set[k]; both {
-			return job.Invalid("policy.env.secrets."+k, "is in policy.env.set too")
+			return job.Invalid("policy.env.secrets."+k, "is also in policy.env.set; give each variable once")
 		}
 	}
 	return nil

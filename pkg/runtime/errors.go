@@ -29,8 +29,8 @@ func Refused(err error) bool {
 
 // ErrImage is wrapped by Acquire's error when the image is temporarily unavailable, for example
 // because its registry does not respond. The worker is not broken.
-var ErrImage = errors.New("the image cannot be had now")
+var ErrImage = errors.New("the image is temporarily unavailable")
 
 // ErrStarved is wrapped by an error of Slot.Run when a program or its worker had no core for too
 // long. The job should run elsewhere or later.
-var ErrStarved = errors.New("the program had no core")
+var ErrStarved = errors.New("the program received no CPU time")

@@ -129,7 +129,7 @@ func TestImages(t *testing.T) {
 		}
 	}
 	write("this is no archive")
-	if said := assay(125, "image", "import", archive); !strings.Contains(said, "import "+archive+": it is no archive of images") {
+	if said := assay(125, "image", "import", archive); !strings.Contains(said, "import "+archive+": it is not an image archive") {
 		t.Errorf("a text was imported: %s", said)
 	}
 	write(tarball(t, "c.json", configOf(layer), "l.tar", layer, "manifest.json", `[{"Config":"c.json","RepoTags":["assay.local/own:1"],"Layers":["l.tar"]}]`))

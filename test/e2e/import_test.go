@@ -205,7 +205,7 @@ func (f *fleet) badProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at, want := range map[string]string{
-		packed(t, with("../../climbs.in", "x")): "no path beneath the package",
+		packed(t, with("../../climbs.in", "x")): "is not a path below the package",
 		linked:                                  "x.in",
 		written(t, with("data/secret/x.in", "1")):                                             "has no answer",
 		written(t, map[string]string{"problem.yaml": "name: x\n"}):                            "there are no cases",

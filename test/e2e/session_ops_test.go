@@ -321,7 +321,7 @@ func sessionLease(t *testing.T, f *fleet) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { _ = f.api.AnswerCalls(ctx, kept, nil) }() // its stream renews the lease
-	f.ends(t, left, job.Expired, "its client gave no sign")
+	f.ends(t, left, job.Expired, "its client sent no request")
 	f.execute(t, kept, job.Succeeded, code("1"))
 }
 

@@ -195,7 +195,7 @@ func sessionShell(t *testing.T, f *fleet) {
 }
 
 func sessionIdle(t *testing.T, f *fleet) {
-	f.ends(t, f.session(t, job.SessionSpec{IdleTimeout: job.Duration(time.Second)}), job.Expired, "nobody used it")
+	f.ends(t, f.session(t, job.SessionSpec{IdleTimeout: job.Duration(time.Second)}), job.Expired, "it was idle")
 }
 
 func sessionFork(t *testing.T, f *fleet) {

@@ -57,7 +57,7 @@ func (x examples) prints(t *testing.T, want string, name string, args ...string)
 func (x examples) sessionCallbacks(t *testing.T) {
 	x.prints(t, `
 succeeded after 3 calls: ['3 words', '2 words', '1 words']
-exception after 1 calls: CallError: …the budget of 3 calls…
+exception after 1 calls: CallError: …the limit of 3 calls…
 `, filepath.Join(x.bin, "sessioncallbacks"), x.url)
 }
 

@@ -51,7 +51,7 @@ type chosen struct {
 // the others from being done.
 func (c *chosen) each(h Host, do func(client.Admin, job.ID) (fleet.Action, error)) error {
 	if c.All == (len(c.IDs) > 0) {
-		return errors.New("name ids or --all, one of both")
+		return errors.New("name either ids or --all")
 	}
 	dialed, err := h.Dial()
 	if err != nil {

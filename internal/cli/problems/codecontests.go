@@ -109,7 +109,7 @@ func CodeContests(ctx context.Context, r io.Reader, upload Upload) (out []*Probl
 		out = append(out, p)
 	}
 	if len(out) == 0 {
-		return nil, errors.New("there is no problem in it")
+		return nil, errors.New("it contains no problem")
 	}
 	return out, nil
 }

@@ -303,7 +303,7 @@ func (k *kattis) code(dir string) (*job.Code, error) {
 	c := &job.Code{Files: files}
 	for name := range files {
 		if name == "build" || name == "run" {
-			return nil, errors.New("it is built by a script of its own, which is not known here")
+			return nil, errors.New("it has its own build script, which is not supported")
 		}
 		l := languageOf(name)
 		if l == "" || strings.HasSuffix(name, ".h") {
@@ -317,7 +317,7 @@ func (k *kattis) code(dir string) (*job.Code, error) {
 		}
 	}
 	if c.Language == "" {
-		return nil, errors.New("there is no program in a language of the catalogue")
+		return nil, errors.New("it contains no program in a supported language")
 	}
 	for name := range files {
 		if base := strings.TrimSuffix(path.Base(name), path.Ext(name)); languageOf(name) == c.Language && (base == "main" || base == "validate" || base == "validator") {

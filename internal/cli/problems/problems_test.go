@@ -131,7 +131,7 @@ func TestHowKattisDecides(t *testing.T) {
 		"a flag of nobody":       {[]string{"problem.yaml", yaml + "validator_flags: fuzzy\n"}, nil, `no flag "fuzzy"`},
 		"half a flag":            {[]string{"problem.yaml", yaml + "validator_flags: float_tolerance\n"}, nil, "needs a number"},
 		"flags of two groups":    {[]string{"data/secret/a/testdata.yaml", "output_validator_flags: case_sensitive", "data/secret/testdata.yaml", "output_validator_flags: float_tolerance 1\n"}, nil, "groups with flags of their own"},
-		"a build script":         {[]string{"output_validators/v/build", "x"}, nil, "built by a script of its own"},
+		"a build script":         {[]string{"output_validators/v/build", "x"}, nil, "its own build script"},
 		"no answer":              {[]string{"data/secret/x.in", "1"}, nil, "secret/x.in has no answer"},
 		"no YAML":                {[]string{"problem.yaml", "{"}, nil, "problem.yaml"},
 		"many passes":            {[]string{"problem.yaml", yaml + "type: multi-pass\n"}, nil, "not known here"},
@@ -212,15 +212,15 @@ func TestPackedPackages(t *testing.T) {
 		}
 	}
 	for want, files := range map[string][]string{
-		"no path beneath the package":  {"../data/secret/x.in", "1"},
-		"no path beneath":              {"/etc/x", "1"},
-		"neither a file nor":           {"data/secret/x.in@", "/etc/passwd"},
-		"secret/x.in has no answer":    {"data/secret/x.in", "1"},
-		"time_limit is 0 seconds":      {"problem.yaml", "limits: {time_limit: 0}"},
-		"time_limit is -1 seconds":     {"problem.yaml", "limits: {time_limit: -1}"},
-		"time_limit is 1e+09 seconds:": {"problem.yaml", "limits: {time_limit: 1.0e+9}"},
-		".timelimit: strconv":          {"problem.yaml", "name: x", ".timelimit", "soon"},
-		".timelimit is 0 seconds":      {"problem.yaml", "name: x", ".timelimit", "0"},
+		"is not a path below the package": {"../data/secret/x.in", "1"},
+		"is not a path below":             {"/etc/x", "1"},
+		"neither a file nor":              {"data/secret/x.in@", "/etc/passwd"},
+		"secret/x.in has no answer":       {"data/secret/x.in", "1"},
+		"time_limit is 0 seconds":         {"problem.yaml", "limits: {time_limit: 0}"},
+		"time_limit is -1 seconds":        {"problem.yaml", "limits: {time_limit: -1}"},
+		"time_limit is 1e+09 seconds:":    {"problem.yaml", "limits: {time_limit: 1.0e+9}"},
+		".timelimit: strconv":             {"problem.yaml", "name: x", ".timelimit", "soon"},
+		".timelimit is 0 seconds":         {"problem.yaml", "name: x", ".timelimit", "0"},
 	} {
 		if p, err := KattisZip(t.Context(), archive(t, with(plain, files...)), blobs.take); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, %+v, want %s", err, p, want)

@@ -25,10 +25,10 @@ func KattisZip(ctx context.Context, file string, upload Upload) (*Problem, error
 	total := uint64(0)
 	for _, f := range z.File {
 		if !fs.ValidPath(strings.TrimSuffix(f.Name, "/")) {
-			return nil, fmt.Errorf("%.200q in it is no path beneath the package", f.Name)
+			return nil, fmt.Errorf("%.200q is not a path below the package", f.Name)
 		}
 		if m := f.Mode(); !m.IsRegular() && !m.IsDir() {
-			return nil, fmt.Errorf("%.200q in it is neither a file nor a directory: pack what a link leads to", f.Name)
+			return nil, fmt.Errorf("%.200q is neither a file nor a directory; pack the target of a link", f.Name)
 		}
 		if total += min(f.UncompressedSize64, uint64(mostUnpacked)); total > uint64(mostUnpacked) {
 			return nil, fmt.Errorf("it has more than %s unpacked", mostUnpacked)

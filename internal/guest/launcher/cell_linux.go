@@ -96,7 +96,7 @@ func (l *launcher) serve() error {
 			return errors.New("make a box: needs a slot and a scratch mount")
 		}
 		if n < 5 {
-			return errors.New("make a box: for which user?")
+			return errors.New("make a box: needs a user")
 		}
 		l.make(l.buf[5:n], int(binary.LittleEndian.Uint32(l.buf[1:])), files)
 		return nil

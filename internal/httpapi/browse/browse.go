@@ -161,7 +161,7 @@ func (h *Handlers) listBatches(w http.ResponseWriter, r *http.Request) error {
 	var page store.BatchPage
 	err = h.read(r, func() (err error) { page, err = h.Store.BrowseBatches(r.Context(), tenant, q); return err })
 	if errors.Is(err, job.ErrNotFound) {
-		return job.Invalid("before", "%s is none of the batches that are listed: begin without it, at the newest", q.Before)
+		return job.Invalid("before", "%s is not a batch of this list; leave it out to begin at the newest", q.Before)
 	}
 	if err != nil {
 		return fmt.Errorf("list batches: %w", err)

@@ -60,7 +60,7 @@ func readEnd(q url.Values, f *store.JobFilter) (err error) {
 		return err
 	}
 	if f.Outcome != "" && f.State != "" && f.State != f.Outcome.State() {
-		return job.Invalid("outcome", "is asked for with state %s, and no job has both", f.State)
+		return job.Invalid("outcome", "contradicts state %s: no job has both", f.State)
 	}
 	if f.Failure, err = oneOf(q, "failure", job.Failures()); err != nil {
 		return err
@@ -74,7 +74,7 @@ func readTimes(q url.Values, f *store.JobFilter) (err error) {
 		return err
 	}
 	if f.Until, err = readTime(q, "until"); err == nil && !f.Until.IsZero() && f.Until.Before(f.Since) {
-		err = job.Invalid("until", "is before since, and no job is of such a time")
+		err = job.Invalid("until", "is before since; give a later time")
 	}
 	return err
 }
@@ -102,7 +102,7 @@ func readDurations(q url.Values, f *store.JobFilter) (err error) {
 		}
 	}
 	if f.MaxDuration > 0 && f.MaxDuration < f.MinDuration {
-		return job.Invalid("max_duration", "is less than min_duration, and no job takes so long")
+		return job.Invalid("max_duration", "is less than min_duration; give a longer duration")
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func Labels(q url.Values) (map[string]string, error) {
 			labels = map[string]string{}
 		}
 		if was, ok := labels[key]; ok && was != value {
-			return nil, job.Invalid("label", "%.80q is asked for with two values, and no job has both", key)
+			return nil, job.Invalid("label", "%.80q has two values; no job has both", key)
 		}
 		labels[key] = value
 	}

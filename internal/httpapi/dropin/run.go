@@ -38,7 +38,7 @@ type ended struct {
 
 // errLate reports that a program has no result within the time of its request. It is no verdict on the program, and the
 // client should retry.
-var errLate = fmt.Errorf("%w: the fleet did not come to this program within the time of the request; send it again", job.ErrUnavailable)
+var errLate = fmt.Errorf("%w: the fleet did not start this program within the time of the request; send it again", job.ErrUnavailable)
 
 const (
 	// retryPause is the pause before another attempt to submit when there is no room.

@@ -174,7 +174,7 @@ func (c *checkedReader) Read(p []byte) (int, error) {
 			c.next, c.held = c.held, buf[:n]
 		case err == io.EOF && !c.good:
 			if hex.EncodeToString(c.sum.Sum(nil)) != c.want {
-				return 0, fmt.Errorf("%w: the object is not what the record says", job.ErrUnavailable)
+				return 0, fmt.Errorf("%w: the object differs from its record", job.ErrUnavailable)
 			}
 			c.next, c.held, c.good = c.held, nil, true
 		case err != nil:

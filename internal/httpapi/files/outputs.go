@@ -29,7 +29,7 @@ func (f *Files) openRange(ctx context.Context, key string, size int64) (io.ReadS
 	}
 	_ = empty.Close()
 	if info.Bytes != size {
-		return nil, fmt.Errorf("%w: the object is not what the record says", job.ErrUnavailable)
+		return nil, fmt.Errorf("%w: the object differs from its record", job.ErrUnavailable)
 	}
 	return &rangeReader{size: info.Bytes, open: func(offset int64) (io.ReadCloser, error) {
 		body, _, err := f.Objects.GetRange(ctx, key, offset, -1)

@@ -94,9 +94,9 @@ func check(req api.LinkRequest) (to leads, ttl time.Duration, err error) {
 	case (req.Path == "") == (req.Stream == ""):
 		return to, 0, job.Invalid("path", "give either the path of an artifact or a stream, stdout or stderr")
 	case req.Stream != "" && req.Stream != "stdout" && req.Stream != "stderr":
-		return to, 0, job.Invalid("stream", "%.40q is none: they are stdout and stderr", req.Stream)
+		return to, 0, job.Invalid("stream", "%.40q must be stdout or stderr", req.Stream)
 	case req.Path != "" && req.Step != nil:
-		return to, 0, job.Invalid("step", "is of a stream")
+		return to, 0, job.Invalid("step", "is for a stream; leave it out for an artifact")
 	case req.Step != nil && (*req.Step < 0 || *req.Step >= job.MaxSteps):
 		return to, 0, job.Invalid("step", "%d is not from 0 to %d", *req.Step, job.MaxSteps-1)
 	}
@@ -117,7 +117,7 @@ func withinKey(who identity.Identity, req api.LinkRequest, ttl time.Duration) (t
 	case who.Until.IsZero() || ttl <= left:
 		return ttl, nil
 	case req.ExpiresIn != 0:
-		return 0, fmt.Errorf("%w: expires_in: %v is longer than this key is good, until %s; ask for less", job.ErrRefused, ttl, who.Until.UTC().Format(time.RFC3339))
+		return 0, fmt.Errorf("%w: expires_in: %v exceeds the life of this key, which ends at %s; request less", job.ErrRefused, ttl, who.Until.UTC().Format(time.RFC3339))
 	}
 	return max(left-time.Second, time.Second), nil // leaves time for this request
 }
@@ -161,7 +161,7 @@ func (h *Handlers) serve(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, token.ErrExpired):
 		return fmt.Errorf("%w: the link has expired", job.ErrGone)
 	case err != nil:
-		return web.NotFound("there is no such link")
+		return web.NotFound("the link does not exist")
 	}
 	leave, err := h.Enter(to.Tenant)
 	if err != nil {

@@ -183,7 +183,7 @@ func (h *Handlers) getVariable(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if reply.Value == nil {
-		return web.NotFound("the session has no variable %s that can be shown", name)
+		return web.NotFound("the session has no variable %s with a representation", name)
 	}
 	if len(reply.Data) > 0 && json.Valid(reply.Data) { // the session may send invalid JSON
 		if reply.Tagged {

@@ -115,11 +115,11 @@ func (r Route) Holding(what Holds) Route {
 func (r Route) Admits(who identity.Identity) error {
 	switch {
 	case who.Role < r.Role:
-		return fmt.Errorf("%w: this is for a role of %s or above, and this token is a %s's", job.ErrRefused, r.Role, who.Role)
+		return fmt.Errorf("%w: this needs the role %s or above; this token has the role %s", job.ErrRefused, r.Role, who.Role)
 	case who.Held.Label != (identity.Label{}) && r.Holds&Label == 0:
-		return fmt.Errorf("%w: this is not for a key that is held to a label, as %.40q is to %.200q", job.ErrRefused, who.Name, who.Held.Label)
+		return fmt.Errorf("%w: this is not available to the key %.40q, which is restricted to the label %.200q", job.ErrRefused, who.Name, who.Held.Label)
 	case who.Held.Policy != "" && r.Holds&Policy == 0:
-		return fmt.Errorf("%w: this is not for a key that is held to a policy, as %.40q is to %q", job.ErrRefused, who.Name, who.Held.Policy)
+		return fmt.Errorf("%w: this is not available to the key %.40q, which is restricted to the policy %q", job.ErrRefused, who.Name, who.Held.Policy)
 	}
 	return nil
 }

@@ -24,9 +24,9 @@ func ReadFields(r *http.Request, names []string) (Fields, error) {
 	for name := range strings.SplitSeq(text, ",") {
 		if !slices.Contains(names, name) {
 			if n := job.Nearest(name, names); n != "" {
-				return nil, job.Invalid("fields", "there is no field %.80q; did you mean %s?", name, n)
+				return nil, job.Invalid("fields", "field %.80q does not exist; did you mean %s?", name, n)
 			}
-			return nil, job.Invalid("fields", "there is no field %.80q; there are %s", name, strings.Join(names, ", "))
+			return nil, job.Invalid("fields", "field %.80q does not exist; use one of %s", name, strings.Join(names, ", "))
 		}
 		f = append(f, name)
 	}

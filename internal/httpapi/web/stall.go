@@ -48,7 +48,7 @@ func (b *patientBody) tooSlow(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", api.ErrSlow, job.Invalid("body",
-		"came too slowly: it must not stand still for %v, and must come at %s a second in the mean", b.patience, job.Size(minRate)))
+		"arrived too slowly: it must not pause for %v, and needs %s a second on average", b.patience, job.Size(minRate)))
 }
 
 func (b *patientBody) Read(p []byte) (int, error) {

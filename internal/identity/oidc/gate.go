@@ -51,13 +51,13 @@ func New(c Config) (*Gate, error) {
 	u, err := url.Parse(c.Issuer)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "":
-		return nil, job.Invalid("issuer", "%.100q must be an address such as https://id.example.com, as tokens have it in iss", c.Issuer)
+		return nil, job.Invalid("issuer", "%.100q must be a URL such as https://id.example.com, exactly as in the iss claim of tokens", c.Issuer)
 	case u.Scheme == "http" && !local(u.Hostname()):
-		return nil, job.Invalid("issuer", "%.100q must begin with https: whoever is on the way to it could let anybody in", c.Issuer)
+		return nil, job.Invalid("issuer", "%.100q must begin with https: without TLS, anyone on the network path could forge tokens", c.Issuer)
 	case len(c.Audience) == 0:
-		return nil, job.Invalid("audience", "must be given: without it a token that is meant for another program would do here")
+		return nil, job.Invalid("audience", "is required: without it, tokens for other programs would be accepted")
 	case len(c.Rules) == 0:
-		return nil, job.Invalid("groups", "must be given: which groups are of which tenant")
+		return nil, job.Invalid("groups", "is required: it maps groups to tenants")
 	case c.Skew < 0 || c.Skew > 5*time.Minute:
 		return nil, job.Invalid("skew", "must be 0 to 5m, and is %v", c.Skew)
 	}
@@ -108,11 +108,11 @@ func (g *Gate) verify(ctx context.Context, token string, audience []string) (*cl
 	}
 	t, err := jwt.ParseSigned(token, algorithms)
 	if err != nil {
-		return nil, unauthorized("it is not signed in one of the ways %v", algorithms)
+		return nil, unauthorized("its signature algorithm is not one of %v", algorithms)
 	}
 	var told jwt.Claims
 	if t.UnsafeClaimsWithoutVerification(&told) != nil || told.Issuer != g.c.Issuer {
-		return nil, unauthorized("it is of the issuer %.100q, and here it must be %s", told.Issuer, g.c.Issuer)
+		return nil, unauthorized("its issuer is %.100q, and must be %s", told.Issuer, g.c.Issuer)
 	}
 	c, err := g.signed(ctx, t)
 	if err != nil {
@@ -144,15 +144,15 @@ func (g *Gate) signed(ctx context.Context, t *jwt.JSONWebToken) (*claims, error)
 func (g *Gate) good(c *claims, audience []string, now time.Time) error {
 	switch {
 	case !slices.ContainsFunc(c.Audience, func(a string) bool { return slices.Contains(audience, a) }):
-		return unauthorized("it is meant for %.200q, and here it must be one of %q", []string(c.Audience), audience)
+		return unauthorized("its audience is %.200q, and must be one of %q", []string(c.Audience), audience)
 	case c.Expiry == nil:
-		return unauthorized("it does not say when it ends (exp)")
+		return unauthorized("it has no expiry (exp)")
 	case now.After(c.Expiry.Time().Add(g.c.Skew)):
-		return unauthorized("it was good until %s", c.Expiry.Time().UTC().Format(time.RFC3339))
+		return unauthorized("it expired at %s", c.Expiry.Time().UTC().Format(time.RFC3339))
 	case c.NotBefore != nil && now.Add(g.c.Skew).Before(c.NotBefore.Time()):
-		return unauthorized("it is good from %s on", c.NotBefore.Time().UTC().Format(time.RFC3339))
+		return unauthorized("it is not valid before %s", c.NotBefore.Time().UTC().Format(time.RFC3339))
 	case c.Subject == "":
-		return unauthorized("it does not say whose it is (sub)")
+		return unauthorized("it has no subject (sub)")
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (g *Gate) identity(c *claims) (identity.Identity, error) {
 		}
 	}
 	slog.Debug("sign-in rejected: user is in no group with a tenant", "subject", c.Subject, "groups", groups)
-	return identity.Identity{}, fmt.Errorf("%w: %.100q is in none of the groups that have a tenant here (the claim %s has %d)", job.ErrRefused, c.name(), g.c.Claim, len(groups))
+	return identity.Identity{}, fmt.Errorf("%w: %.100q is in no group with a tenant here (the claim %s has %d groups)", job.ErrRefused, c.name(), g.c.Claim, len(groups))
 }
 
 // name returns the name of a user in records. An address that the issuer has not verified could

@@ -121,7 +121,7 @@ func (s *issuer) ask(ctx context.Context, have bool) error {
 	keys, err := s.read(ctx)
 	if err != nil {
 		slog.WarnContext(ctx, "keys of the token issuer not available", "issuer", s.url, "error", err)
-		err = fmt.Errorf("%w: the issuer %s cannot be asked for its keys now", job.ErrUnavailable, s.url)
+		err = fmt.Errorf("%w: the keys of the issuer %s are not available; try again later", job.ErrUnavailable, s.url)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *issuer) read(ctx context.Context) ([]jose.JSONWebKey, error) {
 		out = append(out, k)
 	}
 	if len(out) == 0 {
-		return nil, errors.New("none of its keys is one that signs")
+		return nil, errors.New("it has no signing key")
 	}
 	return out, nil
 }

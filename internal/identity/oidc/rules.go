@@ -40,7 +40,7 @@ func ReadRules(text string) ([]Rule, error) {
 		out = append(out, rule)
 	}
 	if len(out) == 0 {
-		return nil, job.Invalid("groups", "name none: nobody would be let in")
+		return nil, job.Invalid("groups", "are empty: every user would be rejected")
 	}
 	return out, nil
 }

@@ -65,7 +65,7 @@ func (s *SignIn) Begin(ctx context.Context) (address string, a Attempt, err erro
 // statement.
 func (s *SignIn) Finish(ctx context.Context, a Attempt, state, code string) (who identity.Identity, until time.Time, err error) {
 	if a.State == "" || subtle.ConstantTimeCompare([]byte(a.State), []byte(state)) != 1 {
-		return who, until, unauthorized("this is not the browser that began to sign in, or it began again; sign in again")
+		return who, until, unauthorized("the sign-in began in another browser, or was restarted; sign in again")
 	}
 	c, err := s.client(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *SignIn) Finish(ctx context.Context, a Attempt, state, code string) (who
 		return who, until, err
 	}
 	if subtle.ConstantTimeCompare([]byte(a.Nonce), []byte(said.Nonce)) != 1 {
-		return who, until, unauthorized("it is of another sign-in (nonce)")
+		return who, until, unauthorized("it belongs to another sign-in (nonce)")
 	}
 	who, err = s.gate.identity(said)
 	return who, said.Expiry.Time(), err
@@ -94,7 +94,7 @@ func exchangeFailed(ctx context.Context, err error) error {
 	slog.WarnContext(ctx, "sign-in code not exchanged by the token issuer", "error", err)
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode < http.StatusInternalServerError {
-		return unauthorized("the issuer does not take the code of this sign-in; sign in again")
+		return unauthorized("the issuer rejected the code of this sign-in; sign in again")
 	}
 	return fmt.Errorf("%w: the issuer does not answer; sign in again", job.ErrUnavailable)
 }
@@ -103,7 +103,7 @@ func (s *SignIn) client(ctx context.Context) (*oauth2.Config, error) {
 	about, err := s.gate.issuer.describe(ctx)
 	if err != nil {
 		slog.WarnContext(ctx, "configuration of the token issuer not available", "error", err)
-		return nil, fmt.Errorf("%w: the issuer %s cannot be asked how to sign in now", job.ErrUnavailable, s.gate.c.Issuer)
+		return nil, fmt.Errorf("%w: the configuration of the issuer %s is not available; try again later", job.ErrUnavailable, s.gate.c.Issuer)
 	}
 	return &oauth2.Config{
 		ClientID: s.id, ClientSecret: s.secret, RedirectURL: s.back, Scopes: []string{"openid", "email", "profile"},

@@ -42,7 +42,7 @@ func (l *live) admit(c job.HostCall) string {
 	case !budget.Allows(c.Name):
 		return fmt.Sprintf("policy.callbacks.allow does not have %q", c.Name)
 	case budget.MaxCalls > 0 && l.called >= budget.MaxCalls:
-		return fmt.Sprintf("the budget of %d calls (policy.callbacks.max_calls) is used up", budget.MaxCalls)
+		return fmt.Sprintf("the limit of %d calls (policy.callbacks.max_calls) is reached", budget.MaxCalls)
 	case again:
 		return "a call of this number is open already"
 	case size > maxArgs:

@@ -12,7 +12,7 @@ import (
 func TestRefusedCallsAreCounted(t *testing.T) {
 	t.Parallel()
 	l := &live{calls: map[int64]job.HostCall{}, policy: policy.Policy{Callbacks: policy.Callbacks{Allow: []string{"f"}, MaxCalls: 2}}}
-	for i, want := range []string{"", "policy.callbacks.allow", "", "the budget of 2 calls"} {
+	for i, want := range []string{"", "policy.callbacks.allow", "", "the limit of 2 calls"} {
 		name := map[bool]string{true: "f", false: "g"}[i != 1]
 		if why := l.admit(job.HostCall{Call: int64(i + 1), Name: name}); (why == "") != (want == "") || !strings.Contains(why, want) {
 			t.Errorf("call %d: %q, want %q", i, why, want)
@@ -30,7 +30,7 @@ func TestAnyFunctionMayBeCalled(t *testing.T) {
 	if why := l.admit(job.HostCall{Call: 1, Name: "whatever"}); why != "" {
 		t.Error(why)
 	}
-	if why := l.admit(job.HostCall{Call: 2, Name: "whatever"}); !strings.Contains(why, "the budget of 1 calls") {
+	if why := l.admit(job.HostCall{Call: 2, Name: "whatever"}); !strings.Contains(why, "the limit of 1 calls") {
 		t.Errorf("above the budget: %q", why)
 	}
 }

@@ -56,7 +56,7 @@ func (e *export) take(ctx context.Context, path string, size int64, r io.Reader)
 	case len(e.missed) >= maxMissed:
 		e.more++
 	case err == nil:
-		e.missed = append(e.missed, fmt.Sprintf("artifact %.300q: is not stored, as one before it", path))
+		e.missed = append(e.missed, fmt.Sprintf("artifact %.300q: is not stored, since a previous one failed", path))
 	default:
 		e.missed = append(e.missed, fmt.Sprintf("artifact %.300q: cannot be stored: %.300s", path, err.Error()))
 	}

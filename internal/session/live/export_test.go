@@ -140,7 +140,7 @@ func TestExportsSayWhatIsMissing(t *testing.T) {
 	}
 	<-closed
 	want := []string{
-		`/out/a; artifact refused; artifact "/out/b": cannot be stored: temporarily unavailable; artifact "/out/c": is not stored, as one before it`,
+		`/out/a; artifact refused; artifact "/out/b": cannot be stored: temporarily unavailable; artifact "/out/c": is not stored, since a previous one failed`,
 		`/out/a; /out/b; artifact refused; artifact "/out/c": cannot be stored: temporarily unavailable`,
 	}
 	if !slices.Equal(s.sealed, want) {

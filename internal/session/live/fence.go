@@ -23,7 +23,7 @@ func (m *Manager) Lose(ids []job.ID) {
 	for _, id := range ids {
 		if l := m.live[id]; l != nil {
 			slog.WarnContext(m.base, "session killed: its record has ended", "session", id)
-			l.kill(job.Lost, "its worker was not heard of, and it was recorded as lost")
+			l.kill(job.Lost, "its worker sent no heartbeat, so it was recorded as lost")
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (l *ledger) take(tenant string, n share) error {
 		switch {
 		case r.most == 0:
 		case free < 0:
-			return fmt.Errorf("%w: %s: the sessions of this worker hold %s of %s, and this one asks for %s",
+			return fmt.Errorf("%w: %s: the sessions of this worker use %s of %s, and this one needs %s",
 				job.ErrUnavailable, r.what, r.show(r.all), r.show(r.most), r.show(r.n))
 		case r.have > 0 && r.have+r.n > free:
 			return fmt.Errorf("%w: %s: this tenant's sessions hold %s of the %s that this worker gives to sessions, and %s more would be above its share; close some",

@@ -282,7 +282,7 @@ func (l *live) room(conn net.Conn, size int) (done func(), err error) {
 	asked := len(l.waiting) > 0
 	l.mu.Unlock()
 	if !asked {
-		return nil, fmt.Errorf("%w: a frame of %d bytes that nobody asked for", frame.ErrProtocol, size)
+		return nil, fmt.Errorf("%w: an unexpected frame of %d bytes", frame.ErrProtocol, size)
 	}
 	leave, _ := arriving.Enter(context.Background(), l.tenant, size) // it waits for frames, which have a time limit
 	l.deadline(conn, time.Now().Add(longTime))

@@ -23,7 +23,7 @@ func (m *Manager) begin(ctx context.Context, id job.ID, tenant string) (_ contex
 	defer m.mu.Unlock()
 	if m.making[id] != nil || m.live[id] != nil {
 		stop()
-		return nil, nil, fmt.Errorf("%w: session %s is there already", job.ErrConflict, id)
+		return nil, nil, fmt.Errorf("%w: session %s already exists", job.ErrConflict, id)
 	}
 	m.making[id] = &making{tenant: tenant, stop: stop}
 	return ctx, func() {

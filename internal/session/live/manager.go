@@ -119,9 +119,9 @@ func (m *Manager) sweep(now time.Time) {
 		l.mu.Unlock()
 		switch {
 		case l.spec.Lease > 0 && unseen > l.spec.Lease.D():
-			l.kill(job.Expired, fmt.Sprintf("its client gave no sign for %s", l.spec.Lease))
+			l.kill(job.Expired, fmt.Sprintf("its client sent no request for %s", l.spec.Lease))
 		case !busy && idle > l.spec.IdleTimeout.D():
-			l.kill(job.Expired, fmt.Sprintf("nobody used it for %s", l.spec.IdleTimeout))
+			l.kill(job.Expired, fmt.Sprintf("it was idle for %s", l.spec.IdleTimeout))
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (m *Manager) relieve() {
 	}
 	if oldest != nil {
 		m.starved = 0
-		oldest.kill(job.OutOfMemory, "this host ran short of memory, and its tenant's sessions may use the most of it")
+		oldest.kill(job.OutOfMemory, "the host ran short of memory, and its tenant's sessions have the largest promises")
 	}
 }
 
@@ -307,7 +307,7 @@ func (m *Manager) add(l *live) error {
 		return fmt.Errorf("%w: worker %s stops", job.ErrUnavailable, m.Worker)
 	}
 	if m.live[l.id] != nil {
-		return fmt.Errorf("%w: session %s is there already", job.ErrConflict, l.id)
+		return fmt.Errorf("%w: session %s already exists", job.ErrConflict, l.id)
 	}
 	if s := m.making[l.id]; s != nil && s.closed {
 		return fmt.Errorf("%w: session %s was closed before it was made", job.ErrConflict, l.id)

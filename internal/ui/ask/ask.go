@@ -129,14 +129,14 @@ func (a *Answer) Write(b []byte) (int, error) {
 func (a *Answer) serve(h http.Handler, r *http.Request) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			if err = fmt.Errorf("%w: the answer was cut short", job.ErrUnavailable); a.long {
-				err = fmt.Errorf("%w: the answer has more than %d MiB: ask the API for a part of it", job.ErrTooLarge, maxAnswer>>20)
+			if err = fmt.Errorf("%w: the response was cut short", job.ErrUnavailable); a.long {
+				err = fmt.Errorf("%w: the response has more than %d MiB; request a part of it from the API", job.ErrTooLarge, maxAnswer>>20)
 			}
 		}
 	}()
 	h.ServeHTTP(a, r)
 	if a.long {
-		return fmt.Errorf("%w: the answer has more than %d MiB: ask the API for a part of it", job.ErrTooLarge, maxAnswer>>20)
+		return fmt.Errorf("%w: the response has more than %d MiB; request a part of it from the API", job.ErrTooLarge, maxAnswer>>20)
 	}
 	return nil
 }

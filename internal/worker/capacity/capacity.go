@@ -16,7 +16,7 @@ import (
 
 // ErrQueueFull ends an attempt that has not started. The running jobs take so long that the job may
 // start sooner on another worker.
-var ErrQueueFull = errors.New("the jobs before it take long: left to workers that have room")
+var ErrQueueFull = errors.New("earlier jobs take long; left to workers with free slots")
 
 // Need is the CPU and memory that one job is promised.
 type Need struct {

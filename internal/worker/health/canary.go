@@ -81,7 +81,7 @@ func (p *Proof) Run(ctx context.Context, changed func(host policy.Host, why stri
 	for wait := canaryPause; ctx.Err() == nil; wait = min(2*wait, canaryPauseMax) {
 		host := p.runtime.Host()
 		if len(host.Isolations) == 0 {
-			host.Missing = append(slices.Clone(host.Missing), "isolation: this host offers none")
+			host.Missing = append(slices.Clone(host.Missing), "isolation: this host supports no level")
 		}
 		works, failed := p.tryAll(ctx, host.Isolations)
 		host.Isolations, host.Missing = works, slices.Concat(host.Missing, failed)

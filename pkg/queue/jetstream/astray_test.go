@@ -271,7 +271,7 @@ func TestWorkerWaitsForConsumer(t *testing.T) {
 	}
 	out := make(chan queue.Message, 1)
 	_, err = c.Fetch(t.Context(), 1, time.Minute, out)
-	if !errors.Is(err, job.ErrUnavailable) || !strings.Contains(err.Error(), "no dispatcher is there") {
+	if !errors.Is(err, job.ErrUnavailable) || !strings.Contains(err.Error(), "no dispatcher to relay it") {
 		t.Fatalf("without a dispatcher: %v", err)
 	}
 	for range s.admin(t).StreamNames(t.Context()).Name() {

@@ -118,7 +118,7 @@ func (q *Queue) letIn(req *jwt.AuthorizationRequestClaims) (string, error) {
 		return "", fmt.Errorf("%w: %.80q is no worker", job.ErrRefused, o.Username)
 	}
 	if slices.Contains(q.cfg.Refused, worker) {
-		return "", fmt.Errorf("%w: worker %q is not to be let in", job.ErrRefused, worker)
+		return "", fmt.Errorf("%w: worker %q is rejected by --workers-refused", job.ErrRefused, worker)
 	}
 	if err := q.cfg.Key.Check(o.Password, worker, pool, proven(req)); err != nil {
 		return "", err

@@ -43,7 +43,7 @@ func (q *Queue) Assign(ctx context.Context, worker string, a control.Assignment)
 	_, err = q.ask(ctx, worker, kindAssign, body)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("%w: worker %s is gone", job.ErrLost, worker)
+		return fmt.Errorf("%w: worker %s is no longer connected", job.ErrLost, worker)
 	case err != nil:
 		return fmt.Errorf("assign: %w", err)
 	}

@@ -128,7 +128,7 @@ func (q *Queue) exchange(ctx context.Context, ask requester, m *nats.Msg, body [
 	defer f.close()
 	reply, err := ask(ctx, m)
 	if err != nil {
-		return nil, unavailable("nobody answered", err)
+		return nil, unavailable("no reply", err)
 	}
 	if code := reply.Header.Get(errorHeader); code != "" {
 		return nil, fmt.Errorf("%s: %w", reply.Data, codeError(code))

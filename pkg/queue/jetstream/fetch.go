@@ -166,7 +166,7 @@ func (p *pull) handle(ctx context.Context, m *nats.Msg) (done bool, err error) {
 	}
 	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
 		if status == statusNobody && p.c.q.cfg.Worker != nil {
-			return true, unavailable("fetch", errors.New("no dispatcher is there to pass it on"))
+			return true, unavailable("fetch", errors.New("no dispatcher to relay it"))
 		}
 		return pullStatus(status, m.Header.Get("Description"))
 	}

@@ -72,9 +72,9 @@ func (f Files) Check() error {
 	case !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		return slices.Contains([]string{caFile, certFile, keyFile, credsFile, nkeyFile}, e.Name())
 	}):
-		return bad(f.Dir, errors.New("it has none of ca.crt, tls.crt and tls.key, user.creds, user.nk"))
+		return bad(f.Dir, errors.New("it contains none of ca.crt, tls.crt and tls.key, user.creds, user.nk"))
 	case f.has(credsFile) && f.has(nkeyFile):
-		return bad(f.Dir, errors.New("a process is one user; leave user.creds or user.nk out"))
+		return bad(f.Dir, errors.New("both user.creds and user.nk exist; remove one of them"))
 	case f.has(certFile) != f.has(keyFile):
 		return bad(f.Dir, errors.New("tls.crt needs its tls.key, and tls.key its tls.crt"))
 	}

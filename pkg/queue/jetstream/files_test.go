@@ -319,7 +319,7 @@ func TestFilesAreChecked(t *testing.T) {
 	}{
 		{nil, []string{"none of ca.crt"}},
 		{map[string]string{"nats-ca": a.ca}, []string{"none of ca.crt"}},
-		{map[string]string{"user.creds": noise, "user.nk": seed}, []string{"one user", "user.creds or user.nk"}},
+		{map[string]string{"user.creds": noise, "user.nk": seed}, []string{"both user.creds and user.nk"}},
 		{map[string]string{"tls.crt": cert}, []string{"needs its tls.key"}},
 		{map[string]string{"tls.key": key}, []string{"its tls.crt"}},
 		{map[string]string{"tls.crt": cert, "tls.key": otherKey}, []string{"/tls.crt"}},

@@ -126,7 +126,7 @@ func (q *Queue) publishOnce(ctx context.Context, ds []store.Dispatch) error {
 
 // errNotStored means that a message was rejected as a duplicate of a message that is not in the
 // stream.
-var errNotStored = fmt.Errorf("it is not stored yet: %w", context.DeadlineExceeded)
+var errNotStored = fmt.Errorf("not stored yet: %w", context.DeadlineExceeded)
 
 // confirm checks that a message rejected as a duplicate is in the stream. A stream with replicas
 // also rejects it while our earlier attempt waits for a majority, without which it is lost.

@@ -87,7 +87,7 @@ func (a receipt) body() ([]byte, error) {
 		}
 		return []byte("-NAK"), nil
 	}
-	return nil, fmt.Errorf("%w: %q is nothing to say of a delivery", job.ErrInvalid, a.Do)
+	return nil, fmt.Errorf("%w: %q is not an acknowledgment of a delivery", job.ErrInvalid, a.Do)
 }
 
 // relay serves workers while the connection lives.

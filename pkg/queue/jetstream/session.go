@@ -46,7 +46,7 @@ func (q *Queue) callSession(ctx context.Context, worker string, c control.Sessio
 	answer, err := q.ask(ctx, worker, kindSession, body)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return reply, fmt.Errorf("%w: worker %s is gone", job.ErrLost, worker)
+		return reply, fmt.Errorf("%w: worker %s is no longer connected", job.ErrLost, worker)
 	case err != nil:
 		return reply, fmt.Errorf("%s: %w", c.Op, err)
 	}
@@ -78,7 +78,7 @@ func (q *Queue) watchWorker(ctx context.Context, lost context.CancelCauseFunc, w
 			silent++
 		}
 	}
-	lost(fmt.Errorf("%w: worker %s does not answer any more", job.ErrLost, worker))
+	lost(fmt.Errorf("%w: worker %s no longer responds", job.ErrLost, worker))
 }
 
 // ServeSessions implements control.SessionServer.

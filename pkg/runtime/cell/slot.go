@@ -288,7 +288,7 @@ func (s *slot) endPython(e *sandbox.Ended) error {
 	case <-s.job.zygoteGone():
 		lost = sandbox.ErrGuest
 	case <-s.overdue:
-		lost = fmt.Errorf("%w: the zygote did not say how its process ended", sandbox.ErrGuest)
+		lost = fmt.Errorf("%w: the zygote did not report the end of its process", sandbox.ErrGuest)
 	}
 	return errors.Join(lost, s.programDead())
 }

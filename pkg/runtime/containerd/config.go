@@ -209,7 +209,7 @@ func (c Config) checkOwn(dir string) error {
 			continue
 		}
 		if rel, err := filepath.Rel(dir, realPath(p)); err == nil && filepath.IsLocal(rel) {
-			return fmt.Errorf("%s is in %s, which the worker removes when it stops; keep it elsewhere, also beside that", p, dir)
+			return fmt.Errorf("%s is in %s, which the worker removes when it stops; use another directory", p, dir)
 		}
 	}
 	return nil

@@ -185,7 +185,7 @@ func (i hostImage) Run(ctx context.Context, a runtime.Attempt, look func(*os.Roo
 	at := slices.IndexFunc(s.Scratch.Dirs, func(w sandbox.Dir) bool { return w.Path == workspace })
 	left, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", s.Scratch.Dirs[at].Dir.Fd()))
 	if err != nil {
-		return nil, fmt.Errorf("look at what a program left: %w", err)
+		return nil, fmt.Errorf("examine the files of a program: %w", err)
 	}
 	defer left.Close()
 	look(left)

@@ -33,7 +33,7 @@ func layGuest(binary, dir string) error {
 	}
 	src, err := os.Open(binary)
 	if err != nil {
-		return fmt.Errorf("guest binary: %w; build it with make build, or say where it is", err)
+		return fmt.Errorf("guest binary: %w; build it with make build", err)
 	}
 	defer src.Close()
 	dst, err := os.OpenFile(filepath.Join(dir, "guest"), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)

@@ -258,7 +258,7 @@ func (r *Runtime) makeSlot(ctx context.Context, lv *level, img *image.Image, wan
 	return s, nil
 }
 
-var errTimeout = errors.New("a sandbox that is being made hangs")
+var errTimeout = errors.New("the creation of a sandbox hangs")
 
 // tryNewSlot calls newSlot with the time limit of one attempt.
 func (r *Runtime) tryNewSlot(ctx context.Context, lv *level, img *image.Image, want shape) (*slot, error) {

@@ -195,12 +195,12 @@ func TestFetchedEnvironmentsAreChecked(t *testing.T) {
 		body func() io.Reader
 		want string
 	}{
-		"code that was changed":    {archive(in().file(site+"good.py", "WHO = 'evil!!'\n")), "others have built"},
-		"one file more":            {archive(in().file(site+"good.py", "WHO = 'honest'\n").file(site+"evil.py", "")), "others have built"},
-		"one file less":            {archive(in()), "others have built"},
-		"a file that can be run":   {archive(in().add(tar.Header{Name: "layer/" + site + "good.py", Mode: 0o755}, "WHO = 'honest'\n")), "others have built"},
-		"other packages":           {archive(newCrate(t, travelling{Packages: []string{"good==2 --hash=sha256:00"}}).dirs(site).file(site+"good.py", "WHO = 'honest'\n")), "others have built"},
-		"one tenant's":             {archive(newCrate(t, travelling{said.Packages, true}).dirs(site).file(site+"good.py", "WHO = 'honest'\n")), "another tenant's"},
+		"code that was changed":    {archive(in().file(site+"good.py", "WHO = 'evil!!'\n")), "others built"},
+		"one file more":            {archive(in().file(site+"good.py", "WHO = 'honest'\n").file(site+"evil.py", "")), "others built"},
+		"one file less":            {archive(in()), "others built"},
+		"a file that can be run":   {archive(in().add(tar.Header{Name: "layer/" + site + "good.py", Mode: 0o755}, "WHO = 'honest'\n")), "others built"},
+		"other packages":           {archive(newCrate(t, travelling{Packages: []string{"good==2 --hash=sha256:00"}}).dirs(site).file(site+"good.py", "WHO = 'honest'\n")), "others built"},
+		"one tenant's":             {archive(newCrate(t, travelling{said.Packages, true}).dirs(site).file(site+"good.py", "WHO = 'honest'\n")), "another tenant"},
 		"nothing":                  {bytesOf(nil), "broken"},
 		"no zstd":                  {bytesOf(text), "broken"},
 		"no tar":                   {archive(newCrate(t, nil)), "broken"},

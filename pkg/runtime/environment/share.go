@@ -133,18 +133,18 @@ func (s *Store) fetchOne(ctx context.Context, base Base, ask asked, private bool
 	}
 	l = lockfile{Packages: said.Packages, Tenant: ask.tenant, Private: said.Private, Fetched: true}
 	if l.Private != private {
-		return "", l, buildError("it is another tenant's, or was one's alone")
+		return "", l, buildError("it belongs or belonged to another tenant")
 	}
 	from, err := os.OpenRoot(filepath.Join(work, "fetched"))
 	if err != nil {
-		return "", l, fmt.Errorf("look at what was fetched: %w", err)
+		return "", l, fmt.Errorf("examine the fetched environment: %w", err)
 	}
 	defer from.Close()
 	if l.Bytes, l.Tree, err = copyLayer(from, filepath.Join(work, layerName), base, int64(s.cfg.Size)); err != nil {
 		return "", l, err
 	}
 	if have := l.digest(base); have != digest {
-		return "", l, buildError("it is %s, and others have built %s", have, digest)
+		return "", l, buildError("its digest is %s, and others built %s", have, digest)
 	}
 	dir = filepath.Join(s.cfg.Dir, ask.name(private))
 	return dir, l, s.keep(work, dir, &l)

@@ -97,7 +97,7 @@ func (s *Store) fromSource(ctx context.Context, base Base, requirement, dir stri
 			return err
 		}
 		if len(wheels) != 1 || canonical(wheels[0].name) != canonical(name) {
-			return buildError("building %s made something else", requirement)
+			return buildError("building %s produced another package", requirement)
 		}
 		w = wheels[0]
 		return nil

@@ -110,7 +110,7 @@ func takeWheel(work *os.Root, from, to string, most int64) (w wheelFile, err err
 		return w, buildError("%s: %v", w.file, err)
 	}
 	if canonical(w.name) != canonical(parts[1]) {
-		return w, buildError("%s says that it is %s", w.file, w.name)
+		return w, buildError("%s declares the name and version %s", w.file, w.name)
 	}
 	return w, nil
 }
@@ -118,14 +118,14 @@ func takeWheel(work *os.Root, from, to string, most int64) (w wheelFile, err err
 // openPlain opens a regular file in a sandbox's output. It does not follow a link, or block on a
 // pipe.
 func openPlain(work *os.Root, name string) (*os.File, error) {
-	bad := buildError("a package holds /%.200s, which is no file", name)
+	bad := buildError("a package has /%.200s, which is not a file", name)
 	info, err := work.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, bad
 	}
 	f, err := work.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open what a build left: %w", err)
+		return nil, fmt.Errorf("open the output of a build: %w", err)
 	}
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
 		_ = f.Close()
@@ -185,7 +185,7 @@ func wheelMetadata(r io.ReaderAt, size int64) (name, version string, err error) 
 		}
 	}
 	if !plainName.MatchString(name) || !plainVer.MatchString(version) {
-		return "", "", errors.New("its metadata have no plain name and version")
+		return "", "", errors.New("its metadata has no plain name and version")
 	}
 	return name, version, nil
 }

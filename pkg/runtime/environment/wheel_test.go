@@ -25,7 +25,7 @@ func TestTakeWheels(t *testing.T) {
 		"a wheel":             {map[string][]byte{file: good}, 1 << 20, ""},
 		"a build tag":         {map[string][]byte{"assay_good-1.0-1-py3-none-any.whl": good}, 1 << 20, ""},
 		"another spelling":    {map[string][]byte{"Assay.Good-1.0-py3-none-any.whl": good}, 1 << 20, ""},
-		"another name":        {map[string][]byte{"assay_other-1.0-py3-none-any.whl": good}, 1 << 20, "says that it is assay_good"},
+		"another name":        {map[string][]byte{"assay_other-1.0-py3-none-any.whl": good}, 1 << 20, "declares the name and version assay_good"},
 		"a source package":    {map[string][]byte{"assay_good-1.0.tar.gz": good}, 1 << 20, "not the name of a wheel"},
 		"an option":           {map[string][]byte{"--pre.whl": good}, 1 << 20, "not the name of a wheel"},
 		"a name of two lines": {map[string][]byte{"a-1.0-py3\n-none-any.whl": good}, 1 << 20, "not the name of a wheel"},
@@ -70,7 +70,7 @@ func TestTakeWheels(t *testing.T) {
 		if err := make(filepath.Join(dir, "wheels", file)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := take(t, dir, 1<<20); err == nil || !strings.Contains(err.Error(), "no file") {
+		if _, err := take(t, dir, 1<<20); err == nil || !strings.Contains(err.Error(), "not a file") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

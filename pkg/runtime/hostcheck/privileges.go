@@ -115,7 +115,7 @@ func enoughOpenFiles(most int) error {
 	if most >= everOpenFiles {
 		return nil
 	}
-	return fmt.Errorf("it is %d: jobs that ask for more, by open_files, are refused here; give the container a hard limit of 1048576", most)
+	return fmt.Errorf("it is %d; jobs with a higher open_files are refused. Give the container a hard limit of 1048576", most)
 }
 
 // effective returns the capabilities of this process.

@@ -22,7 +22,7 @@ type Patience struct {
 var DeathPatience = Patience{look: time.Second, stuck: 10 * time.Second, most: 10 * time.Minute}
 
 // ErrStillRunning means that a killed process does not die.
-var ErrStillRunning = errors.New("the sandbox does not die")
+var ErrStillRunning = errors.New("the sandbox cannot be killed")
 
 // NewsTime is how long the killer of a box waits for another process's report. Then it checks
 // itself.

@@ -216,7 +216,7 @@ func (a *Attempt) runService(ctx context.Context) error {
 	}
 	serve, ok := services[a.Service]
 	if !ok {
-		return job.Invalid("service", "there is no %q", a.Service)
+		return job.Invalid("service", "%q does not exist", a.Service)
 	}
 	if a.Box.Serves(a.policy.Env.Set) {
 		serve.Sources = nil

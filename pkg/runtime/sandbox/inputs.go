@@ -47,14 +47,14 @@ func apart(files []runtime.File) error {
 	taken := make(map[string]bool, len(files))
 	for _, f := range files {
 		if taken[f.Path] {
-			return job.Invalid("files", "%q is there twice", f.Path)
+			return job.Invalid("files", "%q appears twice", f.Path)
 		}
 		taken[f.Path] = true
 	}
 	for _, f := range files {
 		for dir := path.Dir(f.Path); len(dir) > 1; dir = path.Dir(dir) {
 			if taken[dir] {
-				return job.Invalid("files", "%q lies beneath %q, which is a file too", f.Path, dir)
+				return job.Invalid("files", "%q is below %q, which is also a file", f.Path, dir)
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func (s *Scratch) writeInput(ctx context.Context, w Dir, rest string, in runtime
 func (s *Scratch) clearWay(root *os.Root, w Dir, rest string, uid int) (err error) {
 	defer func() {
 		if err != nil && w.over && !errors.Is(err, unix.ENOSPC) {
-			err = job.Invalid("files", "%q cannot be put over what the image has there: %v", w.Path+"/"+rest, err)
+			err = job.Invalid("files", "%q cannot replace the image's file: %v", w.Path+"/"+rest, err)
 		}
 	}()
 	for i, c := range rest {

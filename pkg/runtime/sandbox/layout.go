@@ -75,7 +75,7 @@ func (l Layout) CheckImage(rootfs string) error {
 			switch {
 			case err == nil, errors.Is(err, unix.ENOENT): // the sandbox creates it
 			case refusable(err):
-				return job.Invalid(fmt.Sprintf("%s[%d]", list.field, i), "%.80q is a file of the image, or lies beneath one (%v); choose another directory", p, err)
+				return job.Invalid(fmt.Sprintf("%s[%d]", list.field, i), "%.80q is a file of the image, or below one (%v); choose another directory", p, err)
 			default:
 				return fmt.Errorf("look at %s of the image: %w", p, err)
 			}

@@ -76,7 +76,7 @@ func Accept(ctx context.Context, l *net.UnixListener, p *process.Process) (*Link
 	var hello guest.Hello
 	_ = conn.SetReadDeadline(time.Now().Add(sendTime))
 	if err = guest.Decode(conn, &hello, guest.MaxWord); err == nil && hello.Version != guest.Version {
-		err = fmt.Errorf("it speaks version %d, not %d: guest and worker are from different builds", hello.Version, guest.Version)
+		err = fmt.Errorf("its protocol version is %d, not %d: guest and worker are from different builds", hello.Version, guest.Version)
 	}
 	if err != nil {
 		_ = conn.Close()

@@ -16,7 +16,7 @@ import (
 )
 
 // errMessage means that the message with the namespaces did not arrive completely.
-var errMessage = errors.New("a forked interpreter has not got its descriptors")
+var errMessage = errors.New("a forked interpreter did not receive its descriptors")
 
 // fork is Fork from this copy, on its thread.
 func (s *standing) fork(ended chan<- unix.WaitStatus, send func() error, take func(*Process) error) (err error) {
@@ -177,7 +177,7 @@ func innerNumber(pid, beside int) (uintptr, error) {
 				return strings.Fields(list), nil
 			}
 		}
-		return nil, errors.New("the kernel does not tell numbers in pid namespaces")
+		return nil, errors.New("the kernel does not report ids in pid namespaces")
 	}
 	its, err := depth(pid)
 	if err != nil {

@@ -209,7 +209,7 @@ func TestResultsThatAreRefused(t *testing.T) {
 				t.Errorf("a repeated result is %s", s)
 			}
 		}
-		if err := r.RetryAside(t.Context(), nil, all[0].ID); err == nil || !strings.Contains(err.Error(), "still refuses") {
+		if err := r.RetryAside(t.Context(), nil, all[0].ID); err == nil || !strings.Contains(err.Error(), "still rejects") {
 			t.Errorf("a retry before the repair: %v", err)
 		}
 		r.exec(`UPDATE batch_counts SET total = 5, ended_at = NULL WHERE batch_id = $1`, string(bad))

@@ -57,8 +57,8 @@ def test_before_its_start(client: assay.Client) -> None:
 
 def test_idle_timeout(client: assay.Client) -> None:
     s = client.session(idle_timeout=1, lease=30).start()
-    assert "nobody used it" in ended(client, s.id)
-    with pytest.raises(assay.ConflictError, match="nobody used it for 1s"):
+    assert "it was idle" in ended(client, s.id)
+    with pytest.raises(assay.ConflictError, match="it was idle for 1s"):
         s.run("1")
     s.close()
 

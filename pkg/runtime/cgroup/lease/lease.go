@@ -50,7 +50,7 @@ func New(h *cgroup.Hierarchy, path string) *Groups {
 // reduce the next job's memory, and the kernel rejects a limit below them.
 const leftover = int64(4 * job.MiB)
 
-var errCharged = errors.New("memory of an earlier job is charged to it still")
+var errCharged = errors.New("memory of an earlier job is still charged to it")
 
 // Get returns a group for a job and own of our processes, 0 or 1.
 func (g *Groups) Get(ctx context.Context, own int64) (*Lease, error) {

@@ -51,11 +51,11 @@ func unpackError(err error) error {
 	case errors.Is(err, job.ErrInvalid) || errdefs.IsUnavailable(err) || errdefs.IsCanceled(err) || errdefs.IsDeadlineExceeded(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.As(err, &syntax) || errors.As(err, &kind):
-		return job.Invalid("image", "its manifest or its configuration is no such thing: %v", err)
+		return job.Invalid("image", "its manifest or its configuration is invalid: %v", err)
 	case says(ofTheHost):
 		return err
 	case says(ofTheLayers):
-		return job.Invalid("image", "its layers are not what they should be: %.500s", lastOf(text))
+		return job.Invalid("image", "its layers are invalid: %.500s", lastOf(text))
 	}
 	return fmt.Errorf("%w: it does not unpack: %w", runtime.ErrImage, err)
 }
@@ -89,7 +89,7 @@ func (m *Store) absent(ctx context.Context, ref string, img client.Image, err er
 	if getErr != nil || now.Target().Digest != img.Target().Digest {
 		return fmt.Errorf("%w: %w", ErrCollected, err)
 	}
-	return job.Invalid("image", "nothing of it is for the machine of this worker, or parts of it were not imported: %v", err)
+	return job.Invalid("image", "it has no variant for the architecture of this worker, or parts of it were not imported: %v", err)
 }
 
 // checkEnvironment rejects an environment that no program can have.

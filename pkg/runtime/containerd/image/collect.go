@@ -277,7 +277,7 @@ func (m *Store) reclaim(ctx context.Context) error {
 		err = s.Delete(ctx, l, leases.SynchronousDelete)
 	}
 	if err != nil {
-		return fmt.Errorf("free what images took: %w", err)
+		return fmt.Errorf("free the space of images: %w", err)
 	}
 	return nil
 }

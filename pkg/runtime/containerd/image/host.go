@@ -152,7 +152,7 @@ func (m *Store) isViewed(ctx context.Context, chain string) (viewed bool, err er
 		return nil
 	}, fmt.Sprintf("parent==%q", baseName(chain)), fmt.Sprintf("parent==%q", formerBaseName(chain)))
 	if err != nil {
-		return false, fmt.Errorf("look for who uses it: %w", err)
+		return false, fmt.Errorf("find its users: %w", err)
 	}
 	return viewed, nil
 }

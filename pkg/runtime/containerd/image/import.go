@@ -137,12 +137,12 @@ func readImages(ctx context.Context, c *client.Client, f io.Reader) (out []image
 		name := cmp.Or(m.Annotations[imagespkg.AnnotationImageName], m.Annotations[ocispec.AnnotationRefName])
 		if ref, bad := imageName(name); bad != nil || ref != name {
 			if name != "" {
-				err = fmt.Errorf("%w: what it has is called %.200q", errNoName, name)
+				err = fmt.Errorf("%w: its images have the names %.200q", errNoName, name)
 			}
 			continue
 		}
 		if _, _, _, missing, err := imagespkg.Check(ctx, store, m, ours); err != nil || len(missing) > 0 {
-			return nil, errors.Join(fmt.Errorf("%s is not whole: %d of its parts are not there", name, len(missing)), err)
+			return nil, errors.Join(fmt.Errorf("%s is incomplete: %d of its parts are missing", name, len(missing)), err)
 		}
 		out = append(out, imagespkg.Image{Name: name, Target: m})
 	}
@@ -153,9 +153,9 @@ func readImages(ctx context.Context, c *client.Client, f io.Reader) (out []image
 }
 
 var (
-	errNoArchive = errors.New("it is no archive of images, as docker save and skopeo copy … oci-archive: write them")
-	errNoMachine = errors.New("nothing in it is for this machine's processor and Linux")
-	errNoName    = errors.New("it holds no image with a whole name, such as assay.local/swe:1 or docker.io/library/python:3.12")
+	errNoArchive = errors.New("it is not an image archive, as docker save and skopeo copy … oci-archive: write")
+	errNoMachine = errors.New("it has no image for Linux on the architecture of this machine")
+	errNoName    = errors.New("it has no image with a full name, such as assay.local/swe:1 or docker.io/library/python:3.12")
 )
 
 // checkArchive checks whether a file may be an archive before its import. A compressed one is only

@@ -180,7 +180,7 @@ func lacksRoom(err error) error {
 			return err
 		}
 	}
-	return job.Invalid("image", "it has a file or a link where a sandbox mounts its own directories: %v", err)
+	return job.Invalid("image", "it has a file or a link at the mount point of a sandbox directory: %v", err)
 }
 
 func noRoom(dir string) error {

@@ -28,7 +28,7 @@ func ParseSources(entries []string) (s Sources, err error) {
 		at, query, _ := strings.Cut(entry, "?")
 		if of, _, mirror := strings.Cut(at, "="); mirror {
 			if strings.Contains(of, "/") || query != "" {
-				return s, fmt.Errorf("%.200q: a mirror is of a whole host, such as docker.io=mirror.example.com/hub, beside the registry itself, and has no attributes", entry)
+				return s, fmt.Errorf("%.200q: a mirror stands for a whole host, such as docker.io=mirror.example.com/hub, in addition to the registry, and has no attributes", entry)
 			}
 			s.Mirrors = append(s.Mirrors, entry)
 			continue

@@ -22,7 +22,7 @@ func TestSources(t *testing.T) {
 	}
 	for entry, says := range map[string]string{
 		"docker.io/library=mirror.example.com/hub": "whole host", "docker.io=mirror.example.com?trusted": "no attributes", "ghcr.io?pull=sometimes": "if_not_present",
-		"ghcr.io?pull=": "if_not_present", "ghcr.io?trust": "neither trusted nor pull=", "ghcr.io?trusted=no": "neither trusted", "ghcr.io?%zz": "is not like", "a b?trusted": "whole name",
+		"ghcr.io?pull=": "if_not_present", "ghcr.io?trust": "neither trusted nor pull=", "ghcr.io?trusted=no": "neither trusted", "ghcr.io?%zz": "is not like", "a b?trusted": "full name",
 	} {
 		if _, err := ParseSources([]string{entry}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that says %s", entry, err, says)

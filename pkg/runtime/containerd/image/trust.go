@@ -31,7 +31,7 @@ func checkTrusted(names []string) error {
 	for _, name := range names {
 		full := strings.TrimSuffix(name, "/")
 		if named, err := reference.ParseNormalizedNamed(full); err != nil || named.String() != full && !strings.HasSuffix(name, "/") {
-			return fmt.Errorf("%q is not the whole name of an image, such as docker.io/library/python, or the beginning of names up to a slash", name)
+			return fmt.Errorf("%q is neither the full name of an image, such as docker.io/library/python, nor a prefix of names up to a slash", name)
 		}
 	}
 	return nil

@@ -184,7 +184,7 @@ func cannotOver(v *over, err error) error {
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
 		return job.Invalid("policy.write", "%q is a directory of the image, which the kernel or the file system of this worker's images cannot show to a program as its own (%v): choose one that the image does not have", v.path, err)
 	}
-	return fmt.Errorf("begin %s with what the image has: %w", v.path, err)
+	return fmt.Errorf("copy the image's files of %s: %w", v.path, err)
 }
 
 // swapped returns a map of ids, as container:host:size, that exchanges two ids and keeps all

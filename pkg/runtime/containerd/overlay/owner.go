@@ -67,7 +67,7 @@ func (o *others) give(dir string, uid int) error {
 // check returns an error if there are too many.
 func (o *others) check(path string) error {
 	if o.many {
-		return job.Invalid("policy.write", "%q of the image has more than %d files that do not belong to the owner of the directory: have them belong to one", path, othersMost)
+		return job.Invalid("policy.write", "%q of the image has more than %d files of other owners than the directory's; change their owner", path, othersMost)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (a *Access) parseMirror(entry string) (mirror, error) {
 			return mirror{of, m[0]}, nil
 		}
 	}
-	return mirror{}, fmt.Errorf("%.200q is a mirror of nothing that images may be pulled from: name a host of --image-registries", entry)
+	return mirror{}, fmt.Errorf("%.200q is a mirror of a host that is not in --image-registries; add the host", entry)
 }
 
 // Lists reports whether ref may be pulled.

@@ -24,7 +24,7 @@ func (r refusal) Error() string { return string(r) }
 var errCredentials = errors.New("the credentials of this worker for registries cannot be read")
 
 // errNotTaken means that a registry rejected the operator's credentials.
-var errNotTaken = errors.New("its registry does not take the credentials of this worker")
+var errNotTaken = errors.New("its registry rejects the credentials of this worker")
 
 // notLetIn reports whether a registry requires different credentials, or any.
 func notLetIn(err error) bool {
@@ -49,9 +49,9 @@ func Refused(ref string, err error) error {
 	case errors.Is(err, errNotTaken):
 		return fmt.Errorf("%w: %w", runtime.ErrImage, errNotTaken)
 	case notLetIn(err):
-		return job.Invalid("image", "the registry does not let us pull %s", ref)
+		return job.Invalid("image", "the registry rejects the pull of %s", ref)
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return job.Invalid("image", "there is no registry to pull %s from: it has no address", ref)
+		return job.Invalid("image", "the registry of %s has no address", ref)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (g *guard) listed(host string, plain bool) bool {
 // RoundTrip sends a request if its destination is allowed.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && !(req.URL.Scheme == "http" && g.listed(hostPort(req.URL), true)) {
-		return nil, refusal("its registry leads to a place without TLS, which the operator of this worker has not allowed")
+		return nil, refusal("its registry redirects to a server without TLS, which the operator of this worker does not allow")
 	}
 	resp, err := g.next.RoundTrip(req)
 	if err != nil {
@@ -62,7 +62,7 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 		}
 		block, special := netrule.Special(at.Addr().Unmap())
 		if special && (!own || block.Kind == "metadata") || at.Addr().Zone() != "" {
-			return refusal("its registry leads to an address that is not public, which the operator of this worker has not allowed")
+			return refusal("its registry has or redirects to a private address, which the operator of this worker does not allow")
 		}
 		return nil
 	}

@@ -26,7 +26,7 @@ type Puller struct {
 func (a *Access) Puller(ref string, store content.Provider, most int64) (*Puller, error) {
 	from, ok := registryOf(a.list, ref)
 	if !ok {
-		return nil, refusal("its registry is none that this worker pulls from")
+		return nil, refusal("this worker does not pull from its registry")
 	}
 	logins, err := a.logins(ref)
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 const (
 	errSize        = refusal("it is larger than this worker allows for an image")
 	errLayers      = refusal("it has more layers or files than this worker allows for an image")
-	errForeignURLs = refusal("it has a layer that is to be fetched from somewhere else (urls), which no image may")
+	errForeignURLs = refusal("it has a layer with external urls, which is not allowed")
 )
 
 // size counts the data of a pull: the declared size before the fetch, and the actual size before

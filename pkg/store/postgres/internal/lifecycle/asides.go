@@ -58,7 +58,7 @@ func readAside(ctx context.Context, tx pgx.Tx, id job.ID) (k kept, err error) {
 	err = tx.QueryRow(ctx, `SELECT step, job_id, lease, worker, outcome, body, message, ended, seq FROM set_aside WHERE id = $1 FOR UPDATE`, pg.UUID(id)).
 		Scan(&k.step, &of, &k.lease, &k.worker, &k.outcome, &body, &k.message, &k.ended, &k.seq)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return k, fmt.Errorf("%w: nothing with the id %s is set aside", job.ErrNotFound, id)
+		return k, fmt.Errorf("%w: no rejected result has the id %s", job.ErrNotFound, id)
 	}
 	k.job = pg.JobID(of)
 	if body != nil {
@@ -119,7 +119,7 @@ func (s *Transitions) RetryAside(ctx context.Context, a *store.Action, id job.ID
 		return true, err
 	})
 	if pg.IsRowError(err) {
-		return fmt.Errorf("%w: PostgreSQL still refuses it (SQLSTATE %s); repair what refuses it first: %w", job.ErrConflict, pg.Code(err), err)
+		return fmt.Errorf("%w: PostgreSQL still rejects it (SQLSTATE %s); repair the cause first: %w", job.ErrConflict, pg.Code(err), err)
 	}
 	return err
 }
@@ -137,7 +137,7 @@ func (s *Transitions) DropAside(ctx context.Context, a *store.Action, id job.ID)
 			return false, err
 		}
 		if k.ended == store.AsideHeld {
-			return false, fmt.Errorf("%w: job %s is not over; repair what refuses its end, and retry", job.ErrConflict, k.job)
+			return false, fmt.Errorf("%w: job %s is not finished; repair the cause, and retry", job.ErrConflict, k.job)
 		}
 		_, err = tx.Exec(ctx, `DELETE FROM set_aside WHERE id = $1`, pg.UUID(id))
 		return true, err

@@ -138,7 +138,7 @@ func (s *Transitions) labeledPage(ctx context.Context, tenant string, labels map
 // Prioritize implements store.Scheduler, a chunk at a time. Changes made before an error remain.
 func (s *Transitions) Prioritize(ctx context.Context, tenant string, q store.PriorityQuery) (n int64, err error) {
 	if len(q.Labels) == 0 && q.Batch == "" {
-		return 0, fmt.Errorf("postgres: prioritize: %w: there are no labels, and no batch", job.ErrInvalid)
+		return 0, fmt.Errorf("postgres: prioritize: %w: neither labels nor a batch given", job.ErrInvalid)
 	}
 	defer s.db.News.Requeued()
 	statement := `
@@ -160,7 +160,7 @@ func (s *Transitions) Prioritize(ctx context.Context, tenant string, q store.Pri
 // CancelMany implements store.Scheduler. It goes through the states as cancelRows does; each chunk has a deadline of its own.
 func (s *Transitions) CancelMany(ctx context.Context, tenant string, q store.CancelQuery) (c store.Canceled, err error) {
 	if len(q.Labels) == 0 && q.Batch == "" && q.State == "" {
-		return c, fmt.Errorf("postgres: cancel many: %w: there are no labels, and nothing else", job.ErrInvalid)
+		return c, fmt.Errorf("postgres: cancel many: %w: no filter given", job.ErrInvalid)
 	}
 	m := &canceler{s: s, canceled: &c, dry: q.DryRun, told: map[job.ID]bool{}}
 	if err := m.underway(ctx, tenant, q, job.Running); err != nil {

@@ -111,7 +111,7 @@ func fewPaused(ctx context.Context, tx pgx.Tx) error {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT count(*)`+pausedBatches).Scan(&n)
 	if err == nil && n > store.MaxPaused {
-		err = fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("batch", "%d are paused, and that is the most; pause their tenants", store.MaxPaused))
+		err = fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("batch", "%d batches are paused, the maximum; pause their tenants instead", store.MaxPaused))
 	}
 	return err
 }

@@ -22,5 +22,5 @@ func (db *DB) Gone(ctx context.Context, id job.ID, err error) error {
 	if seen != nil || !was {
 		return err
 	}
-	return fmt.Errorf("%w: %s is from %s, and what ended so long ago is not kept", job.ErrGone, id, id.Time().UTC().Format(time.DateOnly))
+	return fmt.Errorf("%w: %s is from %s, and its retention has expired", job.ErrGone, id, id.Time().UTC().Format(time.DateOnly))
 }

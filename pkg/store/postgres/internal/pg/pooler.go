@@ -85,7 +85,7 @@ func checkSettings(ctx context.Context, conn *pgx.Conn) error {
 			return Translate("read settings", err)
 		}
 		if want := session[name]; have != want {
-			return shared(fmt.Sprintf("it does not pass the settings of sessions on: %s is %s, not %s", name, have, want))
+			return shared(fmt.Sprintf("it does not pass session settings on: %s is %s, not %s", name, have, want))
 		}
 	}
 	return Translate("read settings", rows.Err())
@@ -123,6 +123,6 @@ func checkShared(ctx context.Context, cfg *pgx.ConnConfig, conn *pgx.Conn, pid u
 }
 
 func shared(how string) error {
-	return fmt.Errorf("%w: database url: there is a pooler between us and PostgreSQL that does not give each client a session of its own (%s); "+
+	return fmt.Errorf("%w: database url: a pooler in front of PostgreSQL does not give each client its own session (%s); "+
 		"give the address of the server itself, or of a pooler in session mode that passes startup parameters on", job.ErrInvalid, how)
 }

@@ -39,8 +39,8 @@ func TestPoolers(t *testing.T) {
 		says     string // "": it is good enough
 	}{
 		"as it comes":                 {[]string{"pool_mode = transaction"}, false, "refuses the settings"},
-		"drops settings":              {[]string{"pool_mode = transaction", ignore}, false, "does not pass the settings"},
-		"drops settings of a session": {[]string{"pool_mode = session", ignore}, false, "does not pass the settings"},
+		"drops settings":              {[]string{"pool_mode = transaction", ignore}, false, "does not pass session settings"},
+		"drops settings of a session": {[]string{"pool_mode = session", ignore}, false, "does not pass session settings"},
 		"shares one session":          {[]string{"pool_mode = transaction", ignore, "default_pool_size = 1"}, true, "session of the server"},
 		"shares sessions in turns":    {[]string{"pool_mode = transaction", ignore, "server_round_robin = 1", "min_pool_size = 3"}, true, "of the server"},
 		"keeps sessions":              {[]string{"pool_mode = session", ignore}, true, ""},

@@ -52,7 +52,7 @@ func roomForKey(ctx context.Context, tx pgx.Tx, tenant int32, name string) error
 	case err != nil:
 		return err
 	case live >= store.MaxLiveKeys:
-		return fmt.Errorf("%w: tenant %s has %d live keys, and there are no more; revoke some", job.ErrTooMany, name, store.MaxLiveKeys)
+		return fmt.Errorf("%w: tenant %s has %d live keys, the maximum; revoke some", job.ErrTooMany, name, store.MaxLiveKeys)
 	case made >= store.MaxNewKeys:
 		return fmt.Errorf("%w: tenant %s has made %d keys in an hour, and %d are the most (new keys); wait", job.ErrTooMany, name, made, store.MaxNewKeys)
 	}

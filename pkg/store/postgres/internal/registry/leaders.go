@@ -39,7 +39,7 @@ func (s *Registry) Leader(ctx context.Context, role string) (l store.Leader, err
 		err := s.db.Pool.QueryRow(ctx, `SELECT holder, term, since, until FROM leaders WHERE role = $1 AND until > now()`, role).
 			Scan(&l.Holder, &l.Term, &l.Since, &l.Until)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("%w: nobody leads", job.ErrNotFound)
+			return fmt.Errorf("%w: no dispatcher leads", job.ErrNotFound)
 		}
 		return err
 	})

@@ -61,7 +61,7 @@ func (s *Registry) counted(ctx context.Context, tenant int32, id job.ID, most in
 			return err
 		}
 		if live >= most {
-			return fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("sessions", "this tenant's ceiling is %d live sessions, and it has them; close some", most))
+			return fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("sessions", "this tenant has reached its ceiling of %d live sessions; close some", most))
 		}
 		return insert(tx)
 	})

@@ -72,7 +72,7 @@ func (s *Registry) Grant(ctx context.Context, a *store.Action, t store.Tenant, o
 		case only.Version != nil && *only.Version != before.Version:
 			return false, fmt.Errorf("%w: tenant %.80q has the version %d by now", job.ErrStale, t.Name, before.Version)
 		case only.Entry != "" && only.Entry == entry:
-			return false, fmt.Errorf("%w: tenant %.80q was told of this entry before", job.ErrConflict, t.Name)
+			return false, fmt.Errorf("%w: this entry of tenant %.80q was applied before", job.ErrConflict, t.Name)
 		}
 		_, err = tx.Exec(ctx, grant, t.Name, cmp.Or(t.Weight, 1), t.MaxRunning, pg.CapsOrNull(t.LabelCaps), pg.TextOrNull(t.Ceiling), only.Entry)
 		if err != nil {

@@ -24,7 +24,7 @@ type ClaimRequest struct {
 // ClaimReply has one entry for each ref, in order.
 type ClaimReply struct {
 	Claimed []store.Claimed `json:"claimed"`
-	// Secrets are those of the claimed jobs whose policies name some. Deleted secrets are missing.
+	// Secrets has the secrets of the claimed jobs whose policies name some. Deleted secrets are missing.
 	Secrets map[job.ID]Secrets `json:"secrets,omitempty"`
 	TTL     job.Duration       `json:"ttl"` // of the leases, counted from before the request was sent
 	// Rest is set instead of all other fields: no job was claimed. The worker returns the

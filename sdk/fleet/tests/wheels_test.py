@@ -1,4 +1,4 @@
-"""The wheels, as `make wheels` has built them: what is in them, and a whole fleet from nothing but them."""
+"""The wheels, as built by `make wheels`: their content, and a whole fleet from them alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def interpreter(elf: bytes) -> bool:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_programs(machine: str) -> None:
-    """Static programs of the architecture that the name says, with their licences."""
+    """Static programs of the architecture in the name, with their licences."""
     file = wheel(f"assay_exec_fleet-*_{machine}.whl")
     assert f"-py3-none-manylinux2014_{machine}.musllinux_1_1_{machine}" in file.name
     assert file.stat().st_size < 100e6  # what the package index takes
@@ -68,7 +68,7 @@ def test_client_is_for_any_platform() -> None:
 
 
 def test_same_sources_same_wheel(tmp_path: Path) -> None:
-    """Built elsewhere, by somebody with other settings of Go, it is the same."""
+    """A build elsewhere, with other settings of Go, has the same bytes."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout.decode().split("\0")[:-1]
     for name in names:
@@ -107,7 +107,7 @@ class Machine:
         return p, ready[1]
 
     def program(self) -> str:
-        """The program itself: nobody may be let into the interpreter's home."""
+        """The program itself: the user nobody may not enter the interpreter's home."""
         return self.python("import assay_fleet; print(assay_fleet.program())").strip()
 
     def python(self, code: str, **env: str) -> str:
@@ -180,7 +180,7 @@ LACKS = {
 
 
 def without(machine: Machine, hidden: list[str], user: str = "root") -> str:
-    """What `assay dev` says on the machine without some of its files, after at most ten seconds."""
+    """The output of `assay dev` on the machine without some of its files, after at most ten seconds."""
     empty = machine.home / "empty"
     empty.mkdir(exist_ok=True)
     mounts = [f"[ ! -e {h} ] || mount --bind {empty if h.endswith('/') else '/dev/null'} {h}" for h in hidden]

@@ -1,4 +1,4 @@
-"""The OpenAPI document and this client say the same: every operation can be called, every schema read and written."""
+"""The OpenAPI document and this client match: every operation can be called, every schema read and written."""
 
 from __future__ import annotations
 

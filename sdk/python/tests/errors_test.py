@@ -1,4 +1,4 @@
-"""What raises: the table of the API's errors, and faults that a test has to script."""
+"""Errors: the table of the API's errors, and scripted faults."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_kind_has_a_class_and_a_case() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])
 def test_errors_are_those_of_the_go_client(case: dict[str, Any]) -> None:
-    """What the Go client makes of an answer, this client does: the tests of both read one file."""
+    """This client interprets answers like the Go client: the tests of both read one file."""
     body = case["body"] if isinstance(case["body"], str) else json.dumps(case["body"])
     e = client_of(lambda _: httpx.Response(case["status"], headers=case["headers"], text=body), patience=0).raises()
     assert type(e) is getattr(assay, case["python"])
@@ -187,7 +187,7 @@ def test_dead_fleet() -> None:
 
 @contextmanager
 def server(answer: bytes, pieces: int = 1) -> Iterator[str]:
-    """A server that says one thing, piece by piece, and nothing more."""
+    """A server that sends one answer, piece by piece."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -332,7 +332,7 @@ def test_token(url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
 
 @pytest.mark.fleet
 def test_fleet_with_tokens(tmp_path: Path) -> None:
-    """`assay dev` is ready with tokens in its environment, too, and each client is who its token says."""
+    """`assay dev` is ready with tokens in its environment, too, and each client has the identity of its token."""
     tmp_path.chmod(0o755)
     fleet, url = start_fleet(tmp_path / "fleet", {"ASSAY_TOKENS": "one=research,two=product", "ASSAY_RUNTIME": "noop"})
     try:

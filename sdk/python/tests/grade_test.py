@@ -73,7 +73,7 @@ def test_tests_that_fail_by_themselves_are_no_reward(client: assay.Client) -> No
 
 
 def test_infrastructure_is_no_reward(client: assay.Client) -> None:
-    """What could not run is tried again, and then None or raised, but never 0."""
+    """A solution that could not run is tried again, and then None or raised, but never 0."""
     rewards = client.grade([add("return a + b")], CASES, image="none-such", attempts=2, on_error="none")
     assert rewards == [None]
     assert (rewards.infra, rewards.broken, rewards.retried) == (1, 0, 1)

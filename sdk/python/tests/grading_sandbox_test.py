@@ -81,7 +81,7 @@ def test_solutions_and_tests(client: assay.Client) -> None:
 
 
 def test_what_is_no_program(client: assay.Client) -> None:
-    """A solution that is empty, or cannot be text of a program, is worth 0, and the others what they are."""
+    """A solution that is empty, or cannot be text of a program, has reward 0, and the others their own."""
     rewards = client.grade(["", RIGHT, "x = '\0'", "#" * (2 << 20), "def add(: x"], ONE)
     assert rewards == [0, 1, 0, 0, 0]
     assert [r.message for r in rewards.results if r][0::2][:2] == [
@@ -309,7 +309,7 @@ def test_case_stderr(cases: list[Case]) -> None:
 
 
 def test_case_self_reported(client: assay.Client) -> None:
-    """What only the solution's own word says is marked."""
+    """Results that rest only on the solution's own report are marked."""
     tests = {"functions": ["pack", "unpack"], "check": "def test_it():\n    assert unpack(pack(1)) == 1\n"}
     assert case(client, "def pack(x): return x\nunpack = pack", tests).self_reported
     assert not case(client, RIGHT, ONE).self_reported

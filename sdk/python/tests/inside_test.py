@@ -1,4 +1,4 @@
-"""What keeps the processes of a sandbox, without a sandbox."""
+"""The process keeper of a sandbox, without a sandbox."""
 
 import os
 import sys

@@ -123,7 +123,7 @@ def test_map_of_nothing(client: assay.Client) -> None:
 
 
 def test_map_stops(client: assay.Client) -> None:
-    """Who stops early leaves nothing behind: what is under way is canceled."""
+    """Stopping early leaves nothing behind: unfinished jobs are canceled."""
     name = str(uuid.uuid4())
     with client.map((f"import time; time.sleep({0 if i < 5 else 25})" for i in range(40)), chunk=40, name=name,
                     order="completed") as stream:  # fmt: skip
@@ -134,7 +134,7 @@ def test_map_stops(client: assay.Client) -> None:
 
 @pytest.mark.parametrize("order", ["input", "completed"])
 def test_map_of_a_generator_that_raises(client: assay.Client, order: Literal["input", "completed"]) -> None:
-    """The error comes after the results of what the generator gave before."""
+    """The error comes after the results of earlier items."""
     raising = True
 
     def items() -> Iterator[str]:

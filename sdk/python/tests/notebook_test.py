@@ -1,4 +1,4 @@
-"""Notebooks: cells of a real kernel, whose thread has an event loop running, and the interrupt of a person's."""
+"""Notebooks: cells of a real kernel, whose thread has an event loop running, and a user's interrupt."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def notebook(url: str) -> Iterator[Notebook]:
 
 
 def test_cells(notebook: Notebook) -> None:
-    """What would block and what is awaited, beside a loop that runs."""
+    """Blocking and awaited calls, beside a running loop."""
     notebook.run("assert asyncio.get_running_loop()")
     notebook.run("assert assay.run('print(1)').stdout == '1\\n'")
     notebook.run("assert [r.stdout for r in assay.map(['print(1)', 'print(2)'])] == ['1\\n', '2\\n']")
@@ -96,7 +96,7 @@ def test_cells(notebook: Notebook) -> None:
     ],
 )
 def test_interrupt(notebook: Notebook, client: assay.Client, cell: str) -> None:
-    """It ends the cell at once, what it waited for is canceled, and the next cell runs."""
+    """It ends the cell at once, cancels the awaited work, and the next cell runs."""
     label = str(uuid.uuid4())
     notebook.run(f"job = assay.job('import time; time.sleep(25)', labels={{'test': '{label}'}})")
     id = notebook.start(cell)

@@ -1,4 +1,4 @@
-"""What processes do to a client: fork, interrupt, end, close their loops. Each runs in one of its own."""
+"""Effects of processes on a client: fork, interrupt, end, closed loops. Each test runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 import assay
 
-# Whoever runs tests in the background has SIGINT ignored, and children inherit that.
+# Tests in the background ignore SIGINT, and children inherit that.
 HEAD = """
 import assay, asyncio, os, signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -82,7 +82,7 @@ def test_forked_pool(url: str) -> None:
 
 
 def interrupted(client: assay.Client, url: str, code: str) -> None:
-    """Ctrl-C ends it at once, and what was under way is canceled."""
+    """Ctrl-C ends it at once, and cancels unfinished jobs."""
     began = time.monotonic()
     done = python(url, code, interrupt=True, timeout=20)
     assert "KeyboardInterrupt" in done.stderr, done.stderr

@@ -1,4 +1,4 @@
-"""What the README tells a newcomer, in a new environment: `pip install ./sdk/python`, then its lines."""
+"""The README's instructions, in a new environment: `pip install ./sdk/python`, then its lines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def install(place: Path, what: str) -> None:
 
 
 def grade(place: Path, url: str) -> tuple[str, str]:
-    """What the program prints, and what is on the terminal meanwhile."""
+    """The program's output, and the text on the terminal meanwhile."""
     (place / "grade.py").write_text(PROGRAM + JUDGE)
     ours, theirs = pty.openpty()
     shown: list[bytes] = []

@@ -1,4 +1,4 @@
-"""One program: what it comes to, and what is refused."""
+"""One program: results, and refusals."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_package_functions(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def eventually(look: object, seconds: float = 15.0) -> object:
-    """What look returns, once it is something."""
+    """The first true result of look."""
     end = time.monotonic() + seconds
     while not (found := look()):  # type: ignore[operator]
         assert time.monotonic() < end, "it did not come to that"

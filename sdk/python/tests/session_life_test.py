@@ -261,7 +261,7 @@ def test_asyncio(url: str) -> None:
 
 @pytest.mark.fleet
 def test_fleet_that_goes_away(tmp_path: Path) -> None:
-    """What is asked of a session then is Unreachable, and nothing waits for ever, the end of the client neither."""
+    """Requests to a session then raise Unreachable. Nothing waits for ever, and neither does the end of the client."""
     tmp_path.chmod(0o755)
     fleet, url = start_fleet(tmp_path / "fleet")
     try:

@@ -1,4 +1,4 @@
-"""Sessions on a real fleet: what they execute, their variables, files, copies and shell."""
+"""Sessions on a real fleet: executions, variables, files, copies and shell."""
 
 from __future__ import annotations
 

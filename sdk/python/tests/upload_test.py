@@ -1,4 +1,4 @@
-"""Large batches: what is sent when a connection breaks, and what becomes of an upload that fails."""
+"""Large batches: requests after a broken connection, and failing uploads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JOBS = [{"program": {"python": {"code": f"x = {'y' * (3 << 20)!r}"}}} for _ in r
 
 
 class Uploads:
-    """A fleet that takes one upload. What becomes of its requests, a test may say."""
+    """A fleet that accepts one upload. A test may script its answers."""
 
     def __init__(self, trouble: Callable[[str, int], httpx.Response | None] = lambda what, n: None) -> None:
         self.said: list[str] = []

@@ -1,4 +1,4 @@
-"""Values that are sent arrive as they are, or are refused with their path before anything is sent."""
+"""Sent values arrive unchanged, or are refused with their path before anything is sent."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def shown(value: Any) -> str:
 
 
 def alike(found: Any, value: Any) -> bool:
-    """Whether a repr is that of a value. Sets may be in another order there."""
+    """Whether a repr is the value's. Sets may be in another order there."""
     return sorted(found) == sorted(shown(value))
 
 

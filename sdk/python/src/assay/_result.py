@@ -65,7 +65,7 @@ class Result(Ended):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels of the job, without those that this client added."""
+        """Labels of the job, except the labels that this client added."""
         return {k: v for k, v in self.part("labels").items() if k != POSITION}
 
     @property

@@ -109,7 +109,7 @@ class Process:
                 self.close_stdin()
 
     def kill(self) -> None:
-        """Kills the process and all of its descendants, whatever their session or parent."""
+        """Kills the process and all of its descendants, in any session and with any parent."""
         leader = self.popen.pid if self.code is None else None
         if leader is not None:
             signal_group(leader, signal.SIGSTOP)  # so that it starts no more of them

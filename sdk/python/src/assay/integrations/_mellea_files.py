@@ -45,7 +45,7 @@ class Files:
         return self._client.api.get_artifact(self._job, self._left[path].path).body
 
     def adopt(self, done: Result, write: list[str], script: str) -> None:
-        """Replaces the files in writable directories by those that a job left there."""
+        """Replaces the files in writable directories by the files that a job left there."""
         self._job = done.id
         self._left = {a.path: a for a in done.record.artifacts or [] if a.path != script}
         self._here = {path: data for path, data in self._here.items() if not covered(path, write)}

@@ -91,7 +91,7 @@ class AssayInterpreter:
 
     @classmethod
     def factory(cls, *, execution_instructions: str = INSTRUCTIONS, **options: Any) -> Callable[[], AssayInterpreter]:
-        """A factory of interpreters for each run, for interpreter_factory. Options are those of the class.
+        """A factory of interpreters for each run, for interpreter_factory. It has the options of the class.
 
         Args:
             execution_instructions: instructions for the model about the environment of its code; list here the

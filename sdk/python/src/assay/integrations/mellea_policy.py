@@ -148,13 +148,13 @@ class FleetCapabilityPolicy(CapabilityPolicy):
         }
 
     def environment(self) -> dict[str, str]:
-        """All variables of programs, except those of the image."""
+        """All variables of programs, except the image's."""
         if not self.env_var_access:
             return {}
         return {**(INSTALLS if self.package_installation else NO_INSTALLS), **self.variables}
 
     def clocks(self, seconds: float) -> dict[str, str]:
-        """Limits of time. A program that computes on all its cores may run as long as one that sleeps."""
+        """Limits of time. A program that computes on all its cores may run as long as a sleeping one."""
         cores = max(float(self.limits.get("cpu", 1)), 1.0)
         return {"wall": f"{seconds}s", "cpu_time": f"{seconds * cores:.3f}s"}
 
@@ -231,7 +231,7 @@ def _directory_of(root: Path) -> str:
 
 
 def _topmost(paths: Iterable[str]) -> list[str]:
-    """The paths without those that lie beneath others, each once."""
+    """The topmost of the paths, each once."""
     unique = list(dict.fromkeys(paths))
     return [p for p in unique if not covered(p, [other for other in unique if other != p])]
 

@@ -197,7 +197,7 @@ class AssayEnv(EnvClient[CodeAction, CodeObservation, CodeState]):
 def app(*, max_concurrent_envs: int = 64, **of_the_environment: Any) -> Any:
     """The environment as an application of OpenEnv's server, for that many connections at once.
 
-    Further arguments are those of AssayEnvironment. All connections share its rubric and its transform. If these
+    Further arguments are passed to AssayEnvironment. All connections share its rubric and its transform. If these
     have state, pass a factory to OpenEnv's create_app instead.
     """
     factory = partial(AssayEnvironment, **of_the_environment)

@@ -43,7 +43,7 @@ class AssayExecutor(RemotePythonExecutor):
     Args:
         additional_imports: modules, or distributions, that the code needs. They come from the image, or from
             policy["packages"], which the fleet installs; the session installs nothing.
-        logger: of smolagents; else one that prints errors.
+        logger: of smolagents; by default it prints errors.
         client: the client to use; else the default client of ASSAY_URL and ASSAY_TOKEN.
         policy: permissions and limits of the code. Without a wall in it, each step has 10 minutes, since the time of
             tools on the host counts.

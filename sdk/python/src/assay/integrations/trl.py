@@ -31,9 +31,9 @@ class CodeReward:
             the reward is None.
         name: its name in TRL's logs.
         on_error: "none", or "raise" for missing verdicts and failed tests: for trainers that turn None into 0.
-        options: those of Options.
+        options: see Options.
 
-    A completion is text, or messages, of which the last counts. The reward is None if there is no verdict after all
+    A completion is text, or messages; the last message counts. The reward is None if there is no verdict after all
     attempts, if the tests failed by themselves, or if the timeout is over. Their numbers are logged as NAME/unknown
     and NAME/broken, and the outcome of each as the column NAME/outcome.
 

@@ -83,7 +83,7 @@ async def compute_score(
         data_source, extra_info: ignored.
         solution_str: the answer, with code in it.
         ground_truth: its tests; see to_tests.
-        options: those of Options, and broken: the score if the tests are at fault, so that no answer could have passed;
+        options: see Options; and broken: the score if the tests are at fault, so that no answer could have passed;
             by default that raises. detail: whether all loggable values are returned, or only the score.
 
     Returns:

@@ -49,7 +49,7 @@ class Model:
         return {k: to_json(v) for k, v in self.fields().items()}
 
     def fields(self) -> dict[str, Any]:
-        """The values of its fields by their names in JSON, without those that are None."""
+        """The values of its fields by their names in JSON, except None."""
         found = ((f.wire, getattr(self, f.name)) for f in _fields(type(self)))
         return {wire: value for wire, value in found if value is not None}
 

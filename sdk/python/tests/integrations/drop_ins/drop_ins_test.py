@@ -56,7 +56,7 @@ def fleet() -> Iterator[Fleet]:
 
 
 class Sample:
-    """What a policy answered to a problem, and the reward that is due for it."""
+    """A policy's answer to a problem, and its right reward."""
 
     def __init__(self, code: str, reward: float, cases: list[tuple[str, str]], fn_name: str | None = None) -> None:
         self.answer = f"Here it is.\n```python\n{code}\n```\n" if code else "I do not know."
@@ -98,7 +98,7 @@ def sample(i: int) -> Sample:
 
 
 def rewards(fleet: Fleet, samples: list[Sample], meanwhile: Callable[[], None] = lambda: None) -> list[float]:
-    """What verl gives for them, asking for some at a time, as its reward managers do."""
+    """verl's rewards for them, with some requests at a time, as in its reward managers."""
     semaphore = threading.Semaphore(64)
     url = fleet.address + "/sandboxfusion/run_code"
     with ThreadPoolExecutor(16) as pool:

@@ -1,4 +1,4 @@
-"""What becomes of an AssayInterpreter whose session or fleet is not there any more, and of floods."""
+"""An AssayInterpreter whose session or fleet is gone, and floods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fleet import kill_worker, start_fleet, stop_fleet
 
 
 def ended(i: AssayInterpreter, *words: str) -> None:
-    """It says so now and later, and never begins anew."""
+    """It raises now and later, and never starts again."""
     for code in ("x", "y = 1"):
         with pytest.raises(CodeInterpreterError) as e:
             i.execute(code)
@@ -92,7 +92,7 @@ def test_ctrl_c(client: assay.Client) -> None:
 
 
 def test_forgotten(client: assay.Client) -> None:
-    """Whoever drops an interpreter ends its session."""
+    """Dropping an interpreter ends its session."""
     i = AssayInterpreter({"f": len}, client=client)
     assert i.execute("f('abc')") == 3
     session = i.session_id or ""
@@ -105,7 +105,7 @@ def test_forgotten(client: assay.Client) -> None:
 
 
 def test_worker_that_is_gone(tmp_path: Path) -> None:
-    """What waits for an execution is told, and so is a tool that is answered too late."""
+    """A waiting execution gets an error, and so does a tool that is answered too late."""
     fleet, url = start_fleet(tmp_path / "fleet")
     try:
         with assay.Client(url) as client:
@@ -170,7 +170,7 @@ def test_flood(client: assay.Client) -> None:
 
 
 def test_flood_of_calls(client: assay.Client) -> None:
-    """What is too much for a call is an error there, and no end."""
+    """Too much data for a call is an error there, and does not end the session."""
     with AssayInterpreter({"size": lambda text: len(text)}, client=client) as i:
         with pytest.raises(CodeExecutionError, match="CallError"):
             i.execute("size('x' * (20 << 20))")

@@ -1,4 +1,4 @@
-"""AssayInterpreter by itself: what code finds there, what comes back, and what goes wrong."""
+"""AssayInterpreter by itself: the code's environment, results, and errors."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_limits(client: assay.Client) -> None:
 
 
 def test_imports_may_be_denied(client: assay.Client) -> None:
-    """What the adapter itself does in the session needs none."""
+    """The adapter's own code in the session needs no imports."""
     with AssayInterpreter({"f": len}, client=client, policy={"imports": {"deny": ["*"]}}) as i:
         assert i.execute("SUBMIT({'n': f(context)})", {"context": "x" * 3_000_000}) == FinalOutput(
             {"output": {"n": 3_000_000}}

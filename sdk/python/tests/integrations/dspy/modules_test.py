@@ -163,7 +163,7 @@ def test_code_act(factory: Callable[[], AssayInterpreter]) -> None:
 
 
 def test_flex(factory: Callable[[], AssayInterpreter]) -> None:
-    """What an optimizer wrote runs in the sandbox; its predictors and tools here."""
+    """An optimizer's code runs in the sandbox; its predictors and tools here."""
     flex = dspy.Flex("question -> answer", tools=[dspy.Tool(factorial)], interpreter_factory=factory)
     flex._bind_code(
         "import dspy\nclass M(dspy.Module):\n"
@@ -182,7 +182,7 @@ def test_configure(client: assay.Client, factory: Callable[[], AssayInterpreter]
 
 
 def test_factory(client: assay.Client) -> None:
-    """It is told to the model, survives the copies that DSPy makes of modules, and makes a new one for each run."""
+    """The model receives it. It survives the copies that DSPy makes of modules, and makes a new one for each run."""
     factory = AssayInterpreter.factory(client=client, execution_instructions="There is pandas.")
     rlm = dspy.RLM("q -> a", interpreter_factory=factory).deepcopy()
     assert "There is pandas." in rlm.generate_action.signature.instructions

@@ -1,4 +1,4 @@
-"""A fleet with a package index of one package, for what installs packages."""
+"""A fleet with a package index of one package, for programs that install packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The execution environment: each field of its result, files, and what goes wrong with the fleet."""
+"""The execution environment: each field of its result, files, and failures of the fleet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from conftest import Make
     ],
 )
 def test_as_mellea_has_it(make: Make, code: str) -> None:
-    """The same results as of mellea's own environment, but for where they came from."""
+    """The same results as in mellea's own environment, except their origin."""
     env = make(subprocess_execution=True)
     assert isinstance(env, ExecutionEnvironment)
     here, there = UnsafeEnvironment().execute(code), env.execute(code)
@@ -109,7 +109,7 @@ def test_copy_out(make: Make, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:CapabilityPolicy was constructed")
 def test_disk(make: Make, tmp_path: Path) -> None:
-    """Files that are sent are not at the cost of what code may write; a limit that they break is no failure of code."""
+    """Sent files do not reduce the code's disk limit; if they exceed a limit, the code has not failed."""
     (tmp_path / "in.bin").write_bytes(bytes(80 << 20))
     out = [Path("/out")]
     code = f"import os; open('x', 'wb').write(bytes(60 << 20)); print(os.path.getsize({str(tmp_path / 'in.bin')!r}))"
@@ -162,7 +162,7 @@ def test_bad_arguments(make: Make) -> None:
 
 
 def test_code_that_is_no_text(make: Make) -> None:
-    """Whatever a model writes, it is the program's failure."""
+    """Any text of a model is at worst a failure of the program."""
     for code in ("(\x00", "print('\udc80')", "x = '" + "y" * 9_000_000 + "'; print(len(x)); print(\udc80"):
         r = make().execute(code)
         assert (r.success, r.skipped, r.exit_code) == (False, False, 1)

@@ -1,4 +1,4 @@
-"""The capability policy: for each of its fields, a program that tries to break it, and what is reported of that."""
+"""The capability policy: for each of its fields, a program that tries to break it, and the report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:CapabilityPolicy was constructed
 
 
 def reported(result: AssayResult, field: str) -> list[tuple[str, str, str]]:
-    """Capability, what was applied, and the level, of a field."""
+    """Capability, applied value and level of a field."""
     rows = result.enforcement[field]
     assert all(r.requested == r.applied and r.mechanism for r in rows), rows
     return [(r.capability, r.applied, r.level) for r in rows]

@@ -37,7 +37,7 @@ def env(url: str) -> Iterator[AssayEnvironment]:
 
 
 def agent(env: Any, *commands: str, **config: Any) -> DefaultAgent:
-    """An agent whose model says these commands, one after the other."""
+    """An agent whose model returns these commands, one after the other."""
     outputs = [{"role": "assistant", "content": c, "extra": {"actions": [{"command": c}]}} for c in commands]
     return DefaultAgent(DeterministicModel(outputs=outputs), env, **{**CONFIG, **config})
 
@@ -148,7 +148,7 @@ def test_template_variables(env: AssayEnvironment) -> None:
 
 
 def test_fleet_failures_end_the_run(client: assay.Client) -> None:
-    """They are no output, which an agent would try to work on."""
+    """They are not outputs: an agent would try to fix these."""
     with pytest.raises(assay.InvalidError):
         AssayEnvironment(client=client, policy={"memory": "lots"})
     env = AssayEnvironment(client=client)

@@ -40,7 +40,7 @@ def run(url: str) -> Notebook:
 
 
 def shown(cell: Notebook) -> str:
-    """What a cell shows as text: what it prints, and the value of its last line. Bars of progress are left out."""
+    """A cell's text: its printed output, and the value of its last line. Bars of progress are left out."""
     out = ""
     for output in cell.outputs:
         if output.output_type == "stream" and output.name == "stdout":
@@ -106,7 +106,7 @@ def test_progress_is_a_widget(notebook: Notebook) -> None:
 
 
 def store() -> None:
-    """Writes what a reader is to see into the notebook: text and tables, without what differs from run to run."""
+    """Writes the outputs for readers into the notebook: text and tables, without parts that differ between runs."""
     notebook = run(os.environ["ASSAY_TEST_URL"])
     notebook.metadata.pop("widgets", None)
     notebook.metadata["language_info"] = {"name": "python"}

@@ -17,7 +17,7 @@ from fleet import kill_worker, start_fleet, stop_fleet
 
 
 class Script(Model):
-    """Says one thing after another, and keeps what it was told."""
+    """Returns scripted answers in turn, and keeps its inputs."""
 
     def __init__(self, *codes: str) -> None:
         super().__init__(model_id="script")

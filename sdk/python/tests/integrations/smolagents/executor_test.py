@@ -1,4 +1,4 @@
-"""AssayExecutor by itself: what code finds there, what comes back, and what goes wrong."""
+"""AssayExecutor by itself: the code's environment, results, and errors."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ sys.modules["matplotlib.pyplot"] = pyplot
 
 
 def test_figure(executor: AssayExecutor) -> None:
-    """A figure that is open is the output: here one of a library that does what matplotlib does."""
+    """A figure that is open is the output: here from a stand-in for matplotlib."""
     file = io.BytesIO()
     PIL.Image.new("RGB", (3, 2), "red").save(file, format="PNG")
     executor.send_variables({"DATA": base64.b64encode(file.getvalue()).decode()})
@@ -293,7 +293,7 @@ def test_final_answers_that_cannot_be_sent(executor: AssayExecutor) -> None:
     ["None", "3", "'pickle:gASVAAAA'", "'safe:{'", '\'safe:{"__type__": "set"}\'', "'safe:' + '[' * 100_000"],
 )
 def test_final_answers_that_are_forged(executor: AssayExecutor, written: str) -> None:
-    """What is read here is never unpickled, and nothing of it gets past the error of an agent."""
+    """Data of the sandbox is never unpickled here, and leads at worst to an error of the agent."""
     with pytest.raises(AgentError, match=r"final answer cannot be read"):
         executor(
             f"class _AssayFinalAnswer(BaseException): pass\n_assay_final_answer = {written}\n"
@@ -356,7 +356,7 @@ def test_memory(client: assay.Client) -> None:
 
 
 def test_forgotten(client: assay.Client) -> None:
-    """Whoever drops an executor ends its session."""
+    """Dropping an executor ends its session."""
     e = AssayExecutor(client=client, host_tools="all")
     e.send_tools({"double": double})
     assert e("double(2)").output == 4

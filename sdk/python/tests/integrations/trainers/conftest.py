@@ -1,4 +1,4 @@
-"""A tokenizer of bytes, so that the packages decode exactly what a test says."""
+"""A tokenizer of bytes, so that the packages decode a test's exact text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers with ground truths, in the formats of verl's own code data sets, and what each is worth."""
+"""Answers with ground truths, in the formats of verl's own code data sets, and their rewards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sample(NamedTuple):
     answer: str
     truth: Any
     score: float
-    alike: bool = True  # verl's own scorer, prime_code, comes to the same; it has no asserts and no tests of the API's
+    alike: bool = True  # verl's own scorer, prime_code, has the same score; it supports no asserts and no API tests
 
 
 def block(code: str, language: str = "python") -> str:
@@ -48,7 +48,7 @@ SAMPLES = [
     Sample("last block", block(SUB) + block(ADD), CALLS, 1),
     Sample("bare", ADD, CALLS, 1),
     Sample("prose", "I cannot do that.", CALLS, 0),
-    Sample("empty", "", CALLS, 0, alike=False),  # which has an add there, that of operator
+    Sample("empty", "", CALLS, 0, alike=False),  # prime_code finds operator.add
     Sample("nul", block("x = '\0'"), CALLS, 0),
     Sample("future", block("from __future__ import annotations\n" + READ + "print(a + b)"), STDIO, 1, alike=False),
     Sample("other fence", block(ADD, "py"), CALLS, 1, alike=False),

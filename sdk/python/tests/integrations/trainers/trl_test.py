@@ -49,13 +49,13 @@ def trainer(
 
 
 def rewards(t: GRPOTrainer, rows: list[dict[str, Any]], completions: list[Any]) -> list[list[float | None]]:
-    """What the trainer has of its reward functions for completions that the test says: a row for each of them."""
+    """The trainer's rewards for the test's completions: a row for each reward function."""
     found = t._calculate_rewards(rows, [r["prompt"] for r in rows], completions, [[0]] * len(rows))
     return [[None if math.isnan(v) else v for v in column] for column in found.T.tolist()]
 
 
 def test_rewards_of_every_format(tokenizer: Any, tmp_path: Path) -> None:
-    """Synchronous and asynchronous, text and messages; None is what neither has tests for."""
+    """Synchronous and asynchronous, text and messages; None where there are no tests."""
     rows = [{"prompt": "p", "tests": s.truth if isinstance(s.truth, str) else None} for s in SAMPLES]
     want = [s.score if isinstance(s.truth, str) else None for s in SAMPLES]
     t = trainer([code_reward, async_code_reward], rows, tokenizer, tmp_path)
@@ -79,7 +79,7 @@ def test_objects_in_columns(tokenizer: Any, tmp_path: Path) -> None:
 
 
 def test_training_step(tokenizer: Any, tmp_path: Path) -> None:
-    """A whole step: what the model says is no code."""
+    """A whole step: the model's output is not code."""
     rows = [{"prompt": f"Add {i}", "tests": CALLS} for i in range(4)]
     t = trainer([code_reward, async_code_reward], rows, tokenizer, tmp_path)
     t.train()
@@ -89,7 +89,7 @@ def test_training_step(tokenizer: Any, tmp_path: Path) -> None:
 
 
 def test_infrastructure_is_no_reward(tokenizer: Any, tmp_path: Path) -> None:
-    """Nothing is known of one, and the tests of another are broken: both are None, which the trainer leaves out."""
+    """One has no verdict, another has broken tests: both are None, which the trainer omits."""
     rows = [{"prompt": "p", "tests": t} for t in (CALLS, CALLS, CALLS, str(BROKEN).replace("'", '"'))]
     lost = CodeReward(name="lost", image="none-such", attempts=2)
     slow = AsyncCodeReward(name="slow", timeout=2)

@@ -67,7 +67,7 @@ def proto(tokenizer: PreTrainedTokenizerFast, samples: list[Sample]) -> DataProt
 
 
 def score(c: DictConfig, data: DataProto) -> list[dict[str, Any]]:
-    """What the reward loop makes of a batch."""
+    """The reward loop's results for a batch."""
 
     async def main() -> list[dict[str, Any]]:
         return await RewardLoopWorker(c).compute_score_batch(data)
@@ -100,7 +100,7 @@ def test_reward_loop(manager: str, name: str, tokenizer: Any, tokenizer_path: Pa
 
 
 def test_as_verl_scores_itself() -> None:
-    """The same score as verl's own scorer, but for what that gets wrong."""
+    """The same score as verl's own scorer, except where that is wrong."""
     alike = [s for s in SAMPLES if s.alike]
     theirs = {s.name: float(prime_code.compute_score(s.answer, s.truth, continuous=True)[0]) for s in alike}
     assert theirs == {s.name: s.score for s in alike}
@@ -137,7 +137,7 @@ def test_options_of_the_configuration(client: assay.Client, label: str, tokenize
 
 
 def test_managers_of_old(tokenizer: Any) -> None:
-    """Those that verl still has for code that calls them itself."""
+    """The managers that verl still has for code that calls them directly."""
     some = [s for s in ALL if s.name in ("calls", "calls half", "asserts", "stdio wrong")]
     want = [s.score for s in some]
     batch = BatchRewardManager(tokenizer, 0, adapter.compute_score_batch, reward="score")
@@ -156,7 +156,7 @@ def plain_score(task: str, completion: str, reference: Any, extra: Any) -> float
 
 
 def test_infrastructure_is_no_reward(tokenizer: Any, tokenizer_path: Path) -> None:
-    """verl's managers pass the error on, and the step ends; rate_limited alone makes a 0 of whatever it is."""
+    """verl's managers pass the error on, and the step ends; only rate_limited turns any error into 0."""
     data = proto(tokenizer, ALL[:1])
     for manager in ("naive", "dapo"):
         with pytest.raises(assay.InfraError, match="setup_error"):
@@ -213,7 +213,7 @@ def test_tests_at_fault(truth: Any, error: type[Exception], match: str) -> None:
     ],
 )
 def test_bad_options(options: dict[str, Any], match: str) -> None:
-    """They raise, whatever broken says: they are not the tests' fault."""
+    """They raise, regardless of broken: the tests are not at fault."""
     with pytest.raises(ValueError, match=match):
         adapter.compute_score_sync("", ADD, STDIO, broken=0, **options)
 
@@ -238,7 +238,7 @@ def test_dead_fleet() -> None:
 
 
 def test_time_and_cancellation(client: assay.Client, label: str) -> None:
-    """What nobody waits for any more is ended."""
+    """Jobs without a waiting caller are canceled."""
     slow, labels = block("import time\ndef add(a, b):\n    time.sleep(40)"), {"test": label}
     with pytest.raises(assay.Timeout):
         adapter.compute_score_sync("", slow, CALLS, timeout=1, labels=labels)

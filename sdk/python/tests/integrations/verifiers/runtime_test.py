@@ -37,7 +37,7 @@ def on_box(test: Callable[[AssayRuntime], Awaitable[None]], config: AssayConfig 
 
 
 class Scripted(Harness[HarnessConfig]):
-    """In place of a program that asks a model: it does what a model would have it do."""
+    """Replaces a program that calls a model: it does the model's actions."""
 
     program = "cat question > answer; echo done"
 

@@ -57,7 +57,7 @@ type Pause struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-// Tenant is an organization or user that owns jobs, and its limits.
+// Tenant is an owner of jobs, which pays for them, and its limits.
 type Tenant struct {
 	Name       string          `json:"name"`
 	Version    int64           `json:"version"`               // number of changes to its grants

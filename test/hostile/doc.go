@@ -8,7 +8,7 @@
 //	gvisor    outcomes that are accepted at that isolation, and why (optional): its kernel
 //	          permits more, to the harm of the program alone
 //	at gvisor the meaning of the attack there, for people (optional)
-//	policy    fields of the policy, over those of the corpus (optional)
+//	policy    fields of the policy, over the corpus's own (optional)
 //	says      text that the output must contain (optional)
 //	kept      the artifacts that are kept, split by spaces (optional)
 //	victim    yes, an innocent job of the same tenant runs beside it; or other, of

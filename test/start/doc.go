@@ -14,5 +14,5 @@
 //	sh docker, sh kubernetes: not run here
 //
 // Any other block fails the test, so that all blocks on these pages are tested. The address
-// http://127.0.0.1:8080 stands for that of the page's own fleet.
+// http://127.0.0.1:8080 stands for the address of the page's own fleet.
 package start

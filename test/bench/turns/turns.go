@@ -181,7 +181,7 @@ func (p *benchProcess) end() {
 	<-p.ended
 }
 
-// figures returns the numbers of a report. Those of an inner object are named "object.field".
+// figures returns the numbers of a report. Numbers of an inner object are named "object.field".
 func figures(r map[string]any) map[string]float64 {
 	all := map[string]float64{}
 	for name, value := range r {

@@ -149,10 +149,25 @@ def arrive(slot, left):
         os.chdir(left.directory)
     except OSError:
         os.chdir("/")
+    renew()
+    os.write(slot, child.BOX_WAITING)
+
+
+def renew():
+    """Renew the random state that a copy must not share with its original.
+
+    The module random has renewed its own generator. OpenSSL and tempfile see that the process is another one. Generators
+    that the session made itself go on as they were.
+    """
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         numpy.seed()
-    os.write(slot, child.BOX_WAITING)
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None:
+        process.current_process()._config["authkey"] = process.AuthenticationString(os.urandom(32))
+    uuid = sys.modules.get("uuid")
+    if uuid is not None:
+        uuid._generate_time_safe = uuid._node = uuid._last_timestamp = None  # the first keeps a clock sequence, in C
 
 
 def reopen(fd, path, flags, offset):

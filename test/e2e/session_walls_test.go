@@ -329,9 +329,10 @@ func copySharedMemory(t *testing.T, f *fleet) {
 // temporary files.
 func copyChance(t *testing.T, f *fleet) {
 	const use = `
-import hashlib, numpy, os, random, secrets, ssl, tempfile, uuid
+import email.generator, hashlib, multiprocessing, numpy, os, random, secrets, ssl, tempfile, uuid
 def chance():
-    return [ssl.RAND_bytes(8).hex(), secrets.token_hex(8), random.random(), numpy.random.random(), uuid.uuid4().hex, next(tempfile._get_candidate_names()), os.getpid() if os.getpid() == 2 else None]
+    stamp = uuid.uuid1()
+    return [multiprocessing.current_process().authkey.hex(), "%x-%x" % (stamp.clock_seq, stamp.node), email.generator._make_boundary(), ssl.RAND_bytes(8).hex(), secrets.token_hex(8), random.random(), numpy.random.random(), uuid.uuid4().hex, next(tempfile._get_candidate_names()), os.getpid() if os.getpid() == 2 else None]
 _ = chance()`
 	id := f.session(t, job.SessionSpec{})
 	f.execute(t, id, job.Succeeded, code(use))

@@ -27,7 +27,7 @@ SUITE  = $(GO) tool gotestsum --format=pkgname --format-hide-empty-pkg --rerun-f
 LONGEST = ./pkg/runtime/containerd ./pkg/runtime/cell ./test/chaos ./test/e2e ./test/cheats ./test/hostile ./internal/httpapi ./internal/dispatcher ./test/start
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gvisor build image images images-quickstart test-image dev demo test faults quick test-cgroup2 conformance hostile neighbours readers cheats chaos check lint race bench
+.PHONY: help setup gvisor build image images images-quickstart test-image dev demo test faults quick test-cgroup2 conformance hostile neighbours bystanders readers cheats chaos check lint race bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ conformance: setup build image gvisor ## Run every kind of program under every l
 # Innocent jobs of the attacker's own tenant, in the same cell, and of another tenant; at cell and at task, in turn.
 neighbours: setup build image gvisor ## Run 1,000 jobs beside the whole hostile corpus in a loop, at one worker (20 minutes)
 	$(TEST) -count=1 -timeout=60m -v ./test/e2e -run TestNeighbours -args -neighbours.every=1 -neighbours.jobs=1000 -neighbours.programs=1000
+
+bystanders: setup build image ## Compare the latency of small jobs without and beside each attack on the worker's time, in one run (5 minutes): nothing else runs beside it
+	$(TEST) -count=1 -timeout=30m -v -tags=load ./test/e2e -run '^TestBystanders$$' -args -bystanders.every=1
 
 readers: setup ## Read large results from 64 clients for a minute, beside heartbeats and a leader
 	$(TEST) -count=1 -timeout=10m -v ./internal/httpapi -run '^TestReadersBesideHeartbeats$$' -args -readers.for=1m

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 type fleet struct {
 	api  *client.Client
 	page string // of a server on this host
+	dir  string // of its data
 }
 
 // start builds the programs and starts a fleet of them, which the end of the test stops.
@@ -61,7 +62,7 @@ func start(t *testing.T) *fleet {
 			t.Logf("worker.log (%v):\n%s", err, log[max(len(log)-20_000, 0):])
 		}
 	})
-	f := &fleet{}
+	f := &fleet{dir: dir}
 	if f.api, err = client.New(running.URL()); err != nil {
 		t.Fatal(err)
 	}

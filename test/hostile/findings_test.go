@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	findingRow = regexp.MustCompile(`^\| (\d+|D\d) `)
+	findingRow = regexp.MustCompile(`^\| (\d+|[AD]\d+) `)
 	quotedName = regexp.MustCompile("`([^`]+)`")
 	testName   = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
 )
@@ -27,7 +27,7 @@ func TestFindings(t *testing.T) {
 	}
 	have := attacksOf(t, root)
 	missing := map[string]bool{"D1": true, "D3": true}
-	for _, n := range strings.Fields("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20") {
+	for _, n := range strings.Fields("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 A1 A2 A3 A4 A5 A6 A7 A8 A9 A10") {
 		missing[n] = true
 	}
 	for row := range strings.Lines(string(text)) {

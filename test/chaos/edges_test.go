@@ -110,6 +110,15 @@ func starvedPastAckWait(t *testing.T) {
 	f := newFleet(t, shape{lease: 2 * time.Minute})
 	id := f.enqueue(scripted("sleep=15s")) // longer than the second worker takes to start
 	f.until(id, job.Running)
+	// The worker has the answer to its claim when a heartbeat extends the lease. Paused before that, it would give the job back.
+	lease := func() (at time.Time) {
+		if err := f.db.QueryRow(t.Context(), `SELECT lease_until FROM jobs WHERE id = $1`, string(id)).Scan(&at); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	first := lease()
+	eventually(t, "a heartbeat extends the lease", func() bool { return lease().After(first) })
 	before := f.row(id)
 	f.addWorker("worker1")
 	f.workers[0].pause()

@@ -133,17 +133,44 @@ func (p *Policy) validatePaths() error {
 	if n := len(p.Write) + len(p.Read); n > maxPaths {
 		return job.Invalid("policy.write", "and policy.read have %d paths; at most %d", n, maxPaths)
 	}
-	for i, w := range p.Write {
-		if bad := p.badPlace(w, i); bad != "" {
-			return job.Invalid(fmt.Sprintf("policy.write[%d]", i), "%.80q %s", w, bad)
+	lists := []struct {
+		name  string
+		paths []string
+	}{{"write", p.Write}, {"read", p.Read}}
+	for _, l := range lists {
+		for i, at := range l.paths {
+			if bad := badPlace(at); bad != "" {
+				return job.Invalid(fmt.Sprintf("policy.%s[%d]", l.name, i), "%.80q %s", at, bad)
+			}
 		}
 	}
-	for i, r := range p.Read {
-		if bad := p.badPlace(r, len(p.Write)+i); bad != "" {
-			return job.Invalid(fmt.Sprintf("policy.read[%d]", i), "%.80q %s", r, bad)
+	for _, l := range lists {
+		for i, at := range l.paths {
+			if bad := p.overlap(l.name, i, at); bad != "" {
+				return job.Invalid(fmt.Sprintf("policy.%s[%d]", l.name, i), "%.80q %s", at, bad)
+			}
 		}
 	}
 	return nil
+}
+
+// overlap returns the problem of the i-th path of a list with another path, or "". A conflict of read with write is
+// reported for read, because write has defaults that the request may not name.
+func (p *Policy) overlap(list string, i int, at string) string {
+	for j, other := range p.Write {
+		switch {
+		case list == "write" && i != j && beneath(at, other), list == "read" && beneath(at, other):
+			return "lies beneath " + other + ", which is writable already"
+		case list == "read" && beneath(other, at):
+			return "has " + other + " beneath it, which is writable (policy.write)"
+		}
+	}
+	for j, other := range p.Read {
+		if list == "read" && i != j && beneath(at, other) {
+			return "lies beneath " + other + ", which is for reading already"
+		}
+	}
+	return ""
 }
 
 // SandboxDir is the directory in a sandbox for the sandbox's own programs and sockets.
@@ -152,8 +179,8 @@ const SandboxDir = "/run/assay"
 // maxPathPart is the longest name of a directory that the kernel accepts (NAME_MAX).
 const maxPathPart = 255
 
-// badPlace returns the problem of the i-th of all paths, or "".
-func (p *Policy) badPlace(at string, i int) string {
+// badPlace returns the problem of a path by itself, or "".
+func badPlace(at string) string {
 	if bad := badPath(at); bad != "" {
 		return bad
 	}
@@ -163,14 +190,6 @@ func (p *Policy) badPlace(at string, i int) string {
 	for part := range strings.SplitSeq(at, "/") {
 		if len(part) > maxPathPart {
 			return "has a name of " + strconv.Itoa(len(part)) + " bytes; at most " + strconv.Itoa(maxPathPart)
-		}
-	}
-	for j, other := range slices.Concat(p.Write, p.Read) {
-		if i != j && beneath(at, other) {
-			if j < len(p.Write) {
-				return "lies beneath " + other + ", which is writable already"
-			}
-			return "lies beneath " + other + ", which is for reading already"
 		}
 	}
 	return ""

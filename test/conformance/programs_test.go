@@ -99,7 +99,7 @@ func expected(act string) string {
 // aJob runs act as a job.
 func aJob(of func(act string) job.Program) func(*testing.T, *fleet, string, json.RawMessage) (*observed, error) {
 	return func(t *testing.T, f *fleet, act string, p json.RawMessage) (*observed, error) {
-		r, err := f.api.Run(t.Context(), job.Spec{Program: of(act), Policy: p})
+		r, err := f.api.Run(t.Context(), job.Spec{Program: of(act), Policy: p, ExpiresIn: job.Duration(time.Minute)})
 		if err != nil {
 			return nil, err
 		}

@@ -236,6 +236,9 @@ func (m *Manager) open(ctx context.Context, c control.SessionCall) (control.Sess
 	end(err)
 	if err != nil {
 		m.ledger.give(c.Tenant, shareOf(plan.Policy))
+		if failure := new(runtime.BuildError); errors.As(err, &failure) { // another worker would fail alike
+			return control.SessionReply{}, job.Invalid("policy.packages", "%s", job.Clip(failure.Message, 1000))
+		}
 		return control.SessionReply{}, fmt.Errorf("make a place for the session: %w", err)
 	}
 	l := newLive(c.Session, c.Tenant, *c.Spec, plan, slot, func(e control.SessionEvent) { m.tell(c.Session, e) })

@@ -131,6 +131,7 @@ var cases = map[string]situation{
 	},
 	"AssayJobsWait":           {fault: `assay_oldest_queued_seconds{pool="*"} 0+60x60`, fine: `assay_oldest_queued_seconds{pool="*"} 1700x40`},
 	"AssayJobsLost":           {fault: `assay_jobs_finished_total{outcome="lost"} 0x20 1x20`, fine: "assay_jobs_finished_total{outcome=\"lost\"} 3x40\nassay_jobs_finished_total{outcome=\"failed\"} 0+9x40"},
+	"AssayRowsSetAside":       {fault: "assay_set_aside{instance=\"a\"} 0x40\nassay_set_aside{instance=\"b\"} 2x40", fine: `assay_set_aside{instance="a"} 0x40`},
 	"AssayLeasesLost":         {fault: `assay_leases_lost_total 0+60x40`, fine: `assay_leases_lost_total 0x10 3x30`},
 	"AssayWorkersQuarantined": {fault: `assay_workers_quarantined{pool="p",state="quarantined"} 1x40`, fine: `assay_workers_quarantined{pool="p",state="quarantined"} 1x10 0x30`},
 	"AssayWorkerHeld":         {fault: `assay_worker_held{instance="w"} 1x40`, fine: `assay_worker_held{instance="w"} 1x10 0x30`},

@@ -6,8 +6,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Eraser removes finished work before its retention ends, for example on a legal request. Readers of erased work get
-// job.ErrNotFound. Remove its objects from the object store first.
+// Eraser removes finished work before its retention ends, as an operator may be obliged to do. Readers of erased work
+// get job.ErrNotFound. Remove its objects from the object store first.
 type Eraser interface {
 	// EraseJob removes a job that is over with its spec, its attempts and its record. A batch that it is of has to be over, too,
 	// and counts it no longer. job.ErrConflict if it, or the batch, is not over.

@@ -136,7 +136,7 @@ type Held struct {
 // Finish is the end of one attempt.
 type Finish struct {
 	LeaseRef
-	// Worker sends it. It comes from the message's subject, never from its body.
+	// Worker sends it. The receiver of the message sets it; it is never part of the message.
 	Worker  string      `json:"-"`
 	BatchID job.ID      `json:"batch_id,omitempty"` // as claimed: a hint for clients that wait for the batch
 	Outcome job.Outcome `json:"outcome"`

@@ -10,7 +10,7 @@ import (
 )
 
 // A result is stored in two parts: the members that identify the job, and the worker's own members. The identity is cut
-// out of the spec once, at submit; Split removes the same members from the worker's result. Reading only concatenates:
+// out of the spec once, at submit; Body removes the same members from the worker's result. Reading only concatenates:
 // no result is ever parsed again.
 
 // identityMembers are the members of job.Result for which the store, not the worker, has the authority.

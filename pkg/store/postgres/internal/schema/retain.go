@@ -42,7 +42,8 @@ func (s *Tables) Forget(ctx context.Context, age time.Duration) (f store.Forgott
 	return f, errors.Join(append(errs, err)...)
 }
 
-// forgotten records, in the statement that deletes, that objects are removed that ended before now - $1 ms.
+// forgotten records how far history is deleted, in the statement that deletes: everything that ended before now - $1
+// ms.
 const forgotten = `
 	noted AS (
 		INSERT INTO history AS h (since) SELECT now() - $1 * interval '1 millisecond' WHERE EXISTS (SELECT FROM gone)
@@ -67,8 +68,8 @@ WITH gone AS (
 	RETURNING id)
 SELECT count(*) FROM gone`
 
-// forgetBatches deletes batches that have been over for long enough, including those with callbacks that are no longer
-// tried. The jobs from which they took results have been over for at least as long: their ids are older.
+// forgetBatches deletes batches that have been over for long enough and whose callback, if any, was delivered or given
+// up.
 const forgetBatches = `
 WITH due AS MATERIALIZED (
 	SELECT b.id FROM batches b JOIN batch_counts c ON c.batch_id = b.id LEFT JOIN callbacks k ON k.batch_id = b.id
@@ -124,7 +125,7 @@ func (s *Tables) forgetRows(ctx context.Context, sql string, chunk int, age time
 	return n, err
 }
 
-// oldDays are the days that are over and may be removed, and still have partitions, oldest first.
+// oldDays are the days that retention may remove and that still have partitions, oldest first.
 const oldDays = `SELECT DISTINCT to_date(right(c.relname, 8), 'YYYYMMDD') FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 	WHERE i.inhparent IN ('jobs'::regclass, 'specs'::regclass, 'attempts'::regclass, 'results'::regclass) AND c.relname ~ '_[0-9]{8}$'
 	AND to_date(right(c.relname, 8), 'YYYYMMDD') < (now() AT TIME ZONE 'UTC' - $1 * interval '1 millisecond')::date

@@ -137,7 +137,14 @@ func (p *program) takeIdentity() {
 	p.check(guest.StageIdentity, errno)
 }
 
-// execute tries the paths like execvp and returns the error.
+// busyTries is how often execute tries a file that another process has open for writing. A compiler that has just ended
+// may have left such a process: a sandbox forked while the file was written has its descriptor until it executes a program.
+const busyTries = 40
+
+// busyPause is the pause between these tries.
+var busyPause = syscall.Timespec{Nsec: 5_000_000}
+
+// execute tries the paths like execvp and returns the error. It tries a file that is open for writing for 200 ms.
 //
 //go:nosplit
 //go:norace
@@ -147,6 +154,10 @@ func (p *program) execute() syscall.Errno {
 	for i := 0; i < p.tries; i++ {
 		path := *(*uintptr)(unsafe.Add(nil, p.paths+uintptr(i)*unsafe.Sizeof(p.paths)))
 		_, errno := sys(syscall.SYS_EXECVE, path, p.argv, p.env)
+		for n := 0; errno == syscall.ETXTBSY && n < busyTries; n++ {
+			_, _ = sys(syscall.SYS_NANOSLEEP, addr(&busyPause), 0, 0)
+			_, errno = sys(syscall.SYS_EXECVE, path, p.argv, p.env)
+		}
 		if errno != syscall.ENOENT && errno != syscall.ENOTDIR && errno != syscall.EACCES {
 			return errno
 		}

@@ -150,7 +150,7 @@ func sessionCallbacks(t *testing.T, f *fleet) {
 	if e.Value == nil || e.Value.Repr != "'ABCDEFGHIJ'" || e.Calls != 10 {
 		t.Errorf("batched: %+v", e.Value)
 	}
-	if e = f.execute(t, id, job.Exception, code("for _ in range(11): llm_query('x')")); !strings.Contains(e.Exception.Message, "budget") ||
+	if e = f.execute(t, id, job.Exception, code("for _ in range(11): llm_query('x')")); !strings.Contains(e.Exception.Message, "limit of 20 calls") ||
 		e.Exception.Type != "CallError" || !strings.Contains(e.Exception.Traceback, "\nCallError: llm_query") || e.Calls != 11 {
 		t.Errorf("above the budget: %d calls, %+v", e.Calls, e.Exception)
 	}

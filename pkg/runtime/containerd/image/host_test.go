@@ -160,14 +160,14 @@ func TestShelfImportsNothingElse(t *testing.T) {
 	s := emptyHost(t, "refused")
 	whole := saved(t, "x", "assay.local/x:1")
 	for says, data := range map[string][]byte{
-		"no archive":                             []byte("hello"),
+		"is not an image archive":                []byte("hello"),
 		"it is not an image archive":             nil,
 		"as docker save":                         tarOf(t, "x", "y"),
 		"it is not an image":                     squeezed(t, tarOf(t, "x", "y")),
 		"unexpected EOF":                         whole[:len(whole)/2],
 		"no image with a full name":              saved(t, "x"),
 		`its images have the names "latest"`:     ociLayout(t, "latest", true),
-		`is called "UPPER/x"`:                    ociLayout(t, "UPPER/x", true),
+		`the names "UPPER/x"`:                    ociLayout(t, "UPPER/x", true),
 		"is incomplete: 1 of its parts":          ociLayout(t, "assay.local/x:1", false),
 		`layer "l.tar" not found`:                tarOf(t, "c.json", "{}", "manifest.json", `[{"Config":"c.json","RepoTags":["assay.local/x:1"],"Layers":["l.tar"]}]`),
 		"no image for Linux on the architecture": []byte(strings.ReplaceAll(string(saved(t, "x", "assay.local/x:1")), `"amd64"`, `"s390x"`)),

@@ -66,11 +66,11 @@ func TestHostileRegistries(t *testing.T) {
 	})
 	cases := map[string]struct{ url, want string }{
 		"blob redirected to a local server":      {imagetest.Serve(t, layer("1"), nil, redirect("http://"+secret+"/x")), "without TLS"},
-		"blob redirected with TLS":               {imagetest.Serve(t, layer("2"), nil, redirect("https://"+secret+"/x")), "not public"},
-		"blob redirected to a name of this host": {imagetest.Serve(t, layer("3"), nil, redirect("https://localhost:"+secret[strings.LastIndex(secret, ":")+1:])), "not public"},
-		"blob redirected to the metadata":        {imagetest.Serve(t, layer("4"), nil, redirect("https://169.254.169.254/latest")), "not public"},
+		"blob redirected with TLS":               {imagetest.Serve(t, layer("2"), nil, redirect("https://"+secret+"/x")), "private address"},
+		"blob redirected to a name of this host": {imagetest.Serve(t, layer("3"), nil, redirect("https://localhost:"+secret[strings.LastIndex(secret, ":")+1:])), "private address"},
+		"blob redirected to the metadata":        {imagetest.Serve(t, layer("4"), nil, redirect("https://169.254.169.254/latest")), "private address"},
 		"token from a local server":              {realm("http://" + secret + "/token"), "without TLS"},
-		"token from a local server with TLS":     {realm("https://" + secret + "/token"), "not public"},
+		"token from a local server with TLS":     {realm("https://" + secret + "/token"), "private address"},
 		"foreign layer that is not distributable": {imagetest.Serve(t, layer("7"), func(d *ocispec.Descriptor) {
 			//lint:ignore SA1019 nobody should make such a layer any more, and an enemy may
 			d.MediaType, d.URLs = ocispec.MediaTypeImageLayerNonDistributableGzip, []string{"https://" + secret + "/layer"}

@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// CountAccepted returns s, with the jobs that it accepts counted.
+// CountAccepted returns s with a counter of the jobs it accepts, assay_jobs_accepted.
 func CountAccepted(s store.Store) (store.Store, error) {
 	c, err := otel.Meter(scope).Int64Counter("assay_jobs_accepted", metric.WithDescription("Jobs accepted, including repeated requests."))
 	if err != nil {

@@ -19,13 +19,12 @@ import (
 )
 
 const (
-	assignTime = 2 * time.Second // for a worker to take a job that it is handed
-	revokeTime = 5 * time.Second // to take its lease back; later that ends by itself
-	mostUnsure = 64              // jobs at once that may have been submitted
+	assignTime = 2 * time.Second // timeout for a worker to accept an assignment
+	revokeTime = 5 * time.Second // timeout to revoke the lease; after it the lease expires
+	mostUnsure = 64              // most concurrent revocations of leases that may not exist
 )
 
-// assigner hands jobs that come one by one to workers that have nothing to do, with
-// a lease: they skip the way through the queue, and the claim.
+// assigner assigns single jobs to idle workers together with their lease. Such jobs skip the queue and the claim.
 type assigner struct {
 	fleet     *fleet.Fleet
 	scheduler *scheduler
@@ -36,13 +35,13 @@ type assigner struct {
 	log       *slog.Logger
 	ttl       time.Duration
 
-	underway sync.WaitGroup // what no request waits for
-	unsure   atomic.Int64   // jobs to be forgotten
+	underway sync.WaitGroup // calls that outlive their requests
+	unsure   atomic.Int64   // running forget calls
 }
 
-// assign is Dispatcher.Assign.
+// assign implements Dispatcher.Assign.
 func (a *assigner) assign(j *store.NewJob) (submitted func(ctx context.Context, issued *store.Dispatch, err error)) {
-	if len(j.CacheKey) > 0 { // perhaps it need not run
+	if len(j.CacheKey) > 0 { // the cache may have the result
 		return nil
 	}
 	c, ok := a.fleet.Choose(j.Pool, a.ttl/3)
@@ -52,7 +51,7 @@ func (a *assigner) assign(j *store.NewJob) (submitted func(ctx context.Context, 
 	j.Worker, j.Since, j.LeaseTTL = c.Worker, store.IncarnationOf(c.StartedAt), a.ttl
 	return func(ctx context.Context, issued *store.Dispatch, err error) {
 		switch {
-		case errors.Is(err, job.ErrUnavailable), errors.Is(err, context.Canceled): // who knows whether there is a lease
+		case errors.Is(err, job.ErrUnavailable), errors.Is(err, context.Canceled): // the store may have issued a lease
 			a.forget(ctx, c.Worker, j.ID)
 		case err == nil && issued != nil && issued.Lease != 0:
 			a.hand(ctx, *j, *issued, c)
@@ -60,8 +59,8 @@ func (a *assigner) assign(j *store.NewJob) (submitted func(ctx context.Context, 
 	}
 }
 
-// hand gives a job to the worker that the store has issued its lease to. If the
-// worker does not take it, the lease is taken back, and the job goes the usual way.
+// hand sends a job to the worker that the store issued its lease to, without blocking. If the worker does not accept
+// it, hand revokes the lease and the job is queued.
 func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, c fleet.Choice) {
 	start := time.Now()
 	a.scheduler.took(j.Worker, 1)
@@ -71,16 +70,16 @@ func (a *assigner) hand(ctx context.Context, j store.NewJob, d store.Dispatch, c
 		err := a.send(ctx, j.Worker, control.Assignment{Claimed: claimed, TTL: job.Duration(a.ttl), StartedAt: c.StartedAt, Beat: c.Beat})
 		a.metrics.claimed(ctx, []store.Claimed{claimed})
 		telemetry.Step(ctx, "assign", j.TraceParent, start, aboutClaimed(a.fleet, claimed, j.Worker))
-		if err == nil || errors.Is(err, job.ErrConflict) { // it runs there
+		if err == nil || errors.Is(err, job.ErrConflict) { // the worker already runs it
 			return
 		}
 		a.log.InfoContext(ctx, "assignment revoked", "job", d.Job, "worker", j.Worker, "why", err)
 		a.revoke(ctx, j.Worker, store.LeaseRef{Job: d.Job, Lease: d.Lease})
-		a.fleet.Took(j.Worker, math.MaxInt32) // nothing more for it before its next heartbeat
+		a.fleet.Took(j.Worker, math.MaxInt32) // no more jobs for it before its next heartbeat
 	})
 }
 
-// send says the same again if nobody knows whether it was heard.
+// send sends an assignment with its secrets. It repeats it for up to assignTime if no answer arrives.
 func (a *assigner) send(ctx context.Context, worker string, as control.Assignment) error {
 	secrets, err := a.secrets.Reveal(ctx, []store.Claimed{as.Claimed})
 	if err != nil {
@@ -94,15 +93,14 @@ func (a *assigner) send(ctx context.Context, worker string, as control.Assignmen
 	})
 }
 
-// forget sees to it that a job that was perhaps submitted under a lease, of which
-// nobody heard, does not wait until that is over. Without a database there are many
-// such jobs, and few were submitted.
+// forget revokes the lease that a submit with unknown outcome may have left, so that the job need not wait for its
+// expiry. Beyond mostUnsure it does nothing: during a database outage many submits fail and few were committed.
 func (a *assigner) forget(ctx context.Context, worker string, id job.ID) {
 	if a.unsure.Add(1) > mostUnsure {
 		a.unsure.Add(-1)
 		return
 	}
-	a.scheduler.took(worker, 1) // perhaps, and perhaps not: revoke gives it back
+	a.scheduler.took(worker, 1) // perhaps too many; revoke corrects it
 	ctx = context.WithoutCancel(ctx)
 	a.underway.Go(func() {
 		defer a.unsure.Add(-1)
@@ -110,7 +108,7 @@ func (a *assigner) forget(ctx context.Context, worker string, id job.ID) {
 	})
 }
 
-// revoke takes a lease back that no worker has.
+// revoke revokes the lease of an assignment that no worker accepted. It logs a failure after revokeTime.
 func (a *assigner) revoke(ctx context.Context, worker string, l store.LeaseRef) {
 	err := again(ctx, revokeTime, func() error { return a.recorder.revoke(ctx, worker, l) })
 	if err != nil {
@@ -118,7 +116,7 @@ func (a *assigner) revoke(ctx context.Context, worker string, l store.LeaseRef) 
 	}
 }
 
-// again does f until it is done or refused, or for so long.
+// again calls f with backoff while it returns job.ErrUnavailable, for at most most. It returns the last error.
 func again(ctx context.Context, most time.Duration, f func() error) error {
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := f()

@@ -10,27 +10,25 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// bulk turns many small calls into few large ones without ever waiting for
-// company: while one large call is under way, the next ones gather. An idle
-// system therefore answers in one round trip, and a busy one amortises it.
+// bulk combines many small calls into few large ones and never waits for more callers: while one large call runs, the
+// next ones gather. So an idle system answers in one round trip, and a busy one amortises it.
 //
-// A call is bounded in rows, and in bytes if there is a size. What one caller brings is
-// never cut. Callers that bring more than a call is to have are served one after the
-// other in a lane of their own, which the others do not wait for.
+// A call is bounded in rows and, with size, in bytes. The input of one caller is never split. Inputs above maxBytes
+// have their own lane, one caller at a time, so that others do not wait for them.
 type bulk[In, Out any] struct {
-	call  func(context.Context, []In) ([]Out, error) // one Out for each In, in order
-	max   int                                        // most Ins of one call, unless one caller brings more
-	lanes int                                        // calls under way at once
+	call  func(context.Context, []In) ([]Out, error) // returns one Out for each In, in order
+	max   int                                        // rows per call; a single caller may exceed it
+	lanes int                                        // concurrent calls
 	queue chan *pending[In, Out]
-	depth atomic.Int64 // calls that have no answer yet
+	depth atomic.Int64 // unanswered calls
 
-	size     func(In) int // in bytes; nil: they do not count
-	maxBytes int          // most of one call, unless one caller brings more
+	size     func(In) int // in bytes; nil: no bound in bytes
+	maxBytes int          // bytes per call; a single caller may exceed it
 	large    chan *pending[In, Out]
 }
 
 type pending[In, Out any] struct {
-	ctx  context.Context // of whoever waits
+	ctx  context.Context // of the caller
 	in   []In
 	size int
 	out  []Out
@@ -42,14 +40,14 @@ func newBulk[In, Out any](limit, lanes int, call func(context.Context, []In) ([]
 	return &bulk[In, Out]{call: call, max: limit, lanes: lanes, queue: make(chan *pending[In, Out], 1024)}
 }
 
-// bounded has the calls of b bounded in bytes. It returns b.
+// bounded limits the calls of b to maxBytes and returns b.
 func (b *bulk[In, Out]) bounded(maxBytes int, size func(In) int) *bulk[In, Out] {
 	b.maxBytes, b.size = maxBytes, size
 	b.large = make(chan *pending[In, Out])
 	return b
 }
 
-// queueOf is where p waits for its call.
+// queueOf sets the size of p and returns the queue it belongs to.
 func (b *bulk[In, Out]) queueOf(p *pending[In, Out]) chan<- *pending[In, Out] {
 	if b.size == nil {
 		return b.queue
@@ -63,8 +61,8 @@ func (b *bulk[In, Out]) queueOf(p *pending[In, Out]) chan<- *pending[In, Out] {
 	return b.queue
 }
 
-// do adds in to a large call and returns its part of the answer. When ctx ends
-// first, what became of in is unknown.
+// do adds in to a large call and returns its part of the answer. If ctx ends first, it returns ctx.Err(), and the
+// call may have taken effect.
 func (b *bulk[In, Out]) do(ctx context.Context, in []In) ([]Out, error) {
 	if len(in) == 0 {
 		return nil, nil
@@ -85,7 +83,7 @@ func (b *bulk[In, Out]) do(ctx context.Context, in []In) ([]Out, error) {
 	}
 }
 
-// run makes the calls until ctx ends.
+// run makes calls until ctx ends.
 func (b *bulk[In, Out]) run(ctx context.Context) {
 	var lanes sync.WaitGroup
 	for range b.lanes {
@@ -97,9 +95,9 @@ func (b *bulk[In, Out]) run(ctx context.Context) {
 	lanes.Wait()
 }
 
-// lane makes one call after the other of what waits in queue, until ctx ends.
+// lane makes calls from a queue, one after the other, until ctx ends.
 func (b *bulk[In, Out]) lane(ctx context.Context, queue <-chan *pending[In, Out]) {
-	var next *pending[In, Out] // did not fit into the call before
+	var next *pending[In, Out] // did not fit into the previous call
 	for {
 		if next == nil {
 			select {
@@ -114,7 +112,7 @@ func (b *bulk[In, Out]) lane(ctx context.Context, queue <-chan *pending[In, Out]
 	}
 }
 
-// gather takes what is waiting, up to max, and returns what came and did not fit.
+// gather takes waiting inputs up to max, and returns separately the input that did not fit.
 func (b *bulk[In, Out]) gather(first *pending[In, Out], queue <-chan *pending[In, Out]) (ps []*pending[In, Out], next *pending[In, Out]) {
 	ps, n, bytes := []*pending[In, Out]{first}, len(first.in), first.size
 	for n < b.max && (b.size == nil || bytes < b.maxBytes) {
@@ -132,8 +130,8 @@ func (b *bulk[In, Out]) gather(first *pending[In, Out], queue <-chan *pending[In
 }
 
 func (b *bulk[In, Out]) flush(ctx context.Context, ps []*pending[In, Out]) {
-	// Nobody waits for these any more, and they may have been sent again since:
-	// after an outage, doing them too would only prolong it.
+	// Drop inputs whose callers are gone: they may have been sent again, and would prolong the recovery from an
+	// outage.
 	ps = slices.DeleteFunc(ps, func(p *pending[In, Out]) bool { return p.ctx.Err() != nil })
 	if len(ps) == 0 {
 		return
@@ -147,7 +145,7 @@ func (b *bulk[In, Out]) flush(ctx context.Context, ps []*pending[In, Out]) {
 	}
 	out, err := b.call(ctx, all)
 	if len(ps) > 1 && errors.Is(err, job.ErrInvalid) {
-		// One caller's bad input must not fail the others.
+		// The invalid input of one caller must not fail the others.
 		for _, p := range ps {
 			b.flush(ctx, []*pending[In, Out]{p})
 		}

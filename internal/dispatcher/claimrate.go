@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// rateEvery is the time over which the rate is measured.
+// rateEvery is the period of one measurement.
 const rateEvery = 500 * time.Millisecond
 
-// claimRate measures how many jobs a second the workers of each pool take from here.
-// With several dispatchers each sees its share, and the shares of the window add
-// up.
+// claimRate measures how many jobs per second the workers of each pool claim from this dispatcher. Each dispatcher
+// measures its own share; their windows add up.
 type claimRate struct {
 	mu     sync.Mutex
 	since  time.Time
-	counts map[string]int     // since then
-	rates  map[string]float64 // before that
+	counts map[string]int     // in this period
+	rates  map[string]float64 // of the last period
 }
 
 func newClaimRate() *claimRate {
@@ -30,8 +29,8 @@ func (p *claimRate) add(pool string, n int) {
 	p.counts[pool] += n
 }
 
-// of returns the jobs a second of some pools: the higher of before and now, so that a
-// pool that wakes up is not held back.
+// of returns the claims per second of some pools. It takes the higher rate of the last and this period, so that a
+// pool that wakes up is not slowed down.
 func (p *claimRate) of(pools ...string) (sum float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,33 +15,31 @@ import (
 )
 
 const (
-	// rememberClass is for how long a class is named after the last job of it was
-	// seen.
+	// rememberClass is how long a class is announced after its last job.
 	rememberClass = 10 * time.Minute
-	// nameClasses is how often workers are told again: those that have just come,
-	// and those that did not hear.
+	// nameClasses is the period of announcements, for new workers and lost messages.
 	nameClasses = 3 * time.Second
 )
 
-// classes knows which classes of jobs there are besides that of jobs that any worker may
-// run, and tells the workers, who take from those that they fit.
+// classes tracks the job classes other than placement.Any, and announces them to the workers. A worker takes jobs
+// from the classes it fits.
 type classes struct {
 	store   classStore
 	bus     control.Bus
 	workers *fleet.Fleet
 	pools   placement.Pools
 	log     *slog.Logger
-	stale   atomic.Bool // something was queued since the last look
+	stale   atomic.Bool // jobs were queued since the last read
 
 	mu     sync.Mutex
-	queued []string // those with queued jobs, at the last look
+	queued []string // classes with queued jobs at the last read
 	seen   map[string]time.Time
 	told   time.Time
 }
 
-// classStore is what classes need of the store.
+// classStore is the part of the store that classes uses.
 type classStore interface {
-	// Pools is store.Scheduler's: the classes of the jobs that wait.
+	// Pools is store.Scheduler's: the classes of waiting jobs.
 	Pools(ctx context.Context) ([]string, error)
 }
 
@@ -49,8 +47,7 @@ func newClasses(s classStore, bus control.Bus, workers *fleet.Fleet, pools place
 	return &classes{store: s, bus: bus, workers: workers, pools: pools, log: log, seen: map[string]time.Time{}}
 }
 
-// refresh looks into the queue if something was queued. After an error the
-// classes known so far stand.
+// refresh reads the classes of queued jobs, if jobs were queued since. After an error the known classes stay.
 func (c *classes) refresh(ctx context.Context) {
 	if !c.stale.Swap(false) {
 		return
@@ -68,14 +65,14 @@ func (c *classes) refresh(ctx context.Context) {
 	c.queued = special
 }
 
-// note remembers classes and tells the workers of new ones.
+// note records classes, and announces them if one is new or nameClasses has passed.
 func (c *classes) note(ctx context.Context, classes ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fresh := false
 	for _, class := range classes {
 		if class == placement.Any {
-			continue // all workers know it
+			continue // open to all workers
 		}
 		_, known := c.seen[class]
 		fresh = fresh || !known
@@ -91,7 +88,7 @@ func (c *classes) note(ctx context.Context, classes ...string) {
 	}
 }
 
-// tell names to each pool that has workers the classes that it may take.
+// tell sends to each pool with workers the classes that are open to it.
 func (c *classes) tell(all []string) error {
 	for pool := range c.workers.Sizes() {
 		offer := placement.Offer{Exclusive: c.pools.Exclusive(pool)}
@@ -111,7 +108,7 @@ func (c *classes) tell(all []string) error {
 	return nil
 }
 
-// list returns the classes that are worth a look.
+// list returns the classes with queued jobs.
 func (c *classes) list() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,26 +22,26 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Config is how a dispatcher behaves. The zero value of a field is its default.
+// Config configures a dispatcher. Zero fields mean the default.
 type Config struct {
-	LeaseTTL       time.Duration       // without a heartbeat for so long a job is taken back; default 30s
-	ScheduleEvery  time.Duration       // look for queued jobs even without a wake-up; default 1s
-	ReapEvery      time.Duration       // default 2s
-	RepublishAfter time.Duration       // dispatched but unclaimed for so long: published again; default 15s
-	RegistryEvery  time.Duration       // how often workers are written down and counted; default 3s
-	Objects        sweep.Objects       // to be swept of what belongs to no record; default: none
-	SweepEvery     time.Duration       // default 6h
-	OrphanAge      time.Duration       // objects younger than that are not swept; default 24h
-	BlobAge        time.Duration       // inputs and environments that nobody asked for within it are removed; 0: never
-	Retention      time.Duration       // what has been over for longer is removed; 0: never
-	AuditRetention time.Duration       // actions that were done longer ago are removed; 0: never
-	Pools          placement.Pools     // what is said of pools; the gauges name them even while they are empty
-	Quotas         nouns.QuotaDefaults // of tenants whose ceilings have none
-	MaxConnections int                 // to Postgres, for its report; 0: unknown
-	MinWindow      int                 // least jobs dispatched ahead of the workers of a pool; default 8
-	Secrets        Secrets             // default: there are none
-	// EnvironmentWitnesses is how many workers of a pool must have built the same environment
-	// before others of the pool take it from the object store; 0: none do.
+	LeaseTTL       time.Duration       // a job without a heartbeat for so long is taken back; default 30s
+	ScheduleEvery  time.Duration       // time between scheduler passes without a wake-up; default 1s
+	ReapEvery      time.Duration       // period of the reaper; default 2s
+	RepublishAfter time.Duration       // age at which unclaimed jobs are published again; default 15s
+	RegistryEvery  time.Duration       // period of storing and counting workers; default 3s
+	Objects        sweep.Objects       // store that is swept of orphaned objects; default: none
+	SweepEvery     time.Duration       // period of the sweeper; default 6h
+	OrphanAge      time.Duration       // minimum age of swept objects; default 24h
+	BlobAge        time.Duration       // inputs and environments not requested within it are removed; 0: never
+	Retention      time.Duration       // jobs, batches and sessions that ended longer ago are removed; 0: never
+	AuditRetention time.Duration       // audited actions that are older are removed; 0: never
+	Pools          placement.Pools     // configured pools; the gauges include them even without workers
+	Quotas         nouns.QuotaDefaults // of tenants whose ceilings set none
+	MaxConnections int                 // connection limit of Postgres, for the report; 0: unknown
+	MinWindow      int                 // least number of jobs dispatched ahead of a pool's workers; default 8
+	Secrets        Secrets             // default: none
+	// EnvironmentWitnesses is how many workers of a pool must have built an environment before its other workers take
+	// it from the object store; 0: never.
 	EnvironmentWitnesses int
 	Log                  *slog.Logger
 }
@@ -64,26 +64,26 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Secrets opens what claimed jobs need to know; *secret.Keeper does.
+// Secrets reveals the secrets of claimed jobs. *secret.Keeper implements it.
 type Secrets interface {
 	Reveal(ctx context.Context, claimed []store.Claimed) (map[job.ID]control.Secrets, error)
 }
 
-// noSecrets is a fleet that keeps none.
+// noSecrets is the Secrets of a fleet without secrets.
 type noSecrets struct{}
 
 func (noSecrets) Reveal(context.Context, []store.Claimed) (map[job.ID]control.Secrets, error) {
 	return nil, nil
 }
 
-// Queue is what a dispatcher needs of the queue.
+// Queue is the part of the queue that a dispatcher uses.
 type Queue interface {
 	queue.Publisher
 	control.Server
 	control.Bus
 }
 
-// Dispatcher is one replica.
+// Dispatcher is one replica of the dispatcher.
 type Dispatcher struct {
 	cfg       Config
 	queue     Queue
@@ -102,7 +102,7 @@ type Dispatcher struct {
 	reports   *reporter
 }
 
-// New returns a Dispatcher that does nothing until Run.
+// New returns a Dispatcher that is idle until Run. It fails if a metric cannot be created.
 func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	cfg = cfg.withDefaults()
 	m, err := newMetrics()
@@ -134,8 +134,8 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Run works until ctx ends: it then takes no more control messages, answers
-// those it has taken, and returns. It fails only if it cannot start.
+// Run works until ctx ends. Then it takes no more control messages, answers the ones it took, and returns. It returns
+// an error only if it cannot start.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.events.listen(ctx); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	for _, loop := range []func(context.Context){d.scheduler.run, d.reaper.run, d.keeper.run, d.sweeper.Run, d.fleet.Run, d.gauges.run, d.leader.run} {
 		loops.Go(func() { loop(ctx) })
 	}
-	// The bulk loops outlive ctx: requests that were taken are still answered.
+	// The bulk loops outlive ctx, to answer the requests that were taken.
 	bulk, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var writers sync.WaitGroup
 	writers.Go(func() { d.recorder.run(bulk) })
@@ -169,8 +169,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return err
 }
 
-// Dispatch publishes jobs that the store has just dispatched. An error costs
-// time, never a job: the reaper publishes again.
+// Dispatch publishes jobs that the store has just dispatched. After an error the reaper publishes them later.
 func (d *Dispatcher) Dispatch(ctx context.Context, ds []store.Dispatch) error {
 	start := time.Now()
 	err := d.scheduler.publish(ctx, ds)
@@ -181,54 +180,54 @@ func (d *Dispatcher) Dispatch(ctx context.Context, ds []store.Dispatch) error {
 	return err
 }
 
-// Assign names in j a worker that has room for it, before it is submitted; nil: there
-// is none. submitted is to be told what the store returned: it hands the job over if
-// there is a lease.
+// Assign chooses an idle worker for j and sets it in j, before j is submitted. It returns nil if there is none or j
+// may use the result cache. Call submitted with the result of the submit: it sends the job to the worker if a lease
+// was issued.
 func (d *Dispatcher) Assign(j *store.NewJob) (submitted func(ctx context.Context, issued *store.Dispatch, err error)) {
 	return d.assigner.assign(j)
 }
 
-// Window is how many jobs of a class may be dispatched and not claimed: the
-// scheduler's bound, for those that come one by one and do not wait for it.
+// Window returns how many jobs of a class may be dispatched and unclaimed. Single jobs are dispatched within this
+// bound at submission, without a scheduler pass.
 func (d *Dispatcher) Window(class string) int {
 	return d.scheduler.window(d.fleet.Crew(class))
 }
 
-// Fleet is the workers as this dispatcher knows them.
+// Fleet returns the workers known to this dispatcher.
 func (d *Dispatcher) Fleet() *fleet.Fleet { return d.fleet }
 
-// Sweep is a sweep of the object store out of turn; dry: it only counts what it would remove.
+// Sweep sweeps the object store now. If dry is set, it only counts.
 func (d *Dispatcher) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) {
 	return d.sweeper.Sweep(ctx, dry)
 }
 
-// Wake tells the scheduler that something was queued.
+// Wake notifies the scheduler of queued jobs.
 func (d *Dispatcher) Wake() { d.scheduler.wake() }
 
-// topicFleet says that somebody changed what the store has of workers.
+// topicFleet announces that an operator changed a worker in the store.
 const topicFleet = "fleet"
 
-// FleetChanged tells every dispatcher that an operator changed what holds for workers.
-// Those that it does not reach find out within RegistryEvery.
+// FleetChanged notifies every dispatcher that an operator changed the state of workers. Dispatchers that miss it read
+// the change within RegistryEvery.
 func (d *Dispatcher) FleetChanged(ctx context.Context) {
 	if err := d.queue.Wake(topicFleet, nil); err != nil {
 		d.log.WarnContext(ctx, "fleet change not broadcast; peers will poll", "error", err)
 	}
 }
 
-// WatchRecord is WatchJob for who wants the record only. Where it is written by
-// way of this dispatcher, record returns it; else nil.
+// WatchRecord is WatchJob for callers that need only the record. record returns it if this dispatcher stored it, else
+// nil.
 func (d *Dispatcher) WatchRecord(id job.ID) (changed <-chan struct{}, record func() json.RawMessage, stop func()) {
 	return d.events.watchRecord(id)
 }
 
-// WatchJob returns a channel that yields after the job's record may have
-// changed. Hints may be missing and there may be too many; stop must be called.
+// WatchJob returns a channel that yields after the job's record may have changed. Some hints may be missing, others
+// redundant. The caller must call stop.
 func (d *Dispatcher) WatchJob(id job.ID) (changed <-chan struct{}, stop func()) {
 	return d.events.watch(id)
 }
 
-// WatchBatch does the same for a batch.
+// WatchBatch is WatchJob for a batch.
 func (d *Dispatcher) WatchBatch(id job.ID) (changed <-chan struct{}, stop func()) {
 	return d.events.watch(id)
 }

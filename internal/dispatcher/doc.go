@@ -1,15 +1,13 @@
-// Package dispatcher moves accepted jobs towards the workers and their results
-// into the record.
+// Package dispatcher moves accepted jobs to the workers and their results into the store.
 //
-// It has a few loops, a file each, and no state that another replica would miss:
+// It has a few loops, a file each:
 //
 //	scheduler  queued → dispatched, through a small window, as late as possible
 //	recorder   answers the workers' claims, heartbeats and results, in bulk
-//	reaper     takes back what was lost, publishes again what nobody claimed
-//	fleet      (a package) which workers live, and how many jobs they take at once
-//	gauges     what the fleet looks like now
+//	reaper     takes back lost jobs, publishes unclaimed ones again
+//	fleet      (a package) connected workers, and how many jobs they take at once
+//	gauges     the current state of the fleet
 //
-// Every step is a guarded statement of package store, so several dispatchers do
-// each other no harm, and one that dies leaves nothing half done: what it had
-// dispatched but not published, a reaper publishes again.
+// Replicas share no state but the store, and every step is one of its guarded statements. So several dispatchers may
+// run at once. If one dies between the dispatch and the publishing of a job, a reaper publishes the job.
 package dispatcher

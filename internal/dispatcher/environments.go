@@ -7,8 +7,9 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// HandleEnvironment answers a worker that lacks an environment with what enough others of
-// its pool have built, or keeps what it has built itself.
+// HandleEnvironment stores the digest of an environment that the worker built. Without a digest in the request, it
+// returns the one that enough workers of the pool reported, or an empty one. It sets Off if environments are not
+// shared.
 func (r *recorder) HandleEnvironment(ctx context.Context, req control.EnvironmentRequest) (control.EnvironmentReply, error) {
 	witnesses := r.witnesses
 	if witnesses == 0 {

@@ -11,18 +11,17 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// topicRecorded carries the ids of jobs and batches whose record changed, so
-// that a client may wait at any dispatcher.
+// topicRecorded carries the ids of jobs and batches with changed records, so that clients can wait at any dispatcher.
 const topicRecorded = "recorded"
 
-// events wakes those who wait for a job or a batch.
+// events wakes the callers that wait for a job or a batch.
 type events struct {
 	bus control.Bus
 	log *slog.Logger
 
 	mu       sync.Mutex
 	watchers map[job.ID]map[chan struct{}]struct{}
-	records  map[job.ID]json.RawMessage // nil: wanted
+	records  map[job.ID]json.RawMessage // the wanted records; nil: not recorded yet
 }
 
 func newEvents(bus control.Bus, log *slog.Logger) *events {
@@ -37,7 +36,7 @@ func (e *events) listen(ctx context.Context) error {
 	})
 }
 
-// publish tells every dispatcher; those who wait here hear it at once.
+// publish notifies the watchers of this dispatcher, then all dispatchers.
 func (e *events) publish(ctx context.Context, ids []job.ID) {
 	if len(ids) == 0 {
 		return
@@ -61,13 +60,12 @@ func (e *events) notify(id job.ID) {
 	for ch := range e.watchers[id] {
 		select {
 		case ch <- struct{}{}:
-		default: // a hint is waiting already
+		default: // already notified
 		}
 	}
 }
 
-// watchRecord is watch for who wants the record, alone: record returns it where it
-// was written here.
+// watchRecord implements Dispatcher.WatchRecord.
 func (e *events) watchRecord(id job.ID) (changed <-chan struct{}, record func() json.RawMessage, stop func()) {
 	changed, unwatch := e.watch(id)
 	e.mu.Lock()
@@ -86,8 +84,7 @@ func (e *events) watchRecord(id job.ID) (changed <-chan struct{}, record func() 
 	}
 }
 
-// recipient returns what to do with the record of a job; nil if nobody here waits
-// for it.
+// recipient returns a function that takes the record of a job, or nil if no caller here waits for it.
 func (e *events) recipient(id job.ID) func(json.RawMessage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// gauges export the state of the fleet, for dashboards and for the scaler that decides how many workers there are. Every
-// dispatcher exports the same numbers, so take the maximum and not the sum.
+// gauges export the state of the fleet, for dashboards and for the autoscaler of the workers. Every dispatcher
+// exports the same numbers: aggregate with the maximum, not the sum.
 type gauges struct {
 	store   gaugeStore
 	reports *reporter
@@ -32,29 +32,29 @@ type gauges struct {
 	log     *slog.Logger
 
 	last    atomic.Pointer[fleetCount]
-	seen    map[string]*seenPool // pools that had workers
+	seen    map[string]*seenPool // pools that had workers, by name
 	tenants tenants
 }
 
-// gaugeStore is what gauges need of the store.
+// gaugeStore is the part of the store that gauges use.
 type gaugeStore interface {
 	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
 }
 
-// fleetCount is the fleet at one moment.
+// fleetCount is the state of the fleet at one moment.
 type fleetCount struct {
 	counts
 	backlog map[string]int64 // see gauges.backlog
 }
 
-// seenPool is what is remembered of a pool that may have no workers now.
+// seenPool is the last state of a pool that may have no workers now.
 type seenPool struct {
-	offers []placement.Offer // of its workers when there were any
+	offers []placement.Offer // of its last workers
 	at     time.Time
 }
 
-// run reads the counts every few seconds until ctx ends. A scrape reads nothing, so the number of scrapers does not
-// matter to the database.
+// run reads the counts at every tick until ctx ends. Scrapes read only memory, so their number does not load the
+// database.
 func (g *gauges) run(ctx context.Context) {
 	unregister, err := g.register()
 	if err != nil {
@@ -82,7 +82,7 @@ func (g *gauges) run(ctx context.Context) {
 	}
 }
 
-// instruments are what the gauges are reported by.
+// instruments are the instruments of the gauges.
 type instruments struct {
 	jobs, slots, sessions, workers, resting, cordoned, backlog, term, tenants metric.Int64ObservableGauge
 	results                                                                   metric.Int64ObservableGauge
@@ -142,8 +142,7 @@ func (g *gauges) register() (unregister func(), err error) {
 	return func() { _ = r.Unregister() }, nil
 }
 
-// observe reports every pool that is known, with zeros: what is absent is no news, and
-// whoever waits for a change would wait for ever.
+// observe reports every known pool, even with zeros: alerts and autoscalers ignore absent series.
 func (g *gauges) observe(o metric.Observer, i *instruments) {
 	if last := g.last.Load(); last != nil {
 		observeJobs(o, i, last)
@@ -180,8 +179,8 @@ func inPool(pool string, more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(append(more, attribute.String("pool", pool))...)
 }
 
-// observeJobs reports the queued and dispatched jobs of each class, and the running jobs of each pool. A class has no
-// running jobs of its own: they are their pool's.
+// observeJobs reports the queued and dispatched jobs of each class, and the running jobs of each pool. Running jobs
+// have a pool and no class.
 func observeJobs(o metric.Observer, i *instruments, last *fleetCount) {
 	classes := maps.Clone(last.Stats.Pools)
 	for pool := range last.backlog {
@@ -200,7 +199,7 @@ func observeJobs(o metric.Observer, i *instruments, last *fleetCount) {
 	}
 }
 
-// observePools reports the workers of each pool that is known.
+// observePools reports the workers of each known pool.
 func (g *gauges) observePools(o metric.Observer, i *instruments, last *fleetCount) {
 	loads := g.fleet.Loads()
 	for pool, n := range last.backlog {
@@ -218,8 +217,7 @@ func (g *gauges) observePools(o metric.Observer, i *instruments, last *fleetCoun
 	}
 }
 
-// recall reads which pools had workers before this dispatcher started, and what those
-// offered.
+// recall reads which pools had workers before this dispatcher started, and their offers.
 func (g *gauges) recall(ctx context.Context) {
 	g.seen = map[string]*seenPool{}
 	workers, err := g.store.Workers(ctx, fleet.Remembered)
@@ -239,7 +237,7 @@ func (g *gauges) recall(ctx context.Context) {
 	g.note(offers)
 }
 
-// note remembers what the workers of pools offer.
+// note records the offers of pools, and drops pools without workers for longer than fleet.Remembered.
 func (g *gauges) note(offers map[string][]placement.Offer) {
 	for pool, of := range offers {
 		g.seen[pool] = &seenPool{different(of), time.Now()}
@@ -247,7 +245,7 @@ func (g *gauges) note(offers map[string][]placement.Offer) {
 	maps.DeleteFunc(g.seen, func(_ string, p *seenPool) bool { return time.Since(p.at) > fleet.Remembered })
 }
 
-// different drops offers that are alike: of a large pool most are.
+// different drops duplicate offers. Most workers of a large pool have the same.
 func different(offers []placement.Offer) (out []placement.Offer) {
 	known := map[string]bool{}
 	for _, o := range offers {
@@ -260,17 +258,17 @@ func different(offers []placement.Offer) (out []placement.Offer) {
 	return out
 }
 
-// backlog returns the work of each pool: the jobs and sessions that its workers run, and one for each job that waits and
-// that they could run, dispatched or not. What decides on the number of workers divides it by the jobs that one worker is
-// for, so a pool never loses workers that its jobs run on. A draining worker's jobs count: they run there or come back.
+// backlog returns the work of each pool: its running jobs and sessions, and the waiting jobs that it could run,
+// dispatched or not. The autoscaler divides it by the jobs per worker, so a pool keeps the workers that its jobs run
+// on. The jobs of draining workers count: they end there or come back.
 //
-// A waiting job that names a pool counts there. Any other counts at each pool with workers that could run it; if there is
-// none, at those whose last workers could, or could by what the configuration says of them. A pool without work has 0,
-// since a scaler does nothing about an absent series.
+// A waiting job that names a pool counts there. Other jobs count at each pool whose workers could run them. If there
+// is none, they count at pools whose last workers could, or whose configured offer allows it. A pool without work has
+// 0, since autoscalers ignore absent series.
 func (g *gauges) backlog(stats store.Stats) map[string]int64 {
 	live := g.fleet.Offers()
 	g.note(live)
-	idle := map[string][]placement.Offer{} // what pools without workers would offer
+	idle := map[string][]placement.Offer{} // offers of pools without workers
 	for pool := range g.pools {
 		idle[pool] = []placement.Offer{g.pools.Offer(pool)}
 	}
@@ -289,7 +287,7 @@ func (g *gauges) backlog(stats store.Stats) map[string]int64 {
 	}
 	for class, s := range stats.Pools {
 		n := placement.ParseClass(class)
-		pools := []string{n.Pool} // whatever else it needs, it waits for this one
+		pools := []string{n.Pool} // the named pool, whatever its other needs
 		if n.Pool == placement.Any {
 			if pools = takers(live, n); len(pools) == 0 {
 				pools = takers(idle, n)

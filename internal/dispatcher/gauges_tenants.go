@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// tenantsEvery is how often the jobs of tenants are counted: that costs more than the other counts.
+	// tenantsEvery is the period of counting the jobs of tenants. It is more expensive than the other counts.
 	tenantsEvery = 15 * time.Second
-	// tenantsMost and agesMost bound the tenants that have series of their own.
+	// tenantsMost and agesMost bound the tenants with their own series.
 	tenantsMost  = 50
 	agesMost     = 20
 	otherTenants = "_other"
 )
 
-// tenants exports the live jobs and the age of the queue of each tenant.
+// tenants exports the live jobs of each tenant and the age of its oldest queued job.
 type tenants struct {
 	mu   sync.Mutex
-	jobs map[string]fleet.TenantQueue // the tenants with series, and otherTenants
+	jobs map[string]fleet.TenantQueue // tenants with series, and otherTenants
 }
 
-// set takes over new counts, the tenants with most jobs first.
+// set replaces the counts. all is sorted, the tenants with the most jobs first.
 func (t *tenants) set(all []fleet.TenantQueue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.jobs = largestTenants(all, t.jobs)
 }
 
-// largestTenants returns the tenants with most jobs, and the sum of the others. A tenant that had series before keeps
-// them, with zeros, since an absent series changes no alert.
+// largestTenants returns the tenants with the most jobs, and the sum of the others. A tenant with series keeps them,
+// with zeros, since alerts ignore absent series.
 func largestTenants(all []fleet.TenantQueue, before map[string]fleet.TenantQueue) map[string]fleet.TenantQueue {
 	out := map[string]fleet.TenantQueue{}
 	for _, q := range all {

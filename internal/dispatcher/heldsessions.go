@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// lostOf returns those of a worker's sessions that it holds in vain.
+// lostOf returns the sessions of a worker that the store counts as lost. It returns job.ErrInvalid for an invalid id.
 func (r *recorder) lostOf(ctx context.Context, req control.HeartbeatRequest) (ids []job.ID, err error) {
 	held := make([]store.HeldSession, len(req.Sessions))
 	for i, id := range req.Sessions {

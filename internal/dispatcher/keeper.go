@@ -15,43 +15,43 @@ import (
 )
 
 const (
-	keepLook  = 10 * time.Second // between two looks at who leads and what is due
+	keepLook  = 10 * time.Second // time between checks for due chores
 	keepEvery = time.Hour
-	// What fails is tried again after keepAgain, and after twice as long each time.
+	// The first retry after a failure waits keepAgain; each further one waits twice as long, up to keepLongest.
 	keepAgain   = time.Minute
 	keepLongest = 30 * time.Minute
 )
 
-// keeper does what changes tables as a whole: makes days ahead, and forgets old ones. The
-// leader does, beside everything else: it may take long, and nothing waits for it.
+// keeper runs the maintenance of whole tables on the leader: it creates partitions ahead and removes old ones. It is
+// separate from the reaper, because a chore may take long.
 type keeper struct {
 	store     keeperStore
 	leader    *leader
 	metrics   *metrics
 	log       *slog.Logger
 	retention time.Duration
-	audit     time.Duration // how long actions are kept; 0: always
+	audit     time.Duration // retention of audited actions; 0: forever
 	chores    []*chore
 	began     time.Time
 }
 
-// chore is one thing to do now and then.
+// chore is one periodic task.
 type chore struct {
 	name  string
 	do    func(ctx context.Context) error
 	due   time.Time
-	again backoff.ExponentialBackOff // the pauses after failures in a row
-	done  atomic.Int64               // when it last succeeded here, in seconds since 1970; 0: never
+	again backoff.ExponentialBackOff // backoff after failures in a row
+	done  atomic.Int64               // Unix time of the last success; 0: none here
 }
 
-// keeperStore is what a keeper needs of the store.
+// keeperStore is the part of the store that a keeper uses.
 type keeperStore interface {
 	Maintain(ctx context.Context) error
 	Forget(ctx context.Context, age time.Duration) (store.Forgotten, error)
 	ForgetActions(ctx context.Context, age time.Duration) (int64, error)
 }
 
-// start says what there is to do. It returns k.
+// start registers the chores and returns k.
 func (k *keeper) start() *keeper {
 	k.began = time.Now()
 	k.chores = append(k.chores, newChore("maintain", k.store.Maintain))
@@ -94,7 +94,7 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// tend does a chore and says when it is due again.
+// tend runs a chore and sets its next due time.
 func (k *keeper) tend(ctx context.Context, c *chore) {
 	err := c.do(ctx)
 	if err == nil {
@@ -110,7 +110,7 @@ func (k *keeper) tend(ctx context.Context, c *chore) {
 	}
 }
 
-// done returns the last success of each task, of this dispatcher or of a leader before it.
+// done returns the last success of each task, on this dispatcher or an earlier leader.
 func (k *keeper) done() map[string]time.Time {
 	all := map[string]time.Time{}
 	for _, c := range k.chores {
@@ -121,7 +121,7 @@ func (k *keeper) done() map[string]time.Time {
 	return all
 }
 
-// learn takes over what the leader reports. So the age of a task's last success survives its leader.
+// learn takes over the times that the leader reports, so that they survive a change of the leader.
 func (k *keeper) learn(all map[string]time.Time) {
 	for _, c := range k.chores {
 		if at := all[c.name].Unix(); at > c.done.Load() {

@@ -13,13 +13,13 @@ import (
 
 const (
 	leaderRole = store.DispatchRole
-	// leaderTTL is how long scheduling pauses when the leader is killed. A job that
-	// is submitted alone does not notice: it is dispatched as it is accepted.
+	// leaderTTL is how long scheduling pauses after the leader is killed. Single jobs are not affected: they are
+	// dispatched when they are accepted.
 	leaderTTL = 3 * time.Second
 )
 
-// leader says whether this dispatcher is the one that schedules and reaps. All of
-// them relay: they publish what they accept, and again what nobody claimed.
+// leader tracks whether this dispatcher is the one that schedules and reaps. Every dispatcher publishes the jobs it
+// accepts, and republishes unclaimed ones.
 type leader struct {
 	store  store.Leaders
 	log    *slog.Logger
@@ -27,7 +27,7 @@ type leader struct {
 	gained chan struct{} // holds one hint: this dispatcher leads now
 
 	began time.Time
-	until atomic.Int64 // leads until then, after began, by the local clock
+	until atomic.Int64 // end of the leadership as a time since began, by the local clock
 	term  atomic.Int64
 }
 
@@ -35,7 +35,7 @@ func newLeader(s store.Leaders, log *slog.Logger) *leader {
 	return &leader{store: s, log: log, holder: hostName() + "/" + string(job.NewID()), gained: make(chan struct{}, 1), began: time.Now()}
 }
 
-// hostName lets people recognise who leads.
+// hostName returns the name of the host, for operators; "unknown" on failure.
 func hostName() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -47,7 +47,7 @@ func hostName() string {
 // is reports whether this dispatcher leads.
 func (l *leader) is() bool { return time.Since(l.began) < time.Duration(l.until.Load()) }
 
-// run stands for election again and again until ctx ends, and then resigns.
+// run renews or seeks the leadership until ctx ends, then resigns.
 func (l *leader) run(ctx context.Context) {
 	tick := time.NewTicker(leaderTTL / 3)
 	defer tick.Stop()
@@ -70,8 +70,7 @@ func (l *leader) run(ctx context.Context) {
 	}
 }
 
-// stand tries to become or stay the leader. Without an answer it leads as long as
-// the last one said.
+// stand tries to become or stay the leader. On failure an existing leadership lasts until its expiry.
 func (l *leader) stand(ctx context.Context) {
 	was, sent := l.is(), time.Since(l.began)
 	term, err := l.store.Lead(ctx, leaderRole, l.holder, leaderTTL)

@@ -23,7 +23,7 @@ type metrics struct {
 	queueWait, publishTime, lookTime, reapTime, bulk                                     metric.Float64Histogram
 	asides                                                                               metric.Int64Gauge
 
-	looks    map[bool]metric.MeasurementOption // by whether they failed
+	looks    map[bool]metric.MeasurementOption // by failure
 	refused  metric.MeasurementOption
 	granted  metric.MeasurementOption
 	outcome  map[job.Outcome]metric.MeasurementOption
@@ -85,8 +85,8 @@ func newMetrics() (*metrics, error) {
 	return m, nil
 }
 
-// zero has counters there before anything is counted: what rises from nothing has no
-// rate, and no alert sees it.
+// zero exports counters as 0 before the first event. A counter that first appears above 0 has no rate, so alerts miss
+// it.
 func (m *metrics) zero() {
 	ctx := context.Background()
 	m.dispatched.Add(ctx, 0)
@@ -149,7 +149,7 @@ func (m *metrics) finished(ctx context.Context, fs []store.Finish, statuses []st
 		}
 	}
 	for o, n := range byOutcome {
-		if at, ok := m.outcome[o]; ok { // a worker's word, not ours
+		if at, ok := m.outcome[o]; ok { // workers may report others
 			m.outcomes.Add(ctx, n, at)
 		}
 	}
@@ -159,7 +159,7 @@ func (m *metrics) finished(ctx context.Context, fs []store.Finish, statuses []st
 	m.bulk.Record(ctx, float64(len(fs)), m.bulkKind["finish"])
 }
 
-// looked counts a look of the scheduler.
+// looked counts a pass of the scheduler.
 func (m *metrics) looked(ctx context.Context, took time.Duration, err error) {
 	m.lookTime.Record(ctx, job.Milliseconds(took), m.looks[err != nil])
 	if err != nil {
@@ -169,12 +169,12 @@ func (m *metrics) looked(ctx context.Context, took time.Duration, err error) {
 
 func (m *metrics) lost(ctx context.Context, n int) { m.losses.Add(ctx, int64(n)) }
 
-// removed counts what was swept.
+// removed counts swept objects.
 func (m *metrics) removed(ctx context.Context, kind string, n int64) {
 	m.reaps.Add(ctx, n, label("kind", kind))
 }
 
-// reapRound counts the time of a round of the reaper and of its steps.
+// reapRound records the durations of a round of the reaper and of its steps.
 func (m *metrics) reapRound(ctx context.Context, name string, took time.Duration, steps map[string]time.Duration) {
 	m.reapTime.Record(ctx, job.Milliseconds(took), label("step", name))
 	for step, d := range steps {

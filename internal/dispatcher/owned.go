@@ -9,13 +9,12 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// ownArtifacts refuses a result that names objects which its attempt did not store:
-// whoever downloads the artifacts of a job must not be led to another one's, nor whoever
-// reads its outputs. The tenant is not known here; the API looks at the whole key before
-// it opens an object.
+// ownArtifacts rejects a result that names objects of another job or attempt, with job.ErrInvalid. Else clients that
+// download the artifacts or outputs of a job could get another job's. The tenant is unknown here: the API checks the
+// whole key before it opens an object.
 func ownArtifacts(f *store.Finish) error {
 	if !mayName(f.Result) {
-		return nil // most name none, and decoding costs
+		return nil // most results name none; skip decoding
 	}
 	type named struct {
 		Object string `json:"object"`
@@ -33,7 +32,7 @@ func ownArtifacts(f *store.Finish) error {
 		Artifacts []named   `json:"artifacts"`
 	}
 	if err := json.Unmarshal(f.Result, &res); err != nil {
-		return nil //nolint:nilerr // not a result: the store says so
+		return nil //nolint:nilerr // not a result: the store rejects it
 	}
 	for _, o := range append(res.Steps, res.outputs) {
 		for _, s := range []*named{o.Stdout.Stored, o.Stderr.Stored} {
@@ -50,9 +49,9 @@ func ownArtifacts(f *store.Finish) error {
 	return nil
 }
 
-// mayName reports whether a result, in JSON, may have a key that encoding/json takes for "object", in letters of either case or
-// written with an escape, or one of those that are to hold such a key. False for nearly all results of programs that
-// store nothing: the report of enforcement has "artifacts" for a value.
+// mayName reports whether a JSON result may have the key "object" as encoding/json matches it: in any case, or with
+// escapes. It also returns true for the keys "stored" and "artifacts". It returns false for nearly all results of
+// programs that store nothing: enforcement reports have "artifacts" only as a value.
 func mayName(result []byte) bool {
 	for _, sign := range []string{`\u`, `"stored":`, `"artifacts":`} {
 		if bytes.Contains(result, []byte(sign)) {

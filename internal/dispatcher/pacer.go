@@ -5,46 +5,44 @@ import (
 	"time"
 )
 
-// Where workers claim at a high rate, claims come by the moment, and the window holds what
-// they take in many of them: looks may be as far apart as three quarters of it last, unless
-// most of it goes at once. The same holds for slower workers while more is queued than
-// the window has room for. Else the next job may find workers that wait for it.
+// At high claim rates claims arrive continuously. So passes may be as far apart as three quarters of a window last,
+// unless most of it is claimed at once. At lower rates this holds while more jobs are queued than the window has room
+// for. In other cases the scheduler does not wait: workers may be idle.
 const (
-	restTime = 100 * time.Millisecond // at most
-	atPace   = 100                    // jobs a second
-	backlog  = 10                     // jobs a second, where there is a backlog
+	restTime = 100 * time.Millisecond // longest pause
+	atPace   = 100                    // jobs per second
+	backlog  = 10                     // jobs per second, with more queued than the window had room for
 )
 
-// pacer decides when the scheduler looks into the queue: it is told what happens, and what
-// each look found.
+// pacer decides when the scheduler makes a pass. Callers report events and the findings of each pass to it.
 type pacer struct {
-	every time.Duration // between two looks at most
+	every time.Duration // longest time between two passes
 	rate  *claimRate
-	asks  chan struct{} // holds one: there is a reason for a look (heard)
+	asks  chan struct{} // holds one request for a pass (heard)
 
 	mu     sync.Mutex
 	seen   observed
-	ticked time.Time // when a look was last due by time alone
+	ticked time.Time // when a pass was last due by time alone
 
 	more     bool            // jobs may be queued that a window had no room for
-	capped   bool            // jobs are queued that had room: a tenant runs all it may
-	claimed  bool            // windows got room since the last look
-	queued   bool            // something was queued since the last look
-	taken    int             // claimed since the last look
-	smallest int             // of the windows at the last look
-	behind   map[string]bool // pools that had more queued than room at the look before that
+	capped   bool            // queued jobs had room, but their tenants run as many as they may
+	claimed  bool            // windows got room since the last pass
+	queued   bool            // jobs were queued since the last pass
+	taken    int             // jobs claimed since the last pass
+	smallest int             // smallest window of the last pass
+	behind   map[string]bool // pools with more queued than room at the last pass
 }
 
-// observed is what decides when the next look is.
+// observed is the input of the decision about the next pass.
 type observed struct {
-	looked time.Time     // when the last look ended
-	rest   time.Duration // for how long claims may gather after it
-	asked  bool          // there is a reason for another one
+	looked time.Time     // end of the last pass
+	rest   time.Duration // how long claims may gather after it
+	asked  bool          // another pass was requested
 	most   bool          // most of a window may have been claimed since
 	every  time.Duration
 }
 
-// next says whether to look now, and if not, how long to wait if nothing happens.
+// next reports whether to make a pass now, and else how long to wait without further events.
 func next(now time.Time, o observed) (look bool, wait time.Duration) {
 	past := now.Sub(o.looked)
 	switch {
@@ -62,25 +60,24 @@ func newPacer(every time.Duration) *pacer {
 		seen: observed{looked: now, every: every}, behind: map[string]bool{}}
 }
 
-// next is next of what was observed so far.
+// next applies next to the observations so far.
 func (p *pacer) next(now time.Time) (look bool, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return next(now, p.seen)
 }
 
-// ask wants a look.
+// ask requests a pass.
 func (p *pacer) ask() { offer(p.asks) }
 
-// heard notes what was received from asks. What is asked for from then on is worth a look of
-// its own.
+// heard notes a request received from asks. Later requests need another pass.
 func (p *pacer) heard() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen.asked = true
 }
 
-// woke says that something was queued.
+// woke notes that jobs were queued.
 func (p *pacer) woke() {
 	p.mu.Lock()
 	p.queued, p.more = true, true
@@ -88,7 +85,7 @@ func (p *pacer) woke() {
 	p.ask()
 }
 
-// room says that windows may have room for what is queued, whoever took it.
+// room notes that windows may have room, for jobs that left without a claim.
 func (p *pacer) room() {
 	p.mu.Lock()
 	p.more = true
@@ -96,8 +93,7 @@ func (p *pacer) room() {
 	p.took("", 0)
 }
 
-// took says that the workers of a pool claimed n jobs. It wants no look unless there is more
-// to dispatch.
+// took notes that the workers of a pool claimed n jobs. It requests a pass only if more jobs may be queued.
 func (p *pacer) took(pool string, n int) {
 	p.rate.add(pool, n)
 	p.mu.Lock()
@@ -111,11 +107,11 @@ func (p *pacer) took(pool string, n int) {
 	}
 }
 
-// mostTaken reports whether three quarters of some window may have been claimed since
-// the last look, and others would take their place.
+// mostTaken reports whether three quarters of a window may have been claimed since the last pass while more jobs
+// wait.
 func (p *pacer) mostTaken() bool { return p.more && p.smallest > 0 && 4*p.taken >= 3*p.smallest }
 
-// ended says that jobs left workers: their tenants may run more.
+// ended notes that jobs left workers, so that their tenants may run more.
 func (p *pacer) ended() {
 	p.mu.Lock()
 	capped := p.capped
@@ -125,21 +121,20 @@ func (p *pacer) ended() {
 	}
 }
 
-// look is one look of the scheduler.
+// look is one pass of the scheduler.
 type look struct {
-	due  bool // by time alone: something may have happened that nobody told
-	room bool // windows got room since the look before
-	// left is what is found now and was not queued since the last look: that one had no
-	// room for it, or its tenant could not have more then. Of what is found among what was
-	// queued nothing is known: there is still a backlog if there was one.
+	due  bool // due by time alone, to find changes that were not reported
+	room bool // windows got room since the pass before
+	// left is set if all jobs that this pass finds were queued before the last one. That one had no room for them, or
+	// their tenants were at their caps. If left is not set, they may be new, and only an earlier backlog counts as one.
 	left     bool
 	found    int
 	smallest int                      // window
-	held     map[string]time.Duration // by pool, how long its workers are busy with what the windows hold
+	held     map[string]time.Duration // by pool, how long the jobs of its windows keep its workers busy
 	behind   map[string]bool
 }
 
-// begin begins a look.
+// begin starts a pass.
 func (p *pacer) begin(now time.Time) *look {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,8 +146,8 @@ func (p *pacer) begin(now time.Time) *look {
 	return l
 }
 
-// offered notes the window that some pools share, before it is filled. How long it lasts
-// counts for a pool if that is the shortest: perhaps only that one is full.
+// offered notes the window that some pools share, before it is filled. Each pool keeps the shortest time that one of
+// its windows lasts, since the others may stay empty.
 func (p *pacer) offered(l *look, pools []string, window int) {
 	if l.smallest == 0 || window < l.smallest {
 		l.smallest = window
@@ -175,8 +170,8 @@ func (p *pacer) filled(l *look, pools []string, n int) {
 	}
 }
 
-// end ends a look that saw all there is; pools are those that have workers. It reports whether
-// there was room and nothing came of it (settle).
+// end ends a pass over all windows. pools are the pools with workers. It reports whether windows had room and no job
+// was found (settle).
 func (p *pacer) end(l *look, now time.Time, pools []string) (idle bool) {
 	rates := make(map[string]float64, len(pools))
 	for _, pool := range pools {
@@ -186,29 +181,29 @@ func (p *pacer) end(l *look, now time.Time, pools []string) (idle bool) {
 	defer p.mu.Unlock()
 	p.behind, p.smallest = l.behind, l.smallest
 	if l.found > 0 {
-		p.more = true // perhaps not, but who knows
+		p.more = true // perhaps not; the next pass shows it
 		p.capped = false
 	}
 	p.seen.looked, p.seen.rest, p.seen.most = now, restAfter(l, rates), p.mostTaken()
 	return l.found == 0 && l.room
 }
 
-// failed ends a look that came to nothing: whatever there is, the next one finds it.
+// failed ends a failed pass. The next one may follow at once.
 func (p *pacer) failed(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen.looked, p.seen.rest = now, 0
 }
 
-// skipped says that a look was due that is somebody else's to take.
+// skipped notes a pass that was due on a dispatcher that does not lead.
 func (p *pacer) skipped(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen.looked, p.seen.rest, p.seen.asked, p.seen.most = now, 0, false, false
 }
 
-// restAfter is for how long claims may gather after a look, by the jobs a second that each
-// pool with workers takes.
+// restAfter returns how long claims may gather after a pass. rates are the claims per second of each pool with
+// workers.
 func restAfter(l *look, rates map[string]float64) time.Duration {
 	lasts := 2 * restTime
 	for pool, rate := range rates {
@@ -220,15 +215,15 @@ func restAfter(l *look, rates map[string]float64) time.Duration {
 	return min(restTime, lasts*3/4)
 }
 
-// drained says that nothing seems to be queued. What is queued from then on counts.
+// drained notes that no jobs seem to be queued. Jobs that are queued later count.
 func (p *pacer) drained() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.more = false
 }
 
-// settled says what there is after all, if nothing of it could be dispatched: nothing, and
-// claims need not be followed by a look; or what may not run now, and then ends must be.
+// settled notes, after a pass that dispatched nothing, whether the queue is empty. If it is not, the queued jobs may
+// not run now, so ends of jobs lead to passes from now on.
 func (p *pacer) settled(empty bool) {
 	p.mu.Lock()
 	if empty {
@@ -237,7 +232,7 @@ func (p *pacer) settled(empty bool) {
 		return
 	}
 	p.more = true
-	// Neither claims since a moment ago nor ends until now have led to a look.
+	// Claims of the last moment, and ends until now, have not led to a pass.
 	again := p.claimed || !p.capped
 	p.capped, p.claimed = true, p.claimed || again
 	p.mu.Unlock()

@@ -16,7 +16,7 @@ const (
 	gatherHints   = 10 * time.Millisecond // before they are sent
 )
 
-// peerEvent is what happened at a dispatcher that does not schedule.
+// peerEvent is the events at a dispatcher that does not lead.
 type peerEvent struct {
 	Queued bool           `json:"queued,omitempty"`
 	Took   map[string]int `json:"took,omitempty"`  // claims by worker; zero: some were refused
@@ -24,14 +24,14 @@ type peerEvent struct {
 	Hints  store.Hints    `json:"hints"`           // for the store's Schedule
 }
 
-// hintStore is what peerEvents needs of the store.
+// hintStore is the part of the store that peerEvents uses.
 type hintStore interface {
 	Hints() store.Hints
 	Hear(store.Hints)
 }
 
-// peerEvents tells the leader, a few times at most in the time of a look. One that gets
-// lost costs a second: the leader looks by itself then.
+// peerEvents sends events to the leader, at most once per gatherHints. A lost message delays jobs by at most
+// Config.ScheduleEvery, after which the leader makes a pass anyway.
 type peerEvents struct {
 	bus   control.Bus
 	store hintStore
@@ -41,7 +41,7 @@ type peerEvents struct {
 	pending *peerEvent
 }
 
-// add has change put into the next message.
+// add applies change to the next message.
 func (h *peerEvents) add(change func(*peerEvent)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,7 +67,7 @@ func (h *peerEvents) send() {
 	}
 }
 
-// listen has f called with what happened at other dispatchers, until ctx ends.
+// listen calls f with the events of other dispatchers until ctx ends.
 func (h *peerEvents) listen(ctx context.Context, f func(peerEvent)) error {
 	return h.bus.OnWake(ctx, topicSchedule, func(raw []byte) {
 		var got peerEvent

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	sweepQueueEvery = 30 * time.Second // between two looks
+	sweepQueueEvery = 30 * time.Second // between two sweeps of the queue
 	republishLimit  = 1000             // of one round
 )
 
-// reaper repairs: it is what makes the loss of anything but Postgres harmless.
+// reaper repairs the effects of lost workers, dispatchers and messages. Only a loss of Postgres loses jobs.
 type reaper struct {
 	store     reaperStore
 	queue     reaperQueue
@@ -30,7 +30,7 @@ type reaper struct {
 	republishAfter time.Duration
 }
 
-// reaperStore is what a reaper needs of the store.
+// reaperStore is the part of the store that a reaper uses.
 type reaperStore interface {
 	ReapLeases(ctx context.Context) (store.ReapStats, error)
 	CountAsides(ctx context.Context) (int64, error)
@@ -38,14 +38,13 @@ type reaperStore interface {
 	Unclaimed(ctx context.Context, age time.Duration, limit int) ([]store.Dispatch, error)
 }
 
-// reaperQueue is what a reaper needs of the queue.
+// reaperQueue is the part of the queue that a reaper uses.
 type reaperQueue interface {
 	Sweep(ctx context.Context) error
 	SendCancel(worker string, l store.LeaseRef) error
 }
 
-// run repairs until ctx ends. Leases have a loop of their own: what takes long elsewhere keeps no
-// job on a worker that is gone.
+// run repairs until ctx ends. Leases have their own loop, so that slow repairs do not delay the jobs of lost workers.
 func (r *reaper) run(ctx context.Context) {
 	var loops sync.WaitGroup
 	defer loops.Wait()
@@ -74,7 +73,7 @@ func (r *reaper) run(ctx context.Context) {
 	})
 }
 
-// loop calls step again and again until ctx ends.
+// loop calls step at every tick until ctx ends.
 func (r *reaper) loop(ctx context.Context, step func()) {
 	tick := time.NewTicker(r.every)
 	defer tick.Stop()
@@ -88,7 +87,7 @@ func (r *reaper) loop(ctx context.Context, step func()) {
 	}
 }
 
-// countAsides reports how many ends of jobs wait for an operator.
+// countAsides reports how many rejected results wait for an operator.
 func (r *reaper) countAsides(ctx context.Context) {
 	n, err := r.store.CountAsides(ctx)
 	if err != nil {
@@ -98,22 +97,21 @@ func (r *reaper) countAsides(ctx context.Context) {
 	r.metrics.asides.Record(ctx, n)
 }
 
-// sweepQueue has the queue forget what is done; while it is away, nothing is lost
-// by waiting.
+// sweepQueue removes finished messages from the queue. A failure does no harm: the next sweep removes them.
 func (r *reaper) sweepQueue(ctx context.Context) {
 	if err := r.queue.Sweep(ctx); err != nil {
 		r.log.DebugContext(ctx, "queue sweep failed", "error", err)
 	}
 }
 
-// reap makes one round of reap, and reports its time as that of a step of this name.
+// reap runs one round of reap, logs its repairs, and records its duration as the step name.
 func (r *reaper) reap(ctx context.Context, name string, reap func(context.Context) (store.ReapStats, error)) {
 	start := time.Now()
 	stats, err := reap(ctx)
 	took := time.Since(start)
 	r.reaped(start.Add(took), took, stats.Steps, err)
 	r.metrics.reapRound(ctx, name, took, stats.Steps)
-	r.stop(ctx, stats.Stopping) // of what was reached, whatever failed
+	r.stop(ctx, stats.Stopping) // of the steps that succeeded
 	if err != nil && ctx.Err() == nil {
 		r.log.WarnContext(ctx, "reaping failed in part", "error", err)
 	}
@@ -126,8 +124,7 @@ func (r *reaper) reap(ctx context.Context, name string, reap func(context.Contex
 	}
 }
 
-// stop tells the workers what nobody waits for any more. A message that gets lost
-// costs a heartbeat.
+// stop sends cancels to the workers. If a message is lost, the next heartbeat delivers the cancel.
 func (r *reaper) stop(ctx context.Context, cs []store.Canceling) {
 	for _, c := range cs {
 		if err := r.queue.SendCancel(c.Worker, c.LeaseRef); err != nil {
@@ -136,13 +133,12 @@ func (r *reaper) stop(ctx context.Context, cs []store.Canceling) {
 	}
 }
 
-// republish says again what no worker has claimed: the message may never have
-// been sent, or JetStream may have lost it. A message that is still queued
-// counts as published, so this is safe at any time.
+// republish publishes unclaimed jobs again: their messages may never have been sent, or JetStream may have lost them.
+// Messages that are still queued count as published, so this is safe at any time.
 func (r *reaper) republish(ctx context.Context) {
 	ds, err := r.store.Unclaimed(ctx, r.republishAfter, republishLimit)
 	if err == nil {
-		for _, d := range ds { // whoever is to take it may not have heard of its class
+		for _, d := range ds { // their workers may not know the class yet
 			r.scheduler.classes.note(ctx, d.Pool)
 		}
 		err = r.scheduler.publish(ctx, ds)

@@ -18,18 +18,16 @@ import (
 
 const (
 	bulkSize = 500 // rows of one statement
-	// bulkBytes is how much the results of one statement take. A larger one is recorded
-	// alone, and beside the others.
+	// bulkBytes is the size of the results of one statement. A larger result is recorded alone, in a lane of its own.
 	bulkBytes = 8 << 20
-	// Two statements of a kind at once: one is at the disk while the other is
-	// being planned and fed. More only fight for the same counter rows.
+	// Two statements of a kind run at once: one waits for the disk while the other is planned. More would compete for
+	// the same counter rows.
 	bulkLanes = 2
-	// refusedFor is how long a process takes no jobs whose name another one has; it is
-	// told so again with each heartbeat.
+	// refusedFor is how long a process takes no jobs if another has its name. Each heartbeat renews it.
 	refusedFor = 15 * time.Second
 )
 
-// recorder answers the workers. It is a control.Handler.
+// recorder answers the workers. It implements control.Handler.
 type recorder struct {
 	store     recorderStore
 	fleet     *fleet.Fleet
@@ -38,7 +36,7 @@ type recorder struct {
 	metrics   *metrics
 	secrets   Secrets
 	pools     placement.Pools
-	witnesses int // of an environment; 0: none are shared
+	witnesses int // environment witnesses; 0: environments are not shared
 	log       *slog.Logger
 	ttl       time.Duration
 
@@ -46,12 +44,12 @@ type recorder struct {
 	beats    *bulk[store.Held, beat]
 	finishes *bulk[store.Finish, store.FinishStatus]
 	releases *bulk[store.Release, struct{}]
-	held     *bulk[store.HeldSession, bool] // whether a session is lost
+	held     *bulk[store.HeldSession, bool] // reports whether a session is lost
 }
 
 var _ control.Handler = (*recorder)(nil)
 
-// recorderStore is what a recorder needs of the store.
+// recorderStore is the part of the store that a recorder uses.
 type recorderStore interface {
 	store.Recorder
 	store.Environments
@@ -61,7 +59,7 @@ type recorderStore interface {
 // beat is the answer for one lease.
 type beat struct{ lost, canceled bool }
 
-// start makes what gathers rows for its statements. It returns r.
+// start creates the bulk queues and returns r.
 func (r *recorder) start() *recorder {
 	r.claims = newBulk(bulkSize, bulkLanes, r.claim)
 	r.beats = newBulk(4*bulkSize, 1, r.heartbeat)
@@ -71,7 +69,7 @@ func (r *recorder) start() *recorder {
 	return r
 }
 
-// waiting counts the messages of workers that have no answer yet, by kind.
+// waiting counts the unanswered messages of workers, by kind.
 func (r *recorder) waiting() map[string]int {
 	return map[string]int{"claim": int(r.claims.depth.Load()), "heartbeat": int(r.beats.depth.Load()),
 		"finish": int(r.finishes.depth.Load()), "release": int(r.releases.depth.Load())}
@@ -85,7 +83,8 @@ func (r *recorder) run(ctx context.Context) {
 	loops.Wait()
 }
 
-// HandleClaim issues leases.
+// HandleClaim issues leases for the jobs that a worker claims. It returns a pause instead if the worker is rejected,
+// quarantined or cordoned.
 func (r *recorder) HandleClaim(ctx context.Context, req control.ClaimRequest) (control.ClaimReply, error) {
 	if _, refused := r.fleet.Refuses(req.Worker, req.Since); refused {
 		return control.ClaimReply{Rest: job.Duration(refusedFor)}, nil
@@ -105,13 +104,13 @@ func (r *recorder) HandleClaim(ctx context.Context, req control.ClaimRequest) (c
 		return control.ClaimReply{}, err
 	}
 	r.scheduler.took(req.Worker, granted(claimed))
-	// A claim that fails now is sent again, and yields the same leases.
+	// If Reveal fails, the worker repeats the claim and gets the same leases.
 	secrets, err := r.secrets.Reveal(ctx, claimed)
 	return control.ClaimReply{Claimed: claimed, Secrets: secrets, TTL: job.Duration(r.ttl)}, err
 }
 
-// complete asks for the specs that did not fit into the answer, for a worker that would
-// not. Each round brings one at least.
+// complete repeats claims whose specs did not fit into the answer, for workers that do not repeat them. Each round
+// returns at least one spec.
 func (r *recorder) complete(ctx context.Context, claims []store.Claim, claimed []store.Claimed) error {
 	for {
 		var at []int
@@ -134,19 +133,20 @@ func (r *recorder) complete(ctx context.Context, claims []store.Claim, claimed [
 	}
 }
 
-// unread is a claim whose spec is still to be asked for.
+// unread reports whether the claim has a lease and its spec did not fit into the answer.
 func unread(c store.Claimed) bool { return c.Lease != 0 && len(c.Spec) == 0 }
 
 func granted(cs []store.Claimed) (n int) {
 	for _, c := range cs {
-		if c.Lease != 0 && !unread(c) { // that is granted again
+		if c.Lease != 0 && !unread(c) { // unread ones count when they are claimed again
 			n++
 		}
 	}
 	return n
 }
 
-// HandleHeartbeat prolongs leases and notes the worker.
+// HandleHeartbeat notes the worker's state and renews its leases. It returns the lost and canceled leases and the
+// lost sessions.
 func (r *recorder) HandleHeartbeat(ctx context.Context, req control.HeartbeatRequest) (control.HeartbeatReply, error) {
 	if r.fleet.Seen(req.Worker) {
 		r.scheduler.wake() // its slots widen the window
@@ -174,8 +174,8 @@ func (r *recorder) HandleHeartbeat(ctx context.Context, req control.HeartbeatReq
 	return reply, err
 }
 
-// refuse says so to a process whose name another one has. Its leases are answered for as
-// long as they last: Reap takes them back.
+// refuse sets the refusal in the reply to a process whose name a later one has. The reply still covers its leases
+// until the reaper takes them back.
 func (r *recorder) refuse(ctx context.Context, w control.WorkerInfo, reply *control.HeartbeatReply) {
 	since := store.IncarnationOf(w.StartedAt)
 	owner, refused := r.fleet.Refuses(w.ID, since)
@@ -191,7 +191,7 @@ func (r *recorder) refuse(ctx context.Context, w control.WorkerInfo, reply *cont
 	}
 }
 
-// HandleFinish records results; it answers after the commit.
+// HandleFinish records results and answers after the commit. It rejects results that name objects of other attempts.
 func (r *recorder) HandleFinish(ctx context.Context, req control.FinishRequest) (control.FinishReply, error) {
 	cut, err := cutResult(&req)
 	if err != nil {
@@ -211,14 +211,14 @@ func (r *recorder) HandleFinish(ctx context.Context, req control.FinishRequest) 
 	}
 	if err == nil && cut {
 		r.log.WarnContext(ctx, "result above the size limit; recorded without its content", "job", req.Finishes[0].Job, "worker", req.Worker)
-		statuses[0] = store.Fenced // what it stored belongs to no record
+		statuses[0] = store.Fenced // the worker discards its stored outputs
 	}
 	return control.FinishReply{Statuses: statuses}, err
 }
 
-// cutResult replaces a result that is larger than job.MaxResult by one that says so: its
-// worker is of a release that does not bound results, and would run the job again and again
-// if it was refused. Among others it is refused: then each is sent by itself.
+// cutResult replaces a result larger than job.MaxResult with an output-limit result. Its worker is of a release that
+// does not bound results, and would run a rejected job again and again. In a request with more results it returns
+// job.ErrTooLarge, and the worker sends each alone.
 func cutResult(req *control.FinishRequest) (cut bool, err error) {
 	for i := range req.Finishes {
 		f := &req.Finishes[i]
@@ -237,7 +237,7 @@ func cutResult(req *control.FinishRequest) (cut bool, err error) {
 	return false, nil
 }
 
-// HandleRelease takes attempts back.
+// HandleRelease returns attempts to the queue.
 func (r *recorder) HandleRelease(ctx context.Context, req control.ReleaseRequest) (control.ReleaseReply, error) {
 	for i := range req.Releases {
 		req.Releases[i].Worker = req.Worker
@@ -250,8 +250,8 @@ func (r *recorder) HandleRelease(ctx context.Context, req control.ReleaseRequest
 	return control.ReleaseReply{}, err
 }
 
-// revoke takes back what a worker was assigned and does not take. Where there is a
-// cancel to be recorded, the attempt ends as any other.
+// revoke takes back an assignment that its worker did not accept. If a cancel was requested, it releases the attempt
+// instead, which records the cancel.
 func (r *recorder) revoke(ctx context.Context, worker string, l store.LeaseRef) error {
 	done, err := r.store.RevokeAssignment(ctx, l)
 	if err != nil || !done {
@@ -266,7 +266,7 @@ func (r *recorder) revoke(ctx context.Context, worker string, l store.LeaseRef) 
 	return nil
 }
 
-// finished lists the jobs of results.
+// finished returns the jobs of results.
 func finished(fs []store.Finish) []job.ID {
 	ids := make([]job.ID, len(fs))
 	for i := range fs {
@@ -275,7 +275,7 @@ func finished(fs []store.Finish) []job.ID {
 	return ids
 }
 
-// ours lists the jobs whose attempts failed on the worker's side.
+// ours returns the jobs whose attempts failed because of the worker.
 func ours(rs []store.Release) (ids []job.ID) {
 	for _, l := range rs {
 		if l.Reason == job.ReasonInfra {
@@ -366,7 +366,7 @@ func (r *recorder) release(ctx context.Context, rs []store.Release) ([]struct{},
 	if err := r.store.Release(ctx, rs); err != nil {
 		return nil, err
 	}
-	ids := make([]job.ID, len(rs)) // some may be over for good
+	ids := make([]job.ID, len(rs)) // some may have ended
 	for i, l := range rs {
 		ids[i] = l.Job
 	}

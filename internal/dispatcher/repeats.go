@@ -10,29 +10,28 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// repeats answers jobs that ask for it with the records of equal ones, between
-// their dispatch and their publishing: as late as possible, so that a batch of
-// equal jobs finds the first of them, and at no price for jobs that do not ask. What
-// goes wrong here costs a run of the job, and nothing else.
+// repeats answers jobs that allow it from the result cache, between their dispatch and their publishing. This is as
+// late as possible, so that a batch of equal jobs finds the first result, and costs other jobs nothing. After an
+// error the jobs run.
 type repeats struct {
 	store    repeatStore
 	events   *events
 	metrics  *metrics
 	log      *slog.Logger
-	answered func()                            // windows have room again
-	images   func() (map[string]string, error) // name → digest, where all workers agree
+	answered func()                            // called when windows have room again
+	images   func() (map[string]string, error) // digests by image name; "" where workers disagree
 }
 
-// repeatStore is what repeats need of the store.
+// repeatStore is the part of the store that repeats use.
 type repeatStore interface {
 	Repeats(ctx context.Context, refs []store.Ref) ([]store.Repeat, error)
 	Answer(ctx context.Context, rs []store.Repeat) ([]store.Ref, error)
 }
 
-// repeatChunk is how many records are read at once: they are whole.
+// repeatChunk bounds the records that are read at once.
 const repeatChunk = 100
 
-// filter answers what it can and returns the rest, to be published.
+// filter answers jobs from the cache and returns the rest, to be published.
 func (r *repeats) filter(ctx context.Context, ds []store.Dispatch) []store.Dispatch {
 	var asked []store.Ref
 	for _, d := range ds {
@@ -57,7 +56,7 @@ func (r *repeats) filter(ctx context.Context, ds []store.Dispatch) []store.Dispa
 	return slices.DeleteFunc(slices.Clone(ds), func(d store.Dispatch) bool { return over[d.Ref] })
 }
 
-// answer notes in over which of the jobs it ended.
+// answer adds the jobs that it answered to over.
 func (r *repeats) answer(ctx context.Context, refs []store.Ref, over map[store.Ref]bool) error {
 	found, err := r.store.Repeats(ctx, refs)
 	if err != nil || len(found) == 0 {
@@ -87,13 +86,12 @@ func (r *repeats) answer(ctx context.Context, refs []store.Ref, over map[store.R
 	return nil
 }
 
-// deterministic are the outcomes that a program brings about by itself. Time,
-// memory and processes run out sooner on a busy host.
+// deterministic lists the outcomes that depend only on the program. Limits of time, memory and processes are reached
+// sooner on a busy host.
 var deterministic = []job.Outcome{job.Succeeded, job.Failed, job.Exception}
 
-// fits judges whether a record can be that of another job: it was made with what
-// the name of the image means now, nothing in it depends on the host of that
-// moment, and it is not one that the job itself would try again.
+// fits reports whether a record can answer another job. Its image must be the current one of that name, its outcomes
+// must be deterministic, and the job must not retry them.
 func fits(p store.Repeat, images map[string]string) bool {
 	var spec struct {
 		Image string    `json:"image"`
@@ -110,7 +108,7 @@ func fits(p store.Repeat, images map[string]string) bool {
 		return false
 	}
 	if r.Stdout.Stored != nil || r.Stderr.Stored != nil {
-		return false // what is stored goes with its own record, as artifacts do
+		return false // stored outputs belong to their own record, as artifacts do
 	}
 	if !slices.Contains(deterministic, r.Outcome) || spec.Retry.MaxAttempts > 1 && slices.Contains(spec.Retry.On, r.Outcome) {
 		return false

@@ -16,19 +16,20 @@ import (
 )
 
 const (
-	// databaseEvery is how often the leader reads the state of Postgres: it locks the lock table for a moment.
+	// databaseEvery is the period of reading the state of Postgres. Each read locks the lock table for a moment.
 	databaseEvery = 15 * time.Second
-	// reportWait is how old the leader's counts may be, in periods of the gauges, before a dispatcher counts by itself.
+	// reportWait bounds the age of the leader's counts, in periods of the gauges. If they are older, a dispatcher
+	// counts itself.
 	reportWait = 4
 )
 
-// report is what a dispatcher writes down: about itself, and, if it leads, what it has counted for all.
+// report is the stored report of a dispatcher: about itself and, from the leader, the counts for all.
 type report struct {
 	fleet.Report
 	Counts *counts `json:"counts,omitempty"`
 }
 
-// counts is what one dispatcher counts for all of them.
+// counts are the counts that one dispatcher makes for all.
 type counts struct {
 	Stats    store.Stats         `json:"stats"`
 	Tenants  []fleet.TenantQueue `json:"tenants"`
@@ -36,8 +37,8 @@ type counts struct {
 	Database fleet.Database      `json:"database"`
 }
 
-// reporter writes the report of this dispatcher, and reads the counts of the leader. So the queue is counted once,
-// however many dispatchers export the counts.
+// reporter stores the report of this dispatcher and reads the leader's counts. So the queue is counted once for all
+// dispatchers.
 type reporter struct {
 	store  reporterStore
 	leader *leader
@@ -45,19 +46,19 @@ type reporter struct {
 	log    *slog.Logger
 
 	looks, reaps *timings
-	steps        atomic.Pointer[map[string]time.Duration] // of the reaper, the last time of each
+	steps        atomic.Pointer[map[string]time.Duration] // last duration of each reaper step
 	waiting      func() map[string]int
 	upkeep       func() map[string]time.Time
-	learn        func(map[string]time.Time) // upkeep of the leaders before
+	learn        func(map[string]time.Time) // takes over the upkeep of earlier leaders
 	connections  int
 	quotas       fleet.QuotaDefaults
 
 	last     *counts
-	database time.Time // when it was read last
-	tenants  time.Time // the same
+	database time.Time // last read
+	tenants  time.Time // last read
 }
 
-// reporterStore is what a reporter needs of the store.
+// reporterStore is the part of the store that a reporter uses.
 type reporterStore interface {
 	Stats(ctx context.Context) (store.Stats, error)
 	Queue(ctx context.Context) ([]store.QueueGroup, error)
@@ -65,8 +66,8 @@ type reporterStore interface {
 	store.Health
 }
 
-// counts returns the counts of this moment: counted here if this dispatcher leads or no leader reports, else those of the
-// leader. After an error the counts before stand.
+// counts returns the current counts. It counts if this dispatcher leads or no leader reports, and else returns the
+// leader's. After an error the caller keeps the previous counts.
 func (r *reporter) counts(ctx context.Context) (*counts, error) {
 	if r.leader.is() {
 		c, err := r.count(ctx)
@@ -81,7 +82,7 @@ func (r *reporter) counts(ctx context.Context) (*counts, error) {
 	return r.count(ctx)
 }
 
-// recall learns from the last reports of all dispatchers when upkeep succeeded last.
+// recall reads from the last reports of all dispatchers when upkeep last succeeded.
 func (r *reporter) recall(ctx context.Context) {
 	all, err := r.store.Reports(ctx, time.Hour)
 	if err != nil && ctx.Err() == nil {
@@ -95,7 +96,7 @@ func (r *reporter) recall(ctx context.Context) {
 	}
 }
 
-// count counts.
+// count reads the counts from the store. It reads tenants and the state of Postgres less often.
 func (r *reporter) count(ctx context.Context) (*counts, error) {
 	next := counts{}
 	if r.last != nil {
@@ -129,7 +130,7 @@ func (r *reporter) count(ctx context.Context) (*counts, error) {
 // tenantsReported bounds the tenants of a report.
 const tenantsReported = 200
 
-// reported sums up the tenants beyond those with most jobs.
+// reported sums up the tenants beyond the tenantsReported with the most jobs.
 func reported(all []fleet.TenantQueue) []fleet.TenantQueue {
 	if len(all) <= tenantsReported {
 		return all
@@ -148,7 +149,7 @@ type tenantQuota struct {
 	fleet.Quota
 }
 
-// nearest returns the tenants that are nearest to a limit, agesMost at most.
+// nearest returns the tenants nearest to one of their quotas, at most agesMost.
 func (r *reporter) nearest(ctx context.Context, queue []store.QueueGroup) ([]tenantQuota, error) {
 	usage, err := r.store.Usage(ctx)
 	if err != nil {
@@ -174,7 +175,7 @@ func (r *reporter) nearest(ctx context.Context, queue []store.QueueGroup) ([]ten
 	return all[:min(len(all), agesMost)], nil
 }
 
-// read returns the counts that the leader wrote last; nil if they are too old or there are none.
+// read returns the leader's last counts, or nil if they are too old or missing.
 func (r *reporter) read(ctx context.Context) (*counts, error) {
 	all, err := r.store.Reports(ctx, max(reportWait*r.every, reportWait*time.Second))
 	if err != nil {
@@ -182,7 +183,7 @@ func (r *reporter) read(ctx context.Context) (*counts, error) {
 	}
 	for _, s := range all {
 		var found report
-		if json.Unmarshal(s.Body, &found) != nil || !found.Leads || found.Counts == nil { // a dispatcher of another release
+		if json.Unmarshal(s.Body, &found) != nil || !found.Leads || found.Counts == nil { // or of another release
 			continue
 		}
 		r.learn(found.Upkeep)
@@ -191,7 +192,7 @@ func (r *reporter) read(ctx context.Context) (*counts, error) {
 	return nil, nil
 }
 
-// write writes the report of this dispatcher. Without it only others lack the news, so a failure is logged and forgotten.
+// write stores the report of this dispatcher. It only logs failures: a missing report affects no jobs.
 func (r *reporter) write(ctx context.Context, c *counts) {
 	now := time.Now()
 	out := report{Counts: c, Report: fleet.Report{

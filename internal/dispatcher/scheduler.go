@@ -13,18 +13,15 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// ahead is for how long the window keeps workers busy at their present pace,
-// beyond what their free slots take. Whoever comes next waits behind it, so it is
-// hardly longer than a look takes on a busy machine.
+// ahead is how long the window keeps workers busy at their present claim rate, beyond their free slots. New jobs wait
+// behind it, so it is hardly longer than a pass on a busy machine.
 const ahead = 50 * time.Millisecond
 
-// scheduler hands queued jobs to the queue through a window: no more are
-// dispatched ahead of the workers than keep them busy, so that priority,
-// fairness and cancel are decided as late as possible.
+// scheduler moves queued jobs to the queue through a window: it dispatches no more jobs than keep the workers busy.
+// So priority, fairness and cancel are decided as late as possible.
 //
-// It looks when something was queued; when workers claimed jobs, if the window
-// had no room for all; and every second (pacer). Only the leader looks; the other
-// dispatchers tell it what happens at theirs.
+// It makes a pass when jobs were queued, when workers claimed jobs and more wait, and every second (pacer). Only the
+// leader makes passes; the other dispatchers send it their events.
 type scheduler struct {
 	store     schedulerStore
 	publisher publisher
@@ -37,22 +34,22 @@ type scheduler struct {
 	metrics   *metrics
 	log       *slog.Logger
 	minWindow int
-	failures  int // looks that failed, less those that succeeded since
+	failures  int // failed passes, less the successful ones since
 	looks     timings
 }
 
-// schedulerStore is what a scheduler needs of the store.
+// schedulerStore is the part of the store that a scheduler uses.
 type schedulerStore interface {
 	Schedule(ctx context.Context, classes []string, window int) ([]store.Dispatch, error)
 	Stats(ctx context.Context) (store.Stats, error)
 }
 
-// publisher puts dispatched jobs onto the queue; every queue.Publisher does.
+// publisher publishes dispatched jobs to the queue. Every queue.Publisher implements it.
 type publisher interface {
 	Publish(ctx context.Context, ds []store.Dispatch) error
 }
 
-// listen hears what happens at the other dispatchers.
+// listen applies the events of the other dispatchers while this one leads.
 func (s *scheduler) listen(ctx context.Context) error {
 	return s.peers.listen(ctx, func(h peerEvent) {
 		if !s.leader.is() {
@@ -71,7 +68,7 @@ func (s *scheduler) listen(ctx context.Context) error {
 	})
 }
 
-// wake says that something was queued.
+// wake notes that jobs were queued.
 func (s *scheduler) wake() {
 	s.classes.stale.Store(true)
 	if !s.leader.is() {
@@ -81,8 +78,8 @@ func (s *scheduler) wake() {
 	s.pacer.woke()
 }
 
-// took says that a worker claimed n jobs, so that its window has room again: with
-// n zero too, since what was refused is not dispatched any more.
+// took notes that a worker claimed n jobs, so that its window has room. n may be 0: refused jobs leave the window,
+// too.
 func (s *scheduler) took(worker string, n int) {
 	if !s.leader.is() {
 		s.peers.add(func(h *peerEvent) { h.Took[worker] += n })
@@ -91,19 +88,19 @@ func (s *scheduler) took(worker string, n int) {
 	s.pacer.took(s.fleet.Took(worker, n), n)
 }
 
-// room says that dispatched jobs are over without having been claimed.
+// room notes that dispatched jobs ended without a claim.
 func (s *scheduler) room() {
 	if !s.leader.is() {
 		s.peers.add(func(h *peerEvent) {
 			h.Queued = true
-			h.Took[""] += 0 // by nobody
+			h.Took[""] += 0 // no worker
 		})
 		return
 	}
 	s.pacer.room()
 }
 
-// ended says that n jobs left a worker, so that their tenant may run more.
+// ended notes that n jobs left a worker, so that their tenants may run more.
 func (s *scheduler) ended(worker string, n int) {
 	if !s.leader.is() {
 		s.peers.add(func(h *peerEvent) { h.Ended[worker] += n })
@@ -123,7 +120,7 @@ func offer(to chan<- struct{}) {
 func (s *scheduler) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	// A look that has begun is ended: what it dispatched should be published.
+	// A pass is completed even after ctx ended, so that dispatched jobs are published.
 	whole := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
 		look, wait := s.pacer.next(time.Now())
@@ -145,8 +142,8 @@ func (s *scheduler) run(ctx context.Context) {
 	}
 }
 
-// look fills the window of every crew: classes that the same workers run share one,
-// and tenants their turns in it. What nobody can run stays queued.
+// look fills the window of every crew. Classes with the same workers share a window, and tenants take turns in it.
+// Jobs that no worker can run stay queued.
 func (s *scheduler) look(ctx context.Context) {
 	if !s.leader.is() {
 		s.pacer.skipped(time.Now())
@@ -175,18 +172,17 @@ func (s *scheduler) look(ctx context.Context) {
 	}
 }
 
-// window is how many jobs may be dispatched for a crew and not claimed: one for
-// each free slot, and what the workers will take in the near future. Where jobs
-// are long and all slots taken, that is next to nothing.
+// window returns how many jobs may be dispatched and unclaimed for a crew: its free slots, and the claims expected
+// within ahead. With long jobs and no free slots it is minWindow.
 func (s *scheduler) window(c fleet.Crew) int {
 	return max(s.minWindow, c.Free+int(s.pacer.rate.of(c.Pools...)*ahead.Seconds()))
 }
 
-// mostNarrowed is how often the window is halved at most.
+// mostNarrowed bounds the number of halvings.
 const mostNarrowed = 10
 
-// narrowed halves a window for each look that failed, so that the scheduler finds a size that
-// the database can fill. Each look that succeeds doubles it again.
+// narrowed halves a window for each failed pass, so that the scheduler finds a size that the database can fill. Each
+// successful pass doubles it again.
 func (s *scheduler) narrowed(window int) int {
 	return max(window>>s.failures, min(window, 1))
 }
@@ -207,20 +203,21 @@ func (s *scheduler) fill(ctx context.Context, classes []string, window int) (int
 	return len(ds), nil
 }
 
-// looked counts a look, and one that failed as such.
+// looked records a pass, failed or not.
 func (s *scheduler) looked(ctx context.Context, took time.Duration, err error) {
 	s.metrics.looked(ctx, took, err)
 	s.looks.add(time.Now(), took, err)
 }
 
-// settle is called when there was room and nothing came of it.
+// settle checks whether the queue is empty, after a pass with room that found no job.
 func (s *scheduler) settle(ctx context.Context) {
-	s.pacer.drained() // before counting, so that a wake in between stays
+	s.pacer.drained() // before counting, to keep a wake-up in between
 	stats, err := s.store.Stats(ctx)
 	s.pacer.settled(err == nil && stats.Queued == 0)
 }
 
-// publish puts dispatched jobs onto the queue, but for those that need not run. If it cannot, the reaper will.
+// publish publishes dispatched jobs, except the ones answered from the cache. After an error the reaper republishes
+// them.
 func (s *scheduler) publish(ctx context.Context, ds []store.Dispatch) error {
 	if ds = s.repeats.filter(ctx, ds); len(ds) == 0 {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// timingsFor is the time that timings cover.
+// timingsFor is the period that timings cover.
 const timingsFor = time.Minute
 
-// timings remembers the calls of the last minute, for the report of this dispatcher.
+// timings remembers the calls of the last minute, for this dispatcher's report.
 type timings struct {
 	mu    sync.Mutex
 	calls []timing // oldest first
@@ -26,7 +26,7 @@ type timing struct {
 	failed bool
 }
 
-// add notes one call that ended at now.
+// add records a call that ended at now.
 func (t *timings) add(now time.Time, took time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -36,13 +36,13 @@ func (t *timings) add(now time.Time, took time.Duration, err error) {
 	}
 }
 
-// prune returns the calls of the last minute.
+// prune drops older calls and returns the rest.
 func (t *timings) prune(now time.Time) []timing {
 	old, _ := slices.BinarySearchFunc(t.calls, now.Add(-timingsFor), func(c timing, limit time.Time) int { return c.at.Compare(limit) })
 	return slices.Delete(t.calls, 0, old)
 }
 
-// sum returns the calls of the last minute.
+// sum returns the statistics of the last minute's calls.
 func (t *timings) sum(now time.Time) fleet.Timings {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 func aboutDispatch(d store.Dispatch) telemetry.About {
-	if d.TraceParent == "" { // nobody asks
+	if d.TraceParent == "" { // not traced
 		return telemetry.About{}
 	}
 	return telemetry.About{Job: d.Job, Batch: d.BatchID, Tenant: d.Tenant, Pool: placement.PoolOf(d.Pool)}

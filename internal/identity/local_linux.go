@@ -20,13 +20,17 @@ const (
 	cookies       = 40 // two u32
 	requestID     = 8  // of struct inet_diag_sockid in the request
 	answerID      = 4  // and in the answer
+	answerState   = 1  // u8
 	answerUser    = 64 // u32
+	answerInode   = 68 // u32
 
 	sockDiagByFamily = 20
+	established      = 1 // TCP_ESTABLISHED
 	anyCookie        = ^uint32(0)
 )
 
-// userOf returns the user of the TCP socket that is bound to source and connected to dest.
+// userOf returns the user of the TCP socket that is bound to source and connected to dest. It rejects sockets without a program,
+// and sockets that have begun to close: the kernel reports user 0 for them.
 func userOf(source, dest netip.AddrPort) (int, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -51,10 +55,13 @@ func userOf(source, dest netip.AddrPort) (int, error) {
 	if id := found[answerID:]; binary.BigEndian.Uint16(id[sourcePort:]) != source.Port() || binary.BigEndian.Uint16(id[destPort:]) != dest.Port() {
 		return 0, fmt.Errorf("find the user of a connection: the kernel answered for another socket")
 	}
+	if found[answerState] != established || binary.NativeEndian.Uint32(found[answerInode:]) == 0 {
+		return 0, fmt.Errorf("find the user of a connection: the socket that is bound to %v is closing", source)
+	}
 	return int(binary.NativeEndian.Uint32(found[answerUser:])), nil
 }
 
-// diagRequest is a message that asks for one TCP socket.
+// diagRequest returns a request for one TCP socket. The kernel ignores the states in it, because an exact request is no dump.
 func diagRequest(source, dest netip.AddrPort) []byte {
 	from, to := source.Addr().Unmap(), dest.Addr().Unmap()
 	message := make([]byte, headerSize+requestSize)
@@ -66,7 +73,7 @@ func diagRequest(source, dest netip.AddrPort) []byte {
 		request[0] = unix.AF_INET
 	}
 	request[1] = unix.IPPROTO_TCP
-	binary.NativeEndian.PutUint32(request[4:], ^uint32(0)) // in any state
+	binary.NativeEndian.PutUint32(request[4:], 1<<established)
 	id := request[requestID:]
 	binary.BigEndian.PutUint16(id[sourcePort:], source.Port())
 	binary.BigEndian.PutUint16(id[destPort:], dest.Port())

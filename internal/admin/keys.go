@@ -151,12 +151,16 @@ func (a *Admin) Key(ctx context.Context, who identity.Identity, id job.ID) (stor
 	return k, nil
 }
 
-// RevokeKey ends a key that who may see, of a role that is not above theirs.
+// RevokeKey revokes a key that the caller may see. It returns job.ErrRefused if the key's role is above the caller's. Only
+// an admin revokes a key of an unknown role.
 func (a *Admin) RevokeKey(ctx context.Context, who identity.Identity, remote string, id job.ID, reason string) (k store.Key, err error) {
 	if k, err = a.Key(ctx, who, id); err != nil {
 		return k, err
 	}
-	if role, err := identity.ParseRole(k.Role); err == nil && role > who.Role {
+	switch role, err := identity.ParseRole(k.Role); {
+	case err != nil && who.Role < identity.Admin:
+		return k, fmt.Errorf("%w: the key has the unknown role %.40q; only an admin can revoke it", job.ErrRefused, k.Role)
+	case role > who.Role:
 		return k, fmt.Errorf("%w: the key is %s's, and this token %s's", job.ErrRefused, article(role), article(who.Role))
 	}
 	_, err = a.act(ctx, whoIs(who, remote), "revoke key", string(id), reason, func(done *store.Action) (err error) {

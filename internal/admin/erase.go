@@ -20,7 +20,6 @@ const eraseAtOnce = 500
 type Objects interface {
 	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
 	List(ctx context.Context, prefix string) iter.Seq2[object.Info, error]
-	Delete(ctx context.Context, key string) error
 	DeletePrefix(ctx context.Context, prefix string) (int, error)
 }
 

@@ -27,8 +27,8 @@ const (
 // goneKinds is the order in which notes are applied: whoever was locked out is locked out first.
 var goneKinds = []string{goneKey, goneBatch, goneJob}
 
-// gone does what makes a thing be gone, with a note of it. The note comes first, so that nothing
-// is gone without one; if do fails and nothing was done, it is removed.
+// gone writes a note and then calls do, which erases or revokes. The note stays if do fails: do may have erased a part, and a
+// concurrent or earlier erasure has the same note.
 func (a *Admin) gone(ctx context.Context, kind string, id job.ID, do func() error) error {
 	key, err := object.GoneKey(kind, id)
 	if err != nil {
@@ -37,14 +37,7 @@ func (a *Admin) gone(ctx context.Context, kind string, id job.ID, do func() erro
 	if _, err := a.Objects.Put(ctx, key, strings.NewReader(time.Now().UTC().Format(time.RFC3339Nano)+"\n")); err != nil {
 		return fmt.Errorf("note for restores: %w", err)
 	}
-	err = do()
-	if err == nil || errors.Is(err, job.ErrUnavailable) || ctx.Err() != nil {
-		return err
-	}
-	if err := a.Objects.Delete(ctx, key); err != nil {
-		a.Log.WarnContext(ctx, "object of a failed erasure or revocation not deleted", "object", key, "error", err)
-	}
-	return err
+	return do()
 }
 
 const (

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"log/slog"
@@ -179,5 +180,66 @@ func TestNoteThatCannotBeWritten(t *testing.T) {
 	root := identity.Identity{Tenant: "t", Role: identity.Admin, Name: "root"}
 	if _, err = f.admin.RevokeKey(t.Context(), root, "", k.ID, ""); err == nil {
 		t.Error("it is revoked without a note")
+	}
+}
+
+// twice is a store that another dispatcher erases from at the same time, and first.
+type twice struct{ admin.Store }
+
+func (s twice) EraseJob(ctx context.Context, a *store.Action, tenant string, id job.ID) error {
+	if err := s.Store.EraseJob(ctx, a, tenant, id); err != nil {
+		return err
+	}
+	return s.Store.EraseJob(ctx, a, tenant, id)
+}
+
+func (s twice) EraseBatch(ctx context.Context, a *store.Action, tenant string, id job.ID) error {
+	if err := s.Store.EraseBatch(ctx, a, tenant, id); err != nil {
+		return err
+	}
+	return s.Store.EraseBatch(ctx, a, tenant, id)
+}
+
+// partly is a store that fails after it has erased jobs of a batch.
+type partly struct{ admin.Store }
+
+func (s partly) EraseBatch(context.Context, *store.Action, string, job.ID) error {
+	return errors.New("no")
+}
+
+// TestNotesOfFailedErasures checks that an erasure that fails keeps its note: jobs may be gone, and another erasure has the same note.
+func TestNotesOfFailedErasures(t *testing.T) {
+	t.Parallel()
+	f := open(t, testenv.Postgres(t), t.TempDir())
+	who := admin.Who{Name: "root"}
+	notes := func() (n int) {
+		for _, err := range f.objects.List(t.Context(), "fleet.gone/") {
+			f.must(err)
+			n++
+		}
+		return n
+	}
+	_, jobs := f.submit(true)
+	f.admin.Store = twice{f.store}
+	_, err := f.admin.EraseJob(t.Context(), who, "t", jobs[0])
+	f.mustBe(err, job.ErrNotFound)
+	if n := notes(); n != 1 {
+		t.Errorf("%d notes after two erasures of a job at the same time, want 1", n)
+	}
+	batch, _ := f.submit(true)
+	_, err = f.admin.EraseBatch(t.Context(), who, "t", batch)
+	f.mustBe(err, job.ErrNotFound)
+	if n := notes(); n != 2 {
+		t.Errorf("%d notes after two erasures of a batch at the same time, want 2", n)
+	}
+	batch, jobs = f.submit(true)
+	f.admin.Store = partly{f.store}
+	if _, err = f.admin.EraseBatch(t.Context(), who, "t", batch); err == nil {
+		t.Error("a failed erasure succeeded")
+	}
+	_, err = f.store.Job(t.Context(), "t", jobs[0])
+	f.mustBe(err, job.ErrNotFound)
+	if n := notes(); n != 3 {
+		t.Errorf("%d notes after an erasure of a part, want 3", n)
 	}
 }

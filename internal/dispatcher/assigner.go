@@ -24,7 +24,8 @@ const (
 	mostUnsure = 64              // most concurrent revocations of leases that may not exist
 )
 
-// assigner assigns single jobs to idle workers together with their lease. Such jobs skip the queue and the claim.
+// assigner assigns single jobs to workers with free slots, together with their lease. Such jobs skip the queue and
+// the claim.
 type assigner struct {
 	fleet     *fleet.Fleet
 	scheduler *scheduler

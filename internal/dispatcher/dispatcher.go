@@ -180,7 +180,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, ds []store.Dispatch) error {
 	return err
 }
 
-// Assign chooses an idle worker for j and sets it in j, before j is submitted. It returns nil if there is none or j
+// Assign chooses a worker with a free slot and sets it in j, before j is submitted. It returns nil if there is none or j
 // may use the result cache. Call submitted with the result of the submit: it sends the job to the worker if a lease
 // was issued.
 func (d *Dispatcher) Assign(j *store.NewJob) (submitted func(ctx context.Context, issued *store.Dispatch, err error)) {

@@ -21,13 +21,13 @@ func (f *Fleet) Lack(class string) string {
 	return why
 }
 
-// lacks returns what jobs with a need wait for as none of the workers can run them, and why; "" if one can, or if none is
-// known.
+// lacks returns which wait applies to jobs with a need, and why, if none of the workers can run them. It returns ""
+// if one can, or if all is nil.
 func lacks(need placement.Need, all []Worker) (job.Wait, string) {
 	if all == nil {
 		return "", ""
 	}
-	open, cordoned, paused, closed := 0, 0, 0, map[string]bool{} // pools that would take it if it named them
+	open, cordoned, paused, closed := 0, 0, 0, map[string]bool{} // pools that would take the job if it named them
 	for _, h := range all {
 		switch {
 		case h.Takes(need) && h.Paused:
@@ -75,8 +75,8 @@ func (f *Fleet) lookBack(ctx context.Context) (map[string]bool, error) {
 	return names, err
 }
 
-// Pool refuses the name of a pool that does not exist. Where no pool is known, or the list
-// cannot be read, any name is good.
+// Pool returns job.ErrInvalid if no pool has this name. It accepts any name if no pool is known or the list cannot
+// be read.
 func (f *Fleet) Pool(ctx context.Context, name string) error {
 	if _, known := f.pools[name]; known {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"github.com/assay-run/assay/pkg/placement"
 )
 
-// standing is how good a worker is for what comes next: lower is better.
+// standing ranks a worker for new work: lower is better.
 type standing int
 
 const (
 	roomy standing = iota // has a free slot
-	busy                  // has none, or is held back
-	away                  // is in quarantine, or drains: only if there is no other
-	never                 // an operator has cordoned it off
+	busy                  // has no free slot, or is held back
+	away                  // is in quarantine or draining: only if no other worker fits
+	never                 // is cordoned by an operator
 )
 
 func (m *member) standing() standing {
@@ -30,15 +30,15 @@ func (m *member) standing() standing {
 	return roomy
 }
 
-// Choice is a worker that was chosen, and the heartbeat by which it was.
+// Choice is a chosen worker and its last heartbeat.
 type Choice struct {
 	Worker    string
 	StartedAt time.Time
 	Beat      int64
 }
 
-// Choose returns the worker with most free slots for a job of a class, of those whose last
-// heartbeat came to this dispatcher and is younger than age; ok is false if there is none.
+// Choose returns the worker with the most free slots for a job of a class. It considers only workers whose last
+// heartbeat arrived at this dispatcher within age. ok is false if there is none.
 func (f *Fleet) Choose(class string, age time.Duration) (c Choice, ok bool) {
 	need := placement.ParseClass(class)
 	f.mu.Lock()
@@ -52,8 +52,8 @@ func (f *Fleet) Choose(class string, age time.Duration) (c Choice, ok bool) {
 	return c, most > 0
 }
 
-// Ranked returns the workers that fit a need and hold what takes no slot, as sessions do: those
-// with free slots first, and of those that are alike another one first each time.
+// Ranked returns the workers for work that takes no slot, such as a session, with a need. Workers with free slots
+// come first, and equal workers rotate from call to call. Cordoned workers are left out.
 func (f *Fleet) Ranked(n placement.Need) []Worker {
 	unfit := func(w Worker) bool { return !w.Takes(n) }
 	all := slices.DeleteFunc(slices.Clone(f.List()), unfit)
@@ -70,7 +70,7 @@ func (f *Fleet) Ranked(n placement.Need) []Worker {
 	return all
 }
 
-// standings returns those of some workers.
+// standings returns the standing of each worker.
 func (f *Fleet) standings(of []Worker) map[string]standing {
 	rank := make(map[string]standing, len(of))
 	f.mu.Lock()

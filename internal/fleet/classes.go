@@ -12,26 +12,25 @@ import (
 )
 
 const (
-	// maxClasses bounds the classes of jobs that wait at once: each costs the
-	// scheduler a look.
+	// maxClasses bounds the classes of waiting jobs of all tenants. Each adds to the work of a scheduler pass.
 	maxClasses = 256
-	// maxTenants bounds the tenants whose classes are remembered.
+	// maxTenants bounds the tenants with cached classes.
 	maxTenants = 1000
 )
 
-// queued remembers for a moment which classes of jobs wait.
+// queued caches the classes of waiting jobs.
 type queued struct {
 	store Store
 	all   recent.Value[*waiting]
 
-	mu  sync.Mutex // of what is in own and in what is read
+	mu  sync.Mutex // guards own and the cached values
 	own map[string]*recent.Value[map[string]bool]
 }
 
-// waiting is the classes that waited when the store was read.
+// waiting is the classes of waiting jobs at the last read of the store.
 type waiting struct {
-	classes map[string]bool     // and those that were admitted since
-	rivals  map[string][]string // what was worked out since
+	classes map[string]bool     // including the ones admitted since
+	rivals  map[string][]string // results of Ahead, by class
 }
 
 func newQueued(s Store) queued {
@@ -49,8 +48,8 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// Ahead returns the other classes of which jobs wait that some of the workers for a class
-// would run, too: nothing of it may pass them. It is at most as old as the list.
+// Ahead returns the other classes with waiting jobs that a worker of this class would also run. Jobs of this class
+// must not overtake them. The answer may be as old as freshFor.
 func (f *Fleet) Ahead(class string) []string {
 	v, known, _ := f.classes.all.Get(context.Background())
 	r := f.now()
@@ -73,10 +72,9 @@ func (f *Fleet) Ahead(class string) []string {
 	return rivals
 }
 
-// Room refuses a class that a tenant has no jobs of yet if it has its number of them,
-// or would take one of the last that there are: as with a pot, a tenant gets no more than
-// is left, so that whatever one takes, another finds some. Where the
-// database does not say what waits, there is room.
+// Room rejects a class that the tenant has no jobs of yet, with job.ErrTooMany, in two cases: the tenant has most
+// classes, or the class is new and the tenant has as many classes as the fleet has left. So one tenant cannot take
+// all classes. If the store does not answer, there is room.
 func (f *Fleet) Room(ctx context.Context, tenant, class string, most int) error {
 	v, known, _ := f.classes.all.Get(ctx)
 	mine, knownToo, _ := f.classesOf(tenant).Get(ctx)
@@ -104,8 +102,8 @@ func tooManyClasses(problem string, args ...any) error {
 	return fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("classes", problem, args...))
 }
 
-// classesOf remembers for a moment of which classes a tenant has queued jobs, those aside
-// that are a pool's and no more.
+// classesOf returns the cached value of a tenant's classes with queued jobs. Classes that only name a pool do not
+// count.
 func (f *Fleet) classesOf(tenant string) *recent.Value[map[string]bool] {
 	f.classes.mu.Lock()
 	defer f.classes.mu.Unlock()
@@ -113,7 +111,7 @@ func (f *Fleet) classesOf(tenant string) *recent.Value[map[string]bool] {
 		return r
 	}
 	if len(f.classes.own) >= maxTenants {
-		clear(f.classes.own) // what was admitted in the last moment is not counted then
+		clear(f.classes.own) // forgets the classes admitted since the last read
 	}
 	r := &recent.Value[map[string]bool]{Age: freshFor, Read: func(ctx context.Context) (map[string]bool, error) {
 		all, err := f.store.PoolsOf(ctx, tenant)

@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/placement"
 )
 
-// Sizes returns the size of each pool that has a worker.
+// Sizes returns the slots of each pool that has workers.
 func (f *Fleet) Sizes() map[string]Size {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -20,7 +20,7 @@ func (f *Fleet) Sizes() map[string]Size {
 	return pools
 }
 
-// PoolOf returns the pool of a worker; "": it is not known here.
+// PoolOf returns the pool of a worker; "" if the worker is not known here.
 func (f *Fleet) PoolOf(worker string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,8 +34,8 @@ type Crew struct {
 	Size
 }
 
-// Crews returns the workers for the classes. Classes with the same workers share a crew, and
-// those without workers have none.
+// Crews returns the crews of the classes. Classes with the same workers share a crew; classes without workers have
+// none.
 func (f *Fleet) Crews(classes ...string) []Crew {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,7 +58,7 @@ func (f *Fleet) Crews(classes ...string) []Crew {
 	return crews
 }
 
-// Crew returns the workers for one class.
+// Crew returns the crew of one class, which may be empty.
 func (f *Fleet) Crew(class string) Crew {
 	if cs := f.Crews(class); len(cs) == 1 {
 		return cs[0]
@@ -66,7 +66,7 @@ func (f *Fleet) Crew(class string) Crew {
 	return Crew{Classes: []string{class}}
 }
 
-// put replaces what is known of a worker, and its part of the sums.
+// put replaces a worker and its part of the sums.
 func (f *Fleet) put(id string, m member) {
 	if before, known := f.members[id]; known {
 		f.sums.remove(&before)
@@ -91,7 +91,7 @@ func (f *Fleet) rejoin(now time.Time) {
 	}
 }
 
-// Offers returns what the workers of each pool offer that has any.
+// Offers returns the offers of the workers in each pool. It leaves out workers without slots.
 func (f *Fleet) Offers() map[string][]placement.Offer {
 	f.mu.Lock()
 	defer f.mu.Unlock()

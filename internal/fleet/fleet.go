@@ -13,77 +13,76 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Store is where dispatchers write down the workers that they hear of.
+// Store is the part of the store that a Fleet uses.
 type Store interface {
 	store.Registry
-	// Pools and PoolsOf are store.Scheduler's: the classes of jobs that wait.
+	// Pools and PoolsOf are store.Scheduler's: the classes of waiting jobs.
 	Pools(ctx context.Context) ([]string, error)
 	PoolsOf(ctx context.Context, tenant string) ([]string, error)
 }
 
-// Config is how a Fleet behaves.
+// Config configures a Fleet.
 type Config struct {
-	Every time.Duration   // how often workers are written down and counted; default 3s
-	Pools placement.Pools // what is said of pools; workers have others, too
-	Log   *slog.Logger    // default: slog's
+	Every time.Duration   // period of storing and reading workers; default 3s
+	Pools placement.Pools // configured pools; workers may have others
+	Log   *slog.Logger    // default: slog.Default
 }
 
-// Fleet is the workers, as one dispatcher knows them. It is safe for concurrent use.
+// Fleet is one dispatcher's view of the workers. It is safe for concurrent use.
 type Fleet struct {
 	store  Store
 	every  time.Duration
 	log    *slog.Logger
 	pools  placement.Pools
-	news   chan struct{} // holds one hint: somebody should know at once
-	grown  chan struct{} // holds one: others have reported more slots
+	news   chan struct{} // holds one hint: refresh now
+	grown  chan struct{} // holds one hint: others reported more slots
 	health *health
 
-	spoken atomic.Int64 // the lowest version of the protocol of all dispatchers, as far as is known
+	spoken atomic.Int64 // lowest protocol version of all known dispatchers
 	turn   atomic.Uint64
 
 	mu      sync.Mutex
 	dirty   map[process]report    // reported since the last refresh
 	members map[string]member     // changed by put
 	sums    sums                  // of the members, by class
-	rejoins time.Time             // when the next quarantine ends; zero: there is none
-	told    map[process]time.Time // when those that are refused were last complained of
+	rejoins time.Time             // end of the next quarantine; zero: none
+	told    map[process]time.Time // last complaint about each refused process
 
 	roster atomic.Pointer[roster]
-	asked  recent.Value[struct{}] // reads the roster where Run does not
+	asked  recent.Value[struct{}] // reads the roster when Run does not
 	past   recent.Value[map[string]bool]
 
 	classes queued
 }
 
-// member is what a worker adds to its pool.
+// member is a worker's part of its pool.
 type member struct {
 	pool string
 	Size
 	offer    placement.Offer
-	since    store.Incarnation // which process it is
-	rests    time.Time         // in quarantine until then
+	since    store.Incarnation // identifies the process
+	rests    time.Time         // end of the quarantine
 	cordoned bool              // by an operator
-	draining bool              // it is about to stop
+	draining bool              // about to stop
 	load     store.WorkerLoad
-	sessions int // that are alive on it
+	sessions int // live sessions on it
 	heard    heard
 
-	shape   *shape // in which the sums count it; nil: they do not
+	shape   *shape // that counts it; nil: none
 	key     string // of shape
 	counted Size
 }
 
-// heard is the last heartbeat of a worker that arrived here: leases that are issued
-// now are younger.
+// heard is the last heartbeat of a worker that arrived here. Leases issued from now on are newer.
 type heard struct {
 	at, startedAt time.Time
 	beat          int64
 }
 
-// Size is how many jobs a worker, or a pool, takes at once.
+// Size is how many jobs a worker or a pool runs at once.
 type Size struct{ Slots, Free int }
 
-// New returns a Fleet. It knows nothing until it is asked, told of heartbeats, or run.
+// New returns a Fleet without workers. It reads them from the store on demand and in Run.
 func New(c Config, s Store) *Fleet {
 	if c.Every == 0 {
 		c.Every = 3 * time.Second
@@ -100,7 +99,7 @@ func New(c Config, s Store) *Fleet {
 	return f
 }
 
-// Run keeps the count up to date and has workers whose failures stand out rest, until ctx ends.
+// Run refreshes the fleet and quarantines workers whose failures stand out, until ctx ends.
 func (f *Fleet) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { f.refreshing(ctx) })
@@ -124,13 +123,13 @@ func (f *Fleet) refreshing(ctx context.Context) {
 	}
 }
 
-// Look says that what the store has of workers has changed: Run reads it at once.
+// Look makes Run refresh at once, after a change of workers in the store.
 func (f *Fleet) Look() { offer(f.news) }
 
-// Grown yields after others have reported more slots than were known here.
+// Grown yields after a refresh that found more slots than were known here, or a lifted cordon.
 func (f *Fleet) Grown() <-chan struct{} { return f.grown }
 
-// Spoken is the lowest version of the protocol that a connected dispatcher speaks.
+// Spoken returns the lowest protocol version of the connected dispatchers, at most control.Protocol.
 func (f *Fleet) Spoken() int { return int(f.spoken.Load()) }
 
 // offer puts a hint into a channel that holds one.
@@ -141,8 +140,8 @@ func offer(to chan<- struct{}) {
 	}
 }
 
-// Refresh writes down who reported here and counts the whole fleet. After an
-// error the last count stands, and who reported is written down next time.
+// Refresh stores the reports that arrived here and reads the whole fleet. After an error the last state stays, and
+// the next call stores the reports.
 func (f *Fleet) Refresh(ctx context.Context) error {
 	if err := f.writeDown(ctx); err != nil {
 		return err
@@ -167,12 +166,12 @@ func (f *Fleet) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// count takes over what the store knows of the fleet, and reports whether it is
-// larger than was known here.
+// count takes over the workers read from the store. It reports whether there are more slots than were known here, or
+// a cordon was lifted.
 func (f *Fleet) count(known map[string]member) (grown bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for p := range f.dirty { // newer than what the store has
+	for p := range f.dirty { // newer than the store
 		if m := f.members[p.worker]; m.since == p.since && known[p.worker].since <= p.since {
 			m.rests, m.cordoned = known[p.worker].rests, known[p.worker].cordoned
 			known[p.worker] = m

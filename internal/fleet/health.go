@@ -10,20 +10,20 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// When a worker's failures stand out.
+// A worker's failures stand out at these values.
 const (
 	healthWindow = 2 * time.Minute
-	leastFailed  = 5   // fewer say nothing
-	leastRate    = 0.2 // of its attempts that failed for reasons of ours
-	outstanding  = 5   // times the median of the other workers of its pool
+	leastFailed  = 5   // attempts; fewer prove too little
+	leastRate    = 0.2 // part of its attempts that failed because of the worker
+	outstanding  = 5   // multiple of the median of the other workers of its pool
 )
 
-// health counts how the attempts of each worker end, as far as they are reported to this
-// dispatcher. With several dispatchers each sees its share, and decides by it.
+// health counts the ends of each worker's attempts that are reported to this dispatcher. Each dispatcher decides by
+// its own share.
 //
-// A failure counts against a worker only when another worker has brought the same job to a
-// result. A job that fails wherever it runs, or that no other worker may run, is no evidence:
-// otherwise clients could choose jobs that put a healthy worker into quarantine.
+// A failure counts against a worker only if another worker brought the same job to a result. Jobs that fail
+// everywhere, or that no other worker may run, are no evidence. Otherwise clients could send jobs that quarantine a
+// healthy worker.
 type health struct {
 	mu     sync.Mutex
 	since  time.Time
@@ -33,7 +33,7 @@ type health struct {
 	gaveUp, formerly map[job.ID][]string
 }
 
-// tally is how attempts of a worker ended.
+// tally counts how attempts of a worker ended.
 type tally struct{ done, failed int }
 
 func (t tally) rate() float64 { return float64(t.failed) / float64(t.done+t.failed) }
@@ -42,8 +42,7 @@ func newHealth() *health {
 	return &health{since: time.Now(), recent: map[string]tally{}, before: map[string]tally{}, gaveUp: map[job.ID][]string{}}
 }
 
-// ended counts attempts of a worker that came to a result, and the failures of other workers
-// with the same jobs.
+// ended counts attempts that a worker brought to a result, and the failures of other workers with the same jobs.
 func (h *health) ended(worker string, jobs []job.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,8 +66,7 @@ func (h *health) count(worker string, t tally) {
 	h.recent[worker] = tally{sum.done + t.done, sum.failed + t.failed}
 }
 
-// failed notes attempts that a worker gave up for reasons that are not the job's, each job
-// once.
+// failed notes jobs that a worker gave up for reasons other than the job, each job once.
 func (h *health) failed(worker string, jobs []job.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,8 +103,8 @@ func (h *health) roll() {
 	h.recent, h.since, h.gaveUp = map[string]tally{}, time.Now(), map[job.ID][]string{}
 }
 
-// sick returns which of the workers of a pool stand out, and why. At least one
-// other must do better: where everybody fails, no worker is to blame.
+// sick returns the workers of a pool whose failures stand out, and why. Workers are compared with the median of the
+// others: if all fail alike, none stands out.
 func (h *health) sick(pool []string) map[string]string {
 	h.mu.Lock()
 	h.roll()
@@ -133,7 +131,8 @@ func (h *health) sick(pool []string) map[string]string {
 	return sick
 }
 
-// median returns the middle rate of those who have done enough to have one.
+// median returns the middle failure rate of the workers with at least leastFailed attempts; known is false without
+// any.
 func median(of map[string]tally) (rate float64, known bool) {
 	var rates []float64
 	for _, t := range of {

@@ -12,22 +12,23 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// complainEvery is how often it is said that a worker is refused.
+// complainEvery is the period of complaints about a refused process.
 const complainEvery = time.Minute
 
-// process is one of those that have had a worker's name.
+// process is one of the processes that used a worker's name.
 type process struct {
 	worker string
 	since  store.Incarnation
 }
 
-// report is what a process said of itself, and when.
+// report is the last heartbeat of a process, and its time.
 type report struct {
 	control.WorkerInfo
 	at time.Time
 }
 
-// Seen notes a heartbeat. It reports whether the fleet has grown by it.
+// Seen records a heartbeat. It reports whether the worker has more slots than before. It ignores the slots of a
+// process if a later one uses its name.
 func (f *Fleet) Seen(w control.WorkerInfo) (grown bool) {
 	w.Offer.Exclusive = f.pools.Exclusive(w.Pool)
 	p := process{w.ID, store.IncarnationOf(w.StartedAt)}
@@ -55,12 +56,11 @@ func (f *Fleet) Seen(w control.WorkerInfo) (grown bool) {
 // Ended notes that a worker brought attempts of jobs to a result.
 func (f *Fleet) Ended(worker string, jobs []job.ID) { f.health.ended(worker, jobs) }
 
-// GaveUp notes that a worker gave up attempts of jobs for reasons that are not the jobs'.
+// GaveUp notes that a worker gave up attempts for reasons other than the jobs.
 func (f *Fleet) GaveUp(worker string, jobs []job.ID) { f.health.failed(worker, jobs) }
 
-// Refuses returns the start of the process that has a worker's name, if that is not the
-// one that asks but a younger one, which was heard of lately. Who does not say which it
-// is (0) is believed.
+// Refuses reports whether a later process than since uses the worker's name, and returns the start of that process.
+// It accepts processes that do not report their start (0).
 func (f *Fleet) Refuses(worker string, since store.Incarnation) (owner store.Incarnation, refused bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,8 +68,7 @@ func (f *Fleet) Refuses(worker string, since store.Incarnation) (owner store.Inc
 	return owner, since != 0 && since < owner
 }
 
-// Complain reports whether it is time to say that a process is refused, which is now
-// and then.
+// Complain reports whether a complaint about a refused process is due. It returns true once per complainEvery.
 func (f *Fleet) Complain(worker string, since store.Incarnation) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,8 +85,7 @@ func (f *Fleet) Complain(worker string, since store.Incarnation) bool {
 	return true
 }
 
-// taken counts the slots that take nothing now: all of them, if the worker is held
-// back.
+// taken counts the slots that take no job now: all of them if the worker is held back.
 func taken(slots, busy int, held string) int {
 	if held != "" {
 		return slots
@@ -103,7 +101,7 @@ func memberOf(pool string, slots, taken int, draining bool, offer placement.Offe
 	return m
 }
 
-// memberOf returns what the store has of a worker.
+// memberOf returns the member for a worker read from the store.
 func (f *Fleet) memberOf(w store.Worker) member {
 	m := memberOf(w.Pool, w.Slots, taken(w.Slots, w.InUse, w.Held), w.Draining, f.offerOf(w))
 	m.load, m.sessions = w.Load, sessionsOf(w.Tally)
@@ -114,8 +112,7 @@ func (f *Fleet) memberOf(w store.Worker) member {
 	return m
 }
 
-// offerOf returns what a worker offers, as the store has it. One of another version offers
-// nothing special.
+// offerOf returns the offer of a worker read from the store. Workers of another version offer nothing special.
 func (f *Fleet) offerOf(w store.Worker) (offer placement.Offer) {
 	_ = json.Unmarshal(w.Offer, &offer)
 	offer.Exclusive = f.pools.Exclusive(w.Pool)
@@ -149,11 +146,11 @@ func (f *Fleet) writeDown(ctx context.Context) error {
 func describe(w control.WorkerInfo) store.Worker {
 	host, err := json.Marshal(w.Host)
 	if err != nil {
-		host = nil // Host is plain data; there is nothing in it that could fail
+		host = nil // plain data; cannot fail
 	}
 	offer, err := json.Marshal(w.Offer)
 	if err != nil {
-		offer = nil // the same
+		offer = nil // plain data; cannot fail
 	}
 	return store.Worker{ID: w.ID, Pool: w.Pool, Version: w.Version, Slots: w.Slots, InUse: w.Busy, Load: loadOf(w),
 		Draining: w.Draining, Held: w.Held, Tally: w.Tally, StartedAt: w.StartedAt, Host: host, Offer: offer}

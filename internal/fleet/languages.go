@@ -8,8 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Languages returns which languages an image has, with their versions, as its label says on the workers that are there. It
-// returns nil if none of them says so, or while they do not agree, as an image is being replaced.
+// Languages returns the languages of an image with their versions, from the image label that the workers report. It
+// returns nil if no worker reports one, or if the workers disagree, as while an image is replaced.
 func (f *Fleet) Languages(image string) map[string]string {
 	r := f.now()
 	if r == nil {
@@ -34,8 +34,8 @@ func (f *Fleet) Languages(image string) map[string]string {
 	return found
 }
 
-// Lacks reports whether an image is known not to have a language of the catalogue, and which it has: nobody is refused for want of
-// an image that has come since the workers were last asked. Of an image without a label nothing is known.
+// Lacks reports whether an image is known to lack a language of the catalogue, and returns the languages that it has.
+// It reads the workers again first, since the image may be new. An image without a label lacks none.
 func (f *Fleet) Lacks(image, language string) (has []string, lacks bool) {
 	if _, ok := f.Languages(image)[language]; ok {
 		return nil, false
@@ -48,8 +48,8 @@ func (f *Fleet) Lacks(image, language string) (has []string, lacks bool) {
 	return slices.Sorted(maps.Keys(there)), true
 }
 
-// With returns the operator's images that are known to have a language of the catalogue, by the names by which jobs name them. Those
-// that jobs brought are the business of whoever named them.
+// With returns the short names of the operator's images that have a language of the catalogue. It leaves out images
+// that were pulled for jobs, and images that the workers disagree about.
 func (f *Fleet) With(language string) []string {
 	var out []string
 	for _, w := range f.List() {

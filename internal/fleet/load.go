@@ -5,18 +5,18 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Load is the work of the workers of one pool, and their room for more.
+// Load is the work of one pool's workers, and their room for more.
 type Load struct {
 	Workers, Cordoned, Quarantined int
 	Slots                          int
-	Free                           int // slots that would take a job now: none of workers that take no jobs
+	Free                           int // slots that would take a job now; 0 for workers that take none
 	Running                        int // jobs, however long they have run
 	Sessions                       int
 	Cores, CoresUsed               float64
-	Results                        int // results that no dispatcher has confirmed yet
+	Results                        int // results not confirmed by a dispatcher yet
 }
 
-// Loads returns the load of each pool that has a worker. Draining workers count: they still work.
+// Loads returns the load of each pool with workers. Draining workers count, since they still work.
 func (f *Fleet) Loads() map[string]Load {
 	f.mu.Lock()
 	defer f.mu.Unlock()

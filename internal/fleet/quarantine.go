@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// How long a worker is kept from taking jobs, the first time and at most.
+// Duration of a worker's first quarantine, and of the longest.
 const (
 	firstQuarantine   = 30 * time.Second
 	longestQuarantine = 10 * time.Minute
 )
 
-// quarantine looks after the workers until ctx ends: one whose failures stand out
-// takes no jobs for a while, and then tries a few at a time. Half of a pool always
-// goes on.
+// quarantine puts workers whose failures stand out into quarantine, until ctx ends. It leaves at least half of each
+// pool in service.
 func (f *Fleet) quarantine(ctx context.Context) {
 	tick := time.NewTicker(f.every)
 	defer tick.Stop()
@@ -37,7 +36,7 @@ func (f *Fleet) quarantine(ctx context.Context) {
 	}
 }
 
-// sendToRest reports whether the worker was put into quarantine now.
+// sendToRest quarantines a worker and reports whether this call did. It logs failures; the next round retries.
 func (f *Fleet) sendToRest(ctx context.Context, worker, why string) bool {
 	put, err := f.store.Quarantine(ctx, worker, why, firstQuarantine, longestQuarantine)
 	if err != nil {
@@ -46,7 +45,7 @@ func (f *Fleet) sendToRest(ctx context.Context, worker, why string) bool {
 	}
 	f.health.forget(worker)
 	if !put {
-		return false // another dispatcher did
+		return false // another dispatcher was first
 	}
 	f.log.WarnContext(ctx, "worker quarantined", "worker", worker, "why", why)
 	if err := f.Refresh(ctx); err != nil {

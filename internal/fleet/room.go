@@ -4,12 +4,10 @@ import (
 	"time"
 )
 
-// cordonedFor is how long a worker that is cordoned off takes no jobs; it is told so again
-// with each heartbeat.
+// cordonedFor is how long a cordoned worker takes no jobs. Each heartbeat renews it.
 const cordonedFor = 15 * time.Second
 
-// Rest returns for how long a worker is to take no jobs, and whether that is because it is
-// cordoned off.
+// Rest returns how long a worker must take no jobs, and whether it is cordoned.
 func (f *Fleet) Rest(worker string) (d time.Duration, cordoned bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -25,8 +23,7 @@ func (m member) rest() time.Duration {
 	return d
 }
 
-// ByPool returns the workers of each pool, and how many of them are in quarantine and
-// cordoned off.
+// ByPool returns the workers of each pool, and how many of them are quarantined and cordoned.
 func (f *Fleet) ByPool() (workers map[string][]string, resting, cordoned map[string]int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -43,8 +40,8 @@ func (f *Fleet) ByPool() (workers map[string][]string, resting, cordoned map[str
 	return workers, resting, cordoned
 }
 
-// Took counts n more jobs on a worker, fewer if n is negative, until its next
-// heartbeat says how many there are. It returns the worker's pool.
+// Took counts n more jobs on a worker, or fewer if n is negative, until its next heartbeat reports the number. It
+// returns the worker's pool; "" if the worker is unknown.
 func (f *Fleet) Took(worker string, n int) (pool string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

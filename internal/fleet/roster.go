@@ -14,34 +14,32 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// freshFor is how old the roster may be, beyond the time between two refreshes, before whoever
-// needs it reads it; and how old it may be where it says that something cannot be.
+// freshFor is how old the roster may be in addition to the time between two refreshes. A roster that shows a lack
+// must be younger than freshFor.
 const freshFor = time.Second
 
-// Worker is what admission judges a connected worker by.
+// Worker is a connected worker as admission sees it.
 type Worker struct {
 	ID, Pool string
 	Host     policy.Host // what it can enforce
 	Offer    placement.Offer
-	Cordoned bool // an operator keeps it from taking jobs
-	Paused   bool // an operator has paused its pool, which cordons it
+	Cordoned bool // by an operator
+	Paused   bool // its pool is paused, which also cordons it
 
-	host json.RawMessage // of which Host was read
+	host json.RawMessage // encoding of Host
 }
 
-// Takes reports whether the worker can run what has a need.
+// Takes reports whether the worker can run jobs with a need.
 func (w *Worker) Takes(n placement.Need) bool { return w.Offer.Takes(w.Pool, n) }
 
-// roster is the connected workers, as they were when the store was last read. It does not
-// change.
+// roster is the connected workers at the last read of the store. It is immutable.
 type roster struct {
 	at      time.Time
-	workers []Worker          // those that say what they can enforce, by id
-	images  map[string]string // name → digest, "" where workers do not agree
+	workers []Worker          // workers with a readable host and an isolation, by id
+	images  map[string]string // digest by name, "" where workers disagree
 }
 
-// enroll makes the roster of what the store has just said. What a worker says of its host is
-// decoded only when it is new.
+// enroll replaces the roster with the workers read from the store. It decodes a host only if it has changed.
 func (f *Fleet) enroll(ws []store.Worker, known map[string]member) {
 	before := map[string]*Worker{}
 	if old := f.roster.Load(); old != nil {
@@ -56,7 +54,7 @@ func (f *Fleet) enroll(ws []store.Worker, known map[string]member) {
 		if old := before[w.ID]; old != nil && bytes.Equal(old.host, w.Host) {
 			n.Host = old.Host
 		} else if json.Unmarshal(w.Host, &n.Host) != nil {
-			continue // of another version; it says nothing
+			continue // of another version
 		}
 		r.agree(n.Host.ImageDigests)
 		if len(n.Host.Isolations) > 0 {
@@ -67,8 +65,7 @@ func (f *Fleet) enroll(ws []store.Worker, known map[string]member) {
 	f.roster.Store(r)
 }
 
-// agree keeps the names of images that mean the same to every worker that knows them. While
-// an image is being replaced, its name means nothing.
+// agree adds a worker's image digests. A name with different digests, as while an image is replaced, gets "".
 func (r *roster) agree(digests map[string]string) {
 	for name, digest := range digests {
 		if known, ok := r.images[name]; ok && known != digest {
@@ -78,19 +75,18 @@ func (r *roster) agree(digests map[string]string) {
 	}
 }
 
-// now returns the roster, at most a few seconds old where the store answers; nil if nothing is
-// known.
+// now returns the roster, read again if it is older than a few seconds. If the store does not answer, the roster may
+// be older, or nil.
 func (f *Fleet) now() *roster {
 	r := f.roster.Load()
 	if r != nil && time.Since(r.at) < f.every+freshFor {
 		return r
 	}
-	_, _, _ = f.asked.Get(context.Background()) // it has its own patience
+	_, _, _ = f.asked.Get(context.Background()) // has its own timeout
 	return f.roster.Load()
 }
 
-// List returns the connected workers by their ids; nil where nothing is known of them. It is
-// not to be changed.
+// List returns the connected workers, sorted by id; nil if they are unknown. The caller must not change the list.
 func (f *Fleet) List() []Worker {
 	if r := f.now(); r != nil {
 		return r.workers
@@ -98,18 +94,17 @@ func (f *Fleet) List() []Worker {
 	return nil
 }
 
-// fresh is List, read anew where that is not of this second: nobody is refused, or told to
-// wait, for want of a worker that has come since.
+// fresh is List with a roster younger than freshFor. A request must not be rejected for lack of a worker that has
+// just connected.
 func (f *Fleet) fresh() []Worker {
 	if r := f.roster.Load(); r == nil || time.Since(r.at) >= freshFor {
-		_, _, _ = f.asked.Get(context.Background()) // it has its own patience
+		_, _, _ = f.asked.Get(context.Background()) // has its own timeout
 	}
 	return f.List()
 }
 
-// Images returns what the names of images mean to the workers that are there: "" where they do
-// not agree. It is read anew where that is not of this second, so that a dispatcher that takes over knows what workers have said.
-// It fails where it is not known.
+// Images returns the digests of images by name; "" where workers disagree. It reads a roster that is older than
+// freshFor again. It returns job.ErrUnavailable if the workers are unknown.
 func (f *Fleet) Images() (map[string]string, error) {
 	f.fresh()
 	r := f.roster.Load()
@@ -119,8 +114,8 @@ func (f *Fleet) Images() (map[string]string, error) {
 	return r.images, nil
 }
 
-// Hosts returns what the connected workers for a class of jobs can enforce; nothing
-// if that is not known, since admission does not depend on it.
+// Hosts returns the hosts of the connected workers for a class; none if they are unknown, since admission does not
+// depend on it.
 func (f *Fleet) Hosts(class string) []policy.Host {
 	var out []policy.Host
 	need := placement.ParseClass(class)
@@ -132,8 +127,7 @@ func (f *Fleet) Hosts(class string) []policy.Host {
 	return out
 }
 
-// Reserved says whether there are workers that take jobs with this image and
-// few others.
+// Reserved reports whether a worker is reserved for images that include this one.
 func (f *Fleet) Reserved(image string) bool {
 	return slices.ContainsFunc(f.List(), func(w Worker) bool { return slices.Contains(w.Offer.Images, image) })
 }

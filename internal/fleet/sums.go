@@ -7,17 +7,17 @@ import (
 	"github.com/assay-run/assay/pkg/placement"
 )
 
-// maxSums bounds the classes whose slots are summed up. Beyond it the sums are built anew.
+// maxSums bounds the classes with sums. Beyond it, all sums are dropped and counted again on demand.
 const maxSums = 1024
 
-// sums counts slots by class of jobs while workers report, so that a job or a look of the
-// scheduler reads one number and not every worker. The Fleet's lock guards it.
+// sums counts slots by class as workers report. So a job or a scheduler pass reads one number instead of every
+// worker. The lock of the Fleet guards it.
 type sums struct {
 	shapes  map[string]*shape    // by pool and offer
-	classes map[string]*classSum // those that were asked for
+	classes map[string]*classSum // classes that were requested
 }
 
-// shape is the workers of a pool that offer the same.
+// shape is the workers of a pool with the same offer.
 type shape struct {
 	pool    string
 	offer   placement.Offer
@@ -31,7 +31,7 @@ type shape struct {
 type classSum struct {
 	need  placement.Need
 	mark  mark           // of all its shapes
-	pools map[string]int // shapes by pool
+	pools map[string]int // number of shapes by pool
 	Size
 }
 
@@ -44,7 +44,7 @@ func newSums() sums {
 	return sums{shapes: map[string]*shape{}, classes: map[string]*classSum{}}
 }
 
-// add counts a worker, unless it takes no jobs now, and notes in m what was counted.
+// add counts a worker, unless it takes no jobs now, and records in m what it counted.
 func (s *sums) add(m *member) {
 	m.shape, m.counted = nil, Size{}
 	if m.Slots == 0 || m.rest() > 0 {
@@ -52,7 +52,7 @@ func (s *sums) add(m *member) {
 	}
 	offer, err := json.Marshal(m.offer)
 	if err != nil {
-		return // an offer is plain data; there is nothing in it that could fail
+		return // plain data; cannot fail
 	}
 	key := m.pool + "\n" + string(offer)
 	sh := s.shapes[key]
@@ -68,7 +68,7 @@ func (s *sums) add(m *member) {
 	sh.grow(m.Size)
 }
 
-// remove takes back what add counted.
+// remove undoes add.
 func (s *sums) remove(m *member) {
 	sh := m.shape
 	if sh == nil {
@@ -88,7 +88,7 @@ func (s *sums) remove(m *member) {
 	}
 }
 
-// free notes that a worker has as many free slots as m says now.
+// free updates the free slots of a worker to those of m.
 func (s *sums) free(m *member) {
 	if m.shape != nil {
 		m.shape.grow(Size{Free: m.Free - m.counted.Free})
@@ -104,7 +104,7 @@ func (sh *shape) grow(by Size) {
 	}
 }
 
-// admit counts the workers of a shape if they take the class.
+// admit adds the shape's workers to the class if they take it.
 func (c *classSum) admit(sh *shape) {
 	if !sh.offer.Takes(sh.pool, c.need) {
 		return

@@ -7,15 +7,15 @@ import (
 	"github.com/assay-run/assay/pkg/placement"
 )
 
-// fullCores is the share of a worker's cores from which on its jobs wait for them.
+// fullCores is the share of used cores above which jobs wait for cores.
 const fullCores = 0.9
 
-// Waits returns what the queued jobs of a class wait for, and why, as far as workers are the reason. If workers could take
-// the jobs now, it returns job.WaitsTurn: the scheduler decides. It returns nothing if no worker is known.
+// Waits returns why the queued jobs of a class wait, as far as workers are the reason. If a worker could take the
+// jobs now, it returns job.WaitsTurn, since the scheduler decides. It returns "" if no worker is known.
 func (f *Fleet) Waits(class string) (job.Wait, string) {
 	need := placement.ParseClass(class)
 	if wait, why := lacks(need, f.List()); wait != "" {
-		if wait, why = lacks(need, f.fresh()); wait != "" { // read anew: nobody is told to wait for a worker that has come since
+		if wait, why = lacks(need, f.fresh()); wait != "" { // read again: a worker may have connected since
 			return wait, why
 		}
 	}

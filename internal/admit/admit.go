@@ -15,54 +15,54 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Blobs keeps large inputs; *object.Store does.
+// Blobs stores large inputs. *object.Store implements it.
 type Blobs interface {
 	PutBlob(ctx context.Context, tenant string, r io.Reader, limit int64) (ref string, n int64, err error)
 	StatBlob(ctx context.Context, tenant, ref string) (object.Info, error)
 }
 
-// Secrets knows which secrets there are; *secret.Keeper does.
+// Secrets checks the existence of secrets. *secret.Keeper implements it.
 type Secrets interface {
-	// Check returns a *job.FieldError if a secret of wanted (variable → name)
-	// does not exist.
+	// Check returns a *job.FieldError if a secret of wanted (variable → name) does not exist.
 	Check(ctx context.Context, tenant string, wanted map[string]string) error
 }
 
-// Tenants knows what a tenant may use; every store.Tenants does.
+// Tenants returns the limits of tenants. Every store.Tenants implements it.
 type Tenants interface {
 	Tenant(ctx context.Context, name string) (store.Tenant, error)
 }
 
-// Admitter judges what clients submit. Its fields do not change while it is in
-// use, and it is safe for concurrent use.
+// Admitter checks jobs before they are accepted. It is safe for concurrent use; its fields must not change while in
+// use.
 type Admitter struct {
 	Policies store.Policies
 	Tenants  Tenants
 	Blobs    Blobs
 	Secrets  Secrets
-	// Pool refuses a pool, named by a job, that does not exist.
+	// Pool returns an error for a pool that does not exist.
 	Pool func(ctx context.Context, name string) error
-	// Reserved says for which images there are workers that take nothing else.
+	// Reserved reports whether workers are reserved for an image.
 	Reserved func(image string) bool
-	// Room refuses a class of jobs to a tenant if there are too many already: most of
-	// the tenant's, or of all.
+	// Room returns an error if the tenant, or all tenants together, have too many classes of waiting jobs for a new
+	// one. most is the tenant's limit.
 	Room func(ctx context.Context, tenant, class string, most int) error
-	// Hosts returns what the connected workers for a class of jobs can enforce.
-	// With none connected, the worker that runs the job judges.
+	// Hosts returns the hosts of the connected workers for a class. If there is none, the worker that runs the job
+	// checks the policy.
 	Hosts func(class string) []policy.Host
-	// Images knows which languages images have. With none, the worker that runs the job judges.
+	// Images returns the languages of images. If it is nil, the worker that runs the job checks them.
 	Images Images
 }
 
-// Images knows what is in images; *fleet.Fleet does.
+// Images returns the contents of images. *fleet.Fleet implements it.
 type Images interface {
-	// Lacks reports whether an image is known not to have a language, by its name in the catalogue, and which it has.
+	// Lacks reports whether an image is known to lack a language of the catalogue, and returns the languages that it
+	// has.
 	Lacks(image, language string) (has []string, lacks bool)
-	// With returns images of the operator's that are known to have a language, sorted.
+	// With returns the operator's images that are known to have a language, sorted.
 	With(language string) []string
 }
 
-// Job admits one job for a tenant.
+// Job admits one job of a tenant. It returns the errors of Open and Intake.Job.
 func (a *Admitter) Job(ctx context.Context, tenant, traceParent string, raw []byte) (store.NewJob, error) {
 	in, err := a.Open(ctx, tenant, func(job.ID, string) string { return traceParent }, nil, nil)
 	if err != nil {
@@ -71,8 +71,7 @@ func (a *Admitter) Job(ctx context.Context, tenant, traceParent string, raw []by
 	return in.Job(ctx, raw)
 }
 
-// Intake admits the jobs of one request: what they have in common is resolved
-// once. It is safe for concurrent use.
+// Intake admits the jobs of one request and resolves their common parts once. It is safe for concurrent use.
 type Intake struct {
 	admitter   *Admitter
 	tenant     string
@@ -83,14 +82,14 @@ type Intake struct {
 	policies   policies
 	held       Held
 	blobs      seen
-	languages  seen // in images that do not lack them
+	languages  seen // in images, and not missing there
 }
 
-// Trace returns the W3C trace context of a job that goes to a pool; "": it has none.
+// Trace returns the W3C trace context of a job for a pool, or "" for none.
 type Trace func(id job.ID, pool string) string
 
-// Open begins the intake of a request. Every job is laid over defaults, which
-// may be empty; caps are those of the batch. A trace that is nil is none.
+// Open starts the intake of a request. Each job is merged over defaults, which may be empty. caps are the batch's. A
+// nil trace means no trace contexts. It returns a *job.FieldError for invalid defaults.
 func (a *Admitter) Open(ctx context.Context, tenant string, trace Trace, defaults json.RawMessage, caps job.LabelCaps) (*Intake, error) {
 	in := &Intake{admitter: a, tenant: tenant, trace: trace, batchCaps: caps, held: HeldIn(ctx)}
 	if len(defaults) > 0 && string(defaults) != "null" {
@@ -111,7 +110,8 @@ func (a *Admitter) Open(ctx context.Context, tenant string, trace Trace, default
 	return in, in.policies.setCeiling(t.Ceiling)
 }
 
-// Job admits one job.
+// Job admits one job. For a rejected job it returns a *job.FieldError or *policy.Refusal, also wrapped in
+// job.ErrTooLarge, job.ErrTooMany or job.ErrRefused.
 func (in *Intake) Job(ctx context.Context, raw []byte) (store.NewJob, error) {
 	return in.job(ctx, raw, job.NewID())
 }
@@ -172,11 +172,11 @@ func (in *Intake) job(ctx context.Context, raw []byte, id job.ID) (store.NewJob,
 	}, nil
 }
 
-// MaxClasses is of how many classes a tenant may have jobs that wait, those of the pools
-// themselves aside, unless its ceiling says so: each costs every look of the scheduler.
+// MaxClasses is how many classes a tenant's waiting jobs may have besides the pools' own, unless its ceiling has
+// another limit. Each class adds to every pass of the scheduler.
 const MaxClasses = 16
 
-// class returns the class of a job, if there may be more of it.
+// class returns the class of a job. It returns an error for an unknown pool or too many classes.
 func (in *Intake) class(ctx context.Context, spec *job.Spec, p *policy.Policy) (string, error) {
 	a := in.admitter
 	if spec.Pool != "" {
@@ -185,15 +185,14 @@ func (in *Intake) class(ctx context.Context, spec *job.Spec, p *policy.Policy) (
 		}
 	}
 	class := placement.NeedOf(spec, p, a.Reserved).Class()
-	if class == spec.Pool { // there is one for each pool, and one for all of them
+	if class == spec.Pool { // the own class of a pool, or of all pools
 		return class, nil
 	}
 	return class, a.Room(ctx, in.tenant, class, cmp.Or(in.policies.ceiling.Classes, MaxClasses))
 }
 
-// encodeSpec returns the JSON of a spec with its whole policy. The policy is
-// encoded once for all jobs that share it, and put in as it is: having it read
-// and compacted again is a third of what admitting a job costs.
+// encodeSpec returns the JSON of a spec with its whole policy. It inserts the policy as encoded before for all jobs
+// that share it. Encoding it again would be a third of the cost of admission.
 func encodeSpec(spec job.Spec, policy json.RawMessage) ([]byte, error) {
 	spec.Policy = nil
 	head, err := json.Marshal(&spec)
@@ -201,13 +200,13 @@ func encodeSpec(spec job.Spec, policy json.RawMessage) ([]byte, error) {
 		return nil, fmt.Errorf("encode spec: %w", err)
 	}
 	body := make([]byte, 0, len(head)+len(policy)+len(`,"policy":`))
-	body = append(body, head[:len(head)-1]...) // "program" is always there: a comma is due
+	body = append(body, head[:len(head)-1]...) // "program" is always present, so a comma is due
 	body = append(body, `,"policy":`...)
 	body = append(body, policy...)
 	return append(body, '}'), nil
 }
 
-// tooLarge says which field made a job too large.
+// tooLarge returns a job.ErrTooLarge that names the largest field of a job.
 func tooLarge(raw []byte) error {
 	var spec job.Spec
 	if err := job.Decode(raw, "", &spec); err != nil {
@@ -217,7 +216,7 @@ func tooLarge(raw []byte) error {
 	return fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid(field, "makes the job larger than %s; %s", job.MaxSpec, advice))
 }
 
-// largest returns the path of the field that takes most of a spec, and what to do about it.
+// largest returns the path of the largest field of a spec, and advice for the client.
 func largest(s *job.Spec) (field, advice string) {
 	best, most := "", 0
 	advice = "upload large inputs with PUT /v1/blobs and name them in files"
@@ -281,7 +280,7 @@ func weighSources(weigh func(string, int), at string, files map[string]string) {
 	}
 }
 
-// weightOf returns what the tests of each kind take together.
+// weightOf returns the total size of the tests of each kind.
 func weightOf(t *job.Tests) (cases, stdio int) {
 	for _, c := range t.Cases {
 		cases += len(c.Expected)
@@ -298,8 +297,7 @@ func weightOf(t *job.Tests) (cases, stdio int) {
 	return cases, stdio
 }
 
-// CheckBatch judges what a batch says of itself: name and labels by the rules for
-// a job's.
+// CheckBatch checks the name and labels of a batch like a job's, and its label caps.
 func CheckBatch(b store.NewBatch) error {
 	err := job.Spec{Name: b.Name, Labels: b.Labels, Program: job.Program{Python: &job.Python{Code: "0"}}}.Validate()
 	if err != nil {

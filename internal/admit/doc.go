@@ -1,12 +1,9 @@
-// Package admit decides whether a job may enter: bytes in, accepted jobs out.
+// Package admit turns the bytes of a request into accepted jobs.
 //
-// It decodes strictly, fills in a batch's defaults, resolves the policy (inline
-// or stored by name) under the tenant's ceiling, moves large inputs to the
-// object store, and picks the pool. What comes out is complete: a job's stored
-// spec names every limit it will run under, and never changes because a stored
-// policy or a default did.
+// It decodes strictly and fills in a batch's defaults. It resolves the policy, inline or stored, under the tenant's
+// ceiling. It moves large inputs to the object store and picks the class. The resulting spec names every limit of the
+// job, so later changes to stored policies and defaults do not affect it.
 //
-// Every refusal is a job.FieldError that says which field, in a batch on which
-// line, and what to do. Nothing is written to the store here: a refused batch
-// has left no trace.
+// Rejections name the field, in a batch the line, and the remedy. The package writes nothing to the store. A rejected
+// request may leave inputs in the object store.
 package admit

@@ -10,25 +10,25 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Held is the restriction of a key: every job that is admitted for the key has the label and
-// the policy.
+// Held is the restriction of a key: every job admitted for it has the label and the policy.
 type Held struct {
-	Key, Value string // a label; without a key, none
-	Policy     string // the name of a stored policy; empty: any
+	Key, Value string // a label; empty key: none
+	Policy     string // name of a stored policy; empty: any
 }
 
 type heldKey struct{}
 
-// Within returns ctx, in which nothing else is admitted. It is in the context so that no way in goes past it.
+// Within returns a context in which only jobs with the restriction are admitted. Every path to admission has a
+// context, so none bypasses it.
 func Within(ctx context.Context, h Held) context.Context { return context.WithValue(ctx, heldKey{}, h) }
 
-// HeldIn is what is admitted in ctx.
+// HeldIn returns the restriction of ctx.
 func HeldIn(ctx context.Context) Held {
 	h, _ := ctx.Value(heldKey{}).(Held)
 	return h
 }
 
-// label returns the label as one text, "" for none.
+// label returns KEY=VALUE, or "" without a label.
 func (h Held) label() string {
 	if h.Key == "" {
 		return ""
@@ -36,7 +36,8 @@ func (h Held) label() string {
 	return h.Key + "=" + h.Value
 }
 
-// Labels returns labels with the one that there must be. The error wraps job.ErrRefused if it is there with another value.
+// Labels returns labels with the label of the restriction. It returns job.ErrRefused if the key has another value,
+// and job.ErrInvalid if the labels exceed job.MaxLabels.
 func (h Held) Labels(labels map[string]string) (map[string]string, error) {
 	if h.Key == "" {
 		return labels, nil
@@ -57,7 +58,7 @@ func (h Held) Labels(labels map[string]string) (map[string]string, error) {
 	return labels, nil
 }
 
-// apply holds a job to it.
+// apply adds the label and the policy to a spec. It returns job.ErrRefused if the spec names others.
 func (h Held) apply(spec *job.Spec) (err error) {
 	if spec.Labels, err = h.Labels(spec.Labels); err != nil || h.Policy == "" {
 		return err

@@ -15,12 +15,11 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// inlineLimit is the largest input, in bytes, that stays in the job's row.
-// Above it, jobs that share an input share one object.
+// inlineLimit is the largest input, in bytes, that stays in the job's row. Larger inputs become objects, and jobs
+// with the same input share one.
 const inlineLimit = 64 << 10
 
-// seen remembers what one Intake has found to be there: blobs of its tenant, or languages in images. What is in it is not
-// looked for again.
+// seen caches what an Intake has found: blobs of its tenant, or languages in images.
 type seen struct {
 	mu   sync.Mutex
 	refs map[string]bool
@@ -41,8 +40,8 @@ func (s *seen) add(ref string) {
 	s.refs[ref] = true
 }
 
-// inputs moves large files out of the spec and checks that named blobs
-// exist: those that the tenant has uploaded.
+// inputs moves large files from the spec to the object store. It returns a *job.FieldError for a named blob that the
+// tenant has not uploaded.
 func (in *Intake) inputs(ctx context.Context, spec *job.Spec) error {
 	if t := spec.Program.Tests; t != nil {
 		named := t.Blobs()
@@ -73,7 +72,7 @@ func (in *Intake) inputs(ctx context.Context, spec *job.Spec) error {
 	return nil
 }
 
-// largeContent returns the decoded content of f if it is too large for a row.
+// largeContent returns the decoded content of f if it is too large for a row, else nil.
 func largeContent(f job.File) io.Reader {
 	switch {
 	case f.Text != nil && len(*f.Text) > inlineLimit:

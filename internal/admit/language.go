@@ -15,9 +15,9 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// inLanguage judges a program in a language of the catalogue, and has the spec say what was left to that: the language's
-// own name, the file that the program begins with, and how it is compiled. Tests of a solution in python, which
-// need no catalogue, name no language afterwards. Errors are *job.FieldError, or a *policy.Refusal of the tenant's ceiling.
+// inLanguage checks a program in a language of the catalogue and completes its spec: the canonical language name, the
+// main file and the compiler's settings. Python tests that need no catalogue name no language afterwards. It returns
+// a *job.FieldError, also wrapped in job.ErrRefused, or a *policy.Refusal of the tenant's ceiling.
 func inLanguage(spec *job.Spec, p *policy.Policy, c *policy.Ceiling) error {
 	switch {
 	case spec.Program.Code != nil:
@@ -78,7 +78,7 @@ func testsInLanguage(spec *job.Spec, p *policy.Policy, c *policy.Ceiling) error 
 	return fits(spec, spec.Program.InLanguage(), l, p)
 }
 
-// checkerInLanguage does the same for the code of a checker or interactor, and for the names of languages that have multipliers.
+// checkerInLanguage does the same for the code of a checker or interactor, and for the language names of multipliers.
 func checkerInLanguage(t *job.Tests, p *policy.Policy, c *policy.Ceiling) error {
 	const at = "program.tests"
 	if t.Check != "" && p.RestrictHelpers && uncheckedImports(p) {
@@ -128,8 +128,8 @@ func checkerCode(field string, code *job.Code, p *policy.Policy, c *policy.Ceili
 	return err
 }
 
-// checkerLimits gives a checker the limits that it does not name: those of the policy, and enough for any output, within
-// the ceiling. A solution that makes its checker fail for want of memory would have an excuse.
+// checkerLimits sets the limits that a checker leaves out: the larger of the policy's and the defaults, within the
+// ceiling. A solution should not be able to make its checker run out of memory.
 func checkerLimits(field string, k *job.Checker, p *policy.Policy, c *policy.Ceiling) error {
 	if p.RestrictHelpers {
 		if uncheckedImports(p) {
@@ -162,12 +162,11 @@ func checkerLimits(field string, k *job.Checker, p *policy.Policy, c *policy.Cei
 	return nil
 }
 
-// uncheckedImports reports whether a policy has rules for imports that must be enforced: nothing
-// checks the imports of helpers.
+// uncheckedImports reports whether a policy enforces import rules, since the imports of helpers are not checked.
 func uncheckedImports(p *policy.Policy) bool { return p.Imports.Any() && p.Enforce == policy.Strict }
 
-// helpersCeiling returns the ceiling of checkers, interactors and compilers: the tenant's, and
-// the policy too if that restricts them.
+// helpersCeiling returns the ceiling of checkers, interactors and compilers: the tenant's, lowered to the policy if
+// that restricts helpers.
 func helpersCeiling(p *policy.Policy, c *policy.Ceiling) *policy.Ceiling {
 	if !p.RestrictHelpers {
 		return c
@@ -177,12 +176,12 @@ func helpersCeiling(p *policy.Policy, c *policy.Ceiling) *policy.Ceiling {
 	return &low
 }
 
-// restricted is the refusal of a helper that passes the policy to which a key is restricted.
+// restricted returns a job.ErrRefused for a helper that exceeds the policy to which a key is restricted.
 func restricted(field, format string, args ...any) error {
 	return fmt.Errorf("%w: %w", job.ErrRefused, job.Invalid(field, format+", to which this key is restricted", args...))
 }
 
-// compilable refuses a compiler that the policy of a restricted key does not let work.
+// compilable returns job.ErrRefused for a compiler that exceeds the policy of a restricted key.
 func compilable(at string, how *job.Compile, l *language.Language, p *policy.Policy) error {
 	switch {
 	case !p.RestrictHelpers:
@@ -200,7 +199,7 @@ func compilable(at string, how *job.Compile, l *language.Language, p *policy.Pol
 	return nil
 }
 
-// inImage refuses a program in a language that the job's image is known not to have.
+// inImage returns a *job.FieldError if the job's image is known to lack a language of the program.
 func (in *Intake) inImage(spec *job.Spec) error {
 	for field, name := range languagesOf(&spec.Program) {
 		if key := spec.Image + "\n" + name; in.admitter.Images != nil && !in.languages.has(key) {
@@ -213,7 +212,7 @@ func (in *Intake) inImage(spec *job.Spec) error {
 	return nil
 }
 
-// languagesOf yields the fields of a program, as inLanguage leaves it, that name a language.
+// languagesOf yields the fields of a program that name a language, after inLanguage.
 func languagesOf(p *job.Program) iter.Seq2[string, string] {
 	return func(yield func(field, name string) bool) {
 		if code := p.Code; code != nil {
@@ -232,7 +231,8 @@ func languagesOf(p *job.Program) iter.Seq2[string, string] {
 	}
 }
 
-// lacking says what there is in place of a language.
+// lacking returns the error for a missing language. It names the languages of the image, and the images with the
+// language.
 func (in *Intake) lacking(field, name, image string, has []string) error {
 	advice := "no image of this fleet is known to have it"
 	if others := in.admitter.Images.With(name); len(others) > 0 {
@@ -249,7 +249,7 @@ func findLanguage(at, name string) (*language.Language, error) {
 	return l, err
 }
 
-// mainOf returns the file that a program of several begins with; empty: it is of one.
+// mainOf returns the main file of a program with several files. Without files it returns main.
 func mainOf(at, main string, files map[string]string, l *language.Language) (string, error) {
 	if len(files) == 0 || main != "" {
 		return main, nil
@@ -261,7 +261,7 @@ func mainOf(at, main string, files map[string]string, l *language.Language) (str
 	return main, nil
 }
 
-// howToCompile returns how a program is compiled, within the ceiling of its tenant; nil: it is not.
+// howToCompile returns the settings of the compiler within the tenant's ceiling; nil if the language is not compiled.
 func howToCompile(at string, l *language.Language, asked *job.Compile, p *policy.Policy, c *policy.Ceiling) (*job.Compile, error) {
 	if l.Compile == nil {
 		if asked != nil {
@@ -292,8 +292,8 @@ func howToCompile(at string, l *language.Language, asked *job.Compile, p *policy
 	return &how, nil
 }
 
-// belowCeiling refuses what is asked above the ceiling, unless that lowers it, and a compiler that nothing below it is
-// enough for.
+// belowCeiling returns a *policy.Refusal if requested limits are above the ceiling, unless the ceiling lowers them,
+// or if the compiler needs more than the ceiling.
 func belowCeiling(at string, asked *job.Compile, l *language.Language, c *policy.Ceiling) error {
 	var over []*job.FieldError
 	refuse := func(field, format string, args ...any) {
@@ -327,7 +327,8 @@ func most[T job.Size | job.Duration](v, ceiling T) T {
 	return v
 }
 
-// fits judges whether a program finds what it needs beneath its policy, and its sources a place among the job's files.
+// fits checks that the policy allows what the language needs, and that the job's files do not collide with the
+// sources.
 func fits(spec *job.Spec, code *job.Code, l *language.Language, p *policy.Policy) error {
 	if !slices.Contains(p.Write, language.Dir) {
 		return job.Invalid("policy.write", "must have %s, where the sources of a program in %s lie", language.Dir, l.Title)
@@ -341,7 +342,7 @@ func fits(spec *job.Spec, code *job.Code, l *language.Language, p *policy.Policy
 	return apart(spec.Files, code.Paths(l.File))
 }
 
-// apart refuses files of a job that lie where its sources do, or what they are compiled to.
+// apart rejects job files at the paths of the sources or the compiled output.
 func apart(files map[string]job.File, sources []string) error {
 	taken := map[string]bool{language.Out: true}
 	for _, s := range sources {

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 )
 
-// layer is a JSON object that others are laid over, parsed once.
+// layer is a JSON object that other objects are merged over, parsed once.
 type layer struct {
 	raw     json.RawMessage
 	members []member
-	below   map[string]*layer // members that are objects themselves
+	below   map[string]*layer // members that are objects
 }
 
 type member struct {
@@ -31,16 +31,15 @@ func newLayer(raw json.RawMessage) *layer {
 	return l
 }
 
-// under returns the object over with what only l has added: objects are merged
-// member by member, everything else is replaced. What is not an object is
-// returned as it is; whoever decodes it will say what is wrong with it.
+// under returns over with the members that only l has. Objects are merged member by member, and other values of over
+// replace those of l. A value that is not an object is returned unchanged, for the decoder to reject.
 func (l *layer) under(over json.RawMessage) json.RawMessage {
 	ms, ok := members(over)
 	if !ok {
 		return over
 	}
 	had := make(map[string]bool, len(ms))
-	for i, m := range ms { // repeated members stay repeated: decoding refuses them
+	for i, m := range ms { // repeated members stay, for the decoder to reject
 		had[m.name] = true
 		if sub := l.below[m.name]; sub != nil {
 			ms[i].raw = sub.under(m.raw)
@@ -76,7 +75,7 @@ func members(raw json.RawMessage) (ms []member, ok bool) {
 		ms = append(ms, m)
 	}
 	if _, err := dec.Token(); err != nil || dec.InputOffset() != int64(len(bytes.TrimRight(raw, " \t\r\n"))) {
-		return nil, false // cut short, or more after its end
+		return nil, false // incomplete, or more after its end
 	}
 	return ms, true
 }
@@ -88,7 +87,7 @@ func encode(ms []member) json.RawMessage {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		name, _ := json.Marshal(m.name) // a string always can be
+		name, _ := json.Marshal(m.name) // strings always marshal
 		b.Write(name)
 		b.WriteByte(':')
 		b.Write(m.raw)

@@ -13,27 +13,25 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// resolved is a policy with every default filled in, within the ceiling.
+// resolved is a policy within the ceiling, with every default filled in.
 type resolved struct {
 	policy policy.Policy
 	raw    json.RawMessage
 }
 
-// policies resolves each distinct policy of a request once. Most batches have
-// one.
+// policies resolves each distinct policy of a request once. Most batches have one.
 type policies struct {
 	source  store.Policies
 	tenant  string
 	ceiling policy.Ceiling
-	// restrictHelpers holds checkers, interactors and compilers to the policies.
+	// restrictHelpers applies the policies to checkers, interactors and compilers, too.
 	restrictHelpers bool
 
 	mu    sync.Mutex
 	known map[string]*resolved
 }
 
-// maxKnown bounds the memory of a request in which every job brings a policy
-// of its own.
+// Bounds of the cache, for requests in which every job has its own policy.
 const (
 	maxKnown     = 1024
 	maxKnownSize = 16 << 10
@@ -42,15 +40,15 @@ const (
 func (p *policies) setCeiling(raw json.RawMessage) error {
 	c, err := policy.ParseCeiling(raw)
 	if err != nil {
-		// What an operator stored is not the client's mistake.
+		// The client cannot correct what an operator stored, so the error does not wrap job.ErrInvalid.
 		return fmt.Errorf("the stored ceiling of %s is unusable: %v", p.tenant, err)
 	}
 	p.ceiling = c
 	return nil
 }
 
-// resolve returns what a job's policy field means, if it can be enforced in the pool
-// that the job names.
+// resolve returns the policy for a job's policy field. It returns an error if no connected worker of the pool can
+// enforce it.
 func (p *policies) resolve(ctx context.Context, pool string, raw json.RawMessage, a *Admitter) (*resolved, error) {
 	key := pool + "\n" + string(raw)
 	p.mu.Lock()
@@ -79,7 +77,7 @@ func (p *policies) make(ctx context.Context, pool string, raw json.RawMessage, a
 	if err != nil {
 		return nil, err
 	}
-	// A default above the ceiling gives way; what was asked for is refused.
+	// The ceiling lowers the defaults; requested values are checked against it.
 	pol, err := policy.ParseOver(p.ceiling.Clamp(policy.Default()), inline)
 	if err != nil {
 		return nil, err
@@ -104,8 +102,7 @@ func (p *policies) make(ctx context.Context, pool string, raw json.RawMessage, a
 	return r, nil
 }
 
-// inline returns the policy object that the field raw stands for: itself, or
-// the stored one that it names.
+// inline returns the policy object of the field raw: raw itself, or the stored policy that it names.
 func (p *policies) inline(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	name, ok := policy.Name(raw)
 	if !ok {
@@ -128,8 +125,8 @@ func (p *policies) inline(ctx context.Context, raw json.RawMessage) (json.RawMes
 	return stored, nil
 }
 
-// enforceable refuses a policy that no connected worker could enforce: better
-// now, with the field's name, than after a wait in the queue.
+// enforceable returns an error if hosts are known and none can enforce the policy. So the client need not wait for a
+// worker to reject the job.
 func enforceable(pol policy.Policy, hosts []policy.Host) error {
 	var refusal error
 	for _, h := range hosts {
@@ -142,7 +139,7 @@ func enforceable(pol policy.Policy, hosts []policy.Host) error {
 	return refusal
 }
 
-// Ceiling returns the most that a tenant may ask for.
+// Ceiling returns the ceiling of a tenant.
 func (a *Admitter) Ceiling(ctx context.Context, tenant string) (policy.Ceiling, error) {
 	t, err := a.Tenants.Tenant(ctx, tenant)
 	if err != nil {
@@ -153,8 +150,7 @@ func (a *Admitter) Ceiling(ctx context.Context, tenant string) (policy.Ceiling, 
 	return p.ceiling, err
 }
 
-// Resolve returns what a policy field would mean for a job of tenant, whether
-// or not a connected worker could enforce it.
+// Resolve returns the policy of a policy field for a job of tenant, whether or not a connected worker can enforce it.
 func (a *Admitter) Resolve(ctx context.Context, tenant string, raw json.RawMessage) (policy.Policy, error) {
 	judge := *a
 	judge.Hosts = func(string) []policy.Host { return nil }

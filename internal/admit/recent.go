@@ -8,11 +8,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// recentFor is how long what was read about a tenant is good for.
+// recentFor is the lifetime of a cached tenant.
 const recentFor = time.Second
 
-// Recent returns tenants that are at most a second old: most jobs come one
-// shortly after the other, and tenants change by the day.
+// Recent returns t with answers cached for recentFor: jobs arrive in quick succession and tenants change rarely.
 func Recent(t Tenants) Tenants { return &recent{tenants: t, known: map[string]known{}} }
 
 type recent struct {

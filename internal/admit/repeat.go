@@ -9,14 +9,13 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// cacheVersion is part of every cache key. It changes when the same program,
-// inputs and policy come to mean another record.
+// cacheVersion is part of every cache key. Change it when the same program, inputs and policy lead to another record.
 const cacheVersion = "assay cache 1\n"
 
-// cacheKey returns the same key for jobs that would run alike: image, program, inputs,
-// effective policy, and requirements of a worker. Names, labels, priority, retries and
-// deadlines do not matter, but for the label of a restricted key: such a key must not see
-// results of jobs without its label. The key is nil for a job that asks for no cached result.
+// cacheKey returns the same key for jobs that would run alike: image, program, inputs, effective policy, and
+// requirements of a worker. Names, labels, priority, retries and deadlines do not matter. A restricted key's label
+// does, because the key must not see results of jobs without it. The key is nil for a job that allows no cached
+// result.
 func cacheKey(spec *job.Spec, p *policy.Policy, raw json.RawMessage, by Held) ([]byte, error) {
 	if !spec.Cache {
 		return nil, nil
@@ -28,7 +27,7 @@ func cacheKey(spec *job.Spec, p *policy.Policy, raw json.RawMessage, by Held) ([
 	if image == "" {
 		image = job.DefaultImage
 	}
-	body, err := json.Marshal(struct { // of maps, the keys are sorted
+	body, err := json.Marshal(struct { // map keys are sorted
 		Image    string
 		Program  job.Program
 		Files    map[string]job.File
@@ -46,8 +45,8 @@ func cacheKey(spec *job.Spec, p *policy.Policy, raw json.RawMessage, by Held) ([
 	return h.Sum(nil), nil
 }
 
-// repeatable refuses to cache what depends on more than the key says, or whose
-// record cannot be another job's, too.
+// repeatable rejects caching for jobs whose result depends on more than the key, or whose record another job cannot
+// share.
 func repeatable(p *policy.Policy) error {
 	because := func(format string, args ...any) error {
 		return job.Invalid("cache", format+"; leave cache out, or submit such jobs apart", args...)

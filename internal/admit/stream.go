@@ -21,24 +21,24 @@ import (
 // Sink takes one chunk of admitted jobs, in the order of the request.
 type Sink func(jobs []store.NewJob) error
 
-// A chunk ends at chunkJobs jobs or chunkBytes bytes, whichever comes first: one
-// statement of the store each, and a bound on what a request holds in memory.
+// A chunk ends at chunkJobs jobs or chunkBytes bytes, whichever comes first. Each chunk is one statement of the
+// store, and bounds the memory of a request.
 const (
 	chunkJobs  = 1000
 	chunkBytes = 4 << 20
-	// maxLine is the longest line that is read at all: above the largest job, so
-	// that one somewhat too large is told which of its fields is.
+	// maxLine is the longest line that is read. It is above the largest job, so that the error for a slightly larger
+	// job can name the field.
 	maxLine = 4 * int(job.MaxSpec)
 )
 
-// maxObjects is how many jobs a batch that is one JSON object may have: in memory
-// each is many times what it may be in the body.
+// maxObjects bounds the jobs of a batch that is one JSON object. In memory a job takes many times its encoded size.
 const maxObjects = 100_000
 
-// DecodeBatch reads a batch that is one JSON object; its jobs stay encoded.
+// DecodeBatch decodes a batch that is one JSON object; its jobs stay encoded. It returns job.ErrTooLarge for more
+// than maxObjects jobs.
 func DecodeBatch(raw []byte) (api.BatchRequest, error) {
 	var req api.BatchRequest
-	// So many jobs do not fit into less, and anything else in it is refused soon.
+	// A smaller body has room only for invalid jobs, which decoding rejects.
 	if len(raw) > 20*maxObjects && job.CountElements(raw, "jobs", maxObjects) > maxObjects {
 		return req, fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("jobs", "has more than %d jobs; send them as lines, application/x-ndjson", maxObjects))
 	}
@@ -46,8 +46,7 @@ func DecodeBatch(raw []byte) (api.BatchRequest, error) {
 	return req, err
 }
 
-// Objects admits jobs that are already in memory. The errors name a job by its
-// place in the list.
+// Objects admits jobs that are already in memory, and returns how many sink took. Errors name a job by its index.
 func (in *Intake) Objects(ctx context.Context, jobs []json.RawMessage, sink Sink) (int64, error) {
 	place := func(err error, n int) error {
 		return reposition(err, func(f *job.FieldError) { f.Field = join(fmt.Sprintf("jobs[%d]", n-1), f.Field) })
@@ -67,9 +66,8 @@ func (in *Intake) Objects(ctx context.Context, jobs []json.RawMessage, sink Sink
 	})
 }
 
-// Lines admits NDJSON: one job a line; empty lines are skipped. The errors name
-// the first bad line. Whatever happens, no more than a few chunks of r are held
-// at a time.
+// Lines admits NDJSON, one job per line, and returns how many sink took. It skips empty lines. Errors name the first
+// bad line. It keeps only a few chunks of r in memory.
 func (in *Intake) Lines(ctx context.Context, r io.Reader, sink Sink) (int64, error) {
 	place := func(err error, n int) error {
 		return reposition(err, func(f *job.FieldError) { f.Line = n })
@@ -77,12 +75,12 @@ func (in *Intake) Lines(ctx context.Context, r io.Reader, sink Sink) (int64, err
 	return in.pipe(ctx, place, sink, func(emit func(*chunk) error) error { return split(r, emit) })
 }
 
-// chunk is a run of encoded jobs, one behind the other.
+// chunk is a sequence of encoded jobs.
 type chunk struct {
 	first int // number of its first line
 	data  []byte
 	ends  []int
-	ids   []job.ID // of its jobs, drawn in the order of the lines: those of a batch are in that order, too
+	ids   []job.ID // of its jobs, drawn in the order of the lines, so that the jobs of a batch sort by it
 	jobs  []store.NewJob
 	err   error
 	done  chan struct{}
@@ -120,8 +118,7 @@ func split(r io.Reader, emit func(*chunk) error) error {
 	}
 }
 
-// readLine appends one line to c. A line too long to be any job is
-// bufio.ErrTooLong; the last line may come without its end.
+// readLine appends one line to c. It returns bufio.ErrTooLong beyond maxLine. The last line needs no newline.
 func (c *chunk) readLine(lines *bufio.Reader) error {
 	start := len(c.data)
 	for {
@@ -140,9 +137,8 @@ func (c *chunk) readLine(lines *bufio.Reader) error {
 	}
 }
 
-// pipe runs the stages: one goroutine reads chunks, several decode them, and
-// the caller's hands them to sink in order. The first error in that order ends
-// everything, and is returned.
+// pipe runs the stages: one goroutine reads chunks, several decode them, and one passes them to sink in order. The
+// first error in that order ends all stages and is returned.
 func (in *Intake) pipe(ctx context.Context, place func(error, int) error, sink Sink, source func(emit func(*chunk) error) error) (int64, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	work, ordered := make(chan *chunk), make(chan *chunk, runtime.GOMAXPROCS(0))
@@ -159,7 +155,7 @@ func (in *Intake) pipe(ctx context.Context, place func(error, int) error, sink S
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		// What was wrong further up comes first.
+		// Errors of earlier lines come first.
 		end := &chunk{err: err, done: make(chan struct{})}
 		close(end.done)
 		return send(ctx, ordered, end)
@@ -227,8 +223,7 @@ func (in *Intake) decode(ctx context.Context, c *chunk, place func(error, int) e
 	c.data = nil // the jobs do not share it
 }
 
-// reposition returns err with every FieldError in it moved, and everything else
-// as it was.
+// reposition returns err with every FieldError in it moved. It returns other errors unchanged.
 func reposition(err error, move func(*job.FieldError)) error {
 	fields := api.FieldErrors(err)
 	if len(fields) == 0 {
@@ -248,7 +243,7 @@ func reposition(err error, move func(*job.FieldError)) error {
 	return out
 }
 
-// located is what is wrong with one job of a batch.
+// located is the error of one job of a batch.
 type located struct {
 	kind   error
 	fields []*job.FieldError

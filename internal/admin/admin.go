@@ -1,5 +1,5 @@
-// Package admin is what operators do to a fleet by hand: it judges what they ask for, has
-// the store do it, tells whom it concerns, and leaves a record of it.
+// Package admin implements the operators' actions on a fleet. It checks requests, changes the store, notifies
+// dispatchers and workers, and records each action.
 package admin
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Store is what the actions are done to.
+// Store is the part of the store that the actions use.
 type Store interface {
 	store.Operations
 	store.Steering
@@ -33,35 +33,35 @@ type Store interface {
 	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
 }
 
-// Fleet is told what was done; *dispatcher.Dispatcher is one.
+// Fleet receives changes to the fleet. *dispatcher.Dispatcher implements it.
 type Fleet interface {
-	// FleetChanged says that what holds for workers is another.
+	// FleetChanged announces that the state of workers has changed.
 	FleetChanged(ctx context.Context)
-	// Sweep removes objects that no record names; dry: it only counts them.
+	// Sweep removes objects that no record names; with dry it only counts them.
 	Sweep(ctx context.Context, dry bool) (api.SweepReport, error)
 }
 
-// Admin acts. All is needed, unless it says otherwise.
+// Admin performs the actions. All fields are required unless noted.
 type Admin struct {
 	Store   Store
 	Objects Objects
-	Fleet   Fleet                                        // optional: dispatchers then find out by themselves, in seconds
-	Wake    func()                                       // says that what may run is another
-	Stop    func(worker string, l store.LeaseRef) error  // tells a worker to stop an attempt
-	Pool    func(ctx context.Context, name string) error // refuses the name of a pool that there is not; optional
+	Fleet   Fleet                                        // optional: dispatchers read changes within seconds anyway
+	Wake    func()                                       // notifies the scheduler that other jobs may run
+	Stop    func(worker string, l store.LeaseRef) error  // requests a worker to stop an attempt
+	Pool    func(ctx context.Context, name string) error // rejects unknown pools; optional
 	Version string                                       // of this program
-	Quotas  nouns.QuotaDefaults                          // of tenants whose ceilings have none
+	Quotas  nouns.QuotaDefaults                          // of tenants whose ceilings set none
 	Log     *slog.Logger
 }
 
-// Who acts.
+// Who is the actor of an action.
 type Who struct {
 	Name   string
-	Token  string // tells the tokens of one name apart, and does not reveal them
-	Remote string // the address that is asked from; optional
+	Token  string // distinguishes the tokens of one name, without revealing them
+	Remote string // the client's address; optional
 }
 
-// Limits of what is asked for.
+// Limits of requests.
 const (
 	maxReason     = 1000
 	maxQuarantine = 30 * 24 * time.Hour
@@ -76,14 +76,13 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// act does one action and returns its record. What fails leaves a record, too, if the store
-// can be reached.
+// act performs an action like Do.
 func (a *Admin) act(ctx context.Context, who Who, action, subject, reason string, do func(*store.Action) error) (*store.Action, error) {
 	return a.Do(ctx, who, store.Action{Action: action, Subject: subject, Reason: reason}, do)
 }
 
-// Do does what who asks for, and returns the record of it, which begins as what is given: what is done to what, whose that is,
-// and why. What is wrong with the request itself leaves no record: nothing was tried.
+// Do performs an action by calling do, and returns its record. of has the action, its subject, tenant and reason. It
+// records failed actions, too, but not invalid requests. It returns job.ErrInvalid for a reason above maxReason.
 func (a *Admin) Do(ctx context.Context, who Who, of store.Action, do func(*store.Action) error) (*store.Action, error) {
 	if err := checkReason(of.Reason); err != nil {
 		return nil, err
@@ -99,7 +98,7 @@ func (a *Admin) Do(ctx context.Context, who Who, of store.Action, do func(*store
 	return done, nil
 }
 
-// Noted writes down what was done already, which no record is made of by itself.
+// Noted records an action that was done without a record.
 func (a *Admin) Noted(ctx context.Context, who Who, of store.Action) error {
 	_, err := a.Do(ctx, who, of, func(done *store.Action) error {
 		done.Outcome = store.ActionDone
@@ -108,8 +107,8 @@ func (a *Admin) Noted(ctx context.Context, who Who, of store.Action) error {
 	return err
 }
 
-// failed writes down that an action came to nothing. Whether it did is not known where the
-// store was away.
+// failed records a failed action. It records no invalid requests, and no failures while the store was unavailable,
+// since their outcome is unknown.
 func (a *Admin) failed(ctx context.Context, act *store.Action, cause error) {
 	a.Log.WarnContext(ctx, "operator action failed", "actor", act.Actor, "action", act.Action, "subject", act.Subject, "error", cause)
 	invalid := errors.Is(cause, job.ErrInvalid) && !errors.Is(cause, job.ErrTooMany)
@@ -118,7 +117,7 @@ func (a *Admin) failed(ctx context.Context, act *store.Action, cause error) {
 	}
 	act.Outcome = store.ActionFailed
 	act.Before, act.After = nil, nil
-	act.Detail, _ = json.Marshal(map[string]string{"error": cause.Error()}) // text always marshals
+	act.Detail, _ = json.Marshal(map[string]string{"error": cause.Error()}) // strings always marshal
 	if err := a.Store.NoteAction(ctx, act); err != nil {
 		a.Log.WarnContext(ctx, "failed operator action not recorded", "error", err)
 	}
@@ -130,7 +129,7 @@ func (a *Admin) changed(ctx context.Context) {
 	}
 }
 
-// Actions is a page of what was done. Limit 0 is a page of the usual size.
+// Actions returns a page of the recorded actions. Limit 0 means the default page size.
 func (a *Admin) Actions(ctx context.Context, q store.ActionQuery) (api.ActionList, error) {
 	switch {
 	case q.Limit < 0 || q.Limit > maxPage:
@@ -149,12 +148,12 @@ func (a *Admin) Actions(ctx context.Context, q store.ActionQuery) (api.ActionLis
 	return out, nil
 }
 
-// Leader says which dispatcher schedules and reaps.
+// Leader returns the dispatcher that schedules and reaps, or job.ErrNotFound.
 func (a *Admin) Leader(ctx context.Context) (store.Leader, error) {
 	return a.Store.Leader(ctx, store.DispatchRole)
 }
 
-// Versions says which programs the fleet consists of.
+// Versions returns the versions of this dispatcher, the schema and the connected workers.
 func (a *Admin) Versions(ctx context.Context) (api.FleetVersion, error) {
 	out := api.FleetVersion{Dispatcher: a.Version, Workers: map[string]int{}}
 	var err error

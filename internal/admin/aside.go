@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Asides returns a page of the ends of jobs that the database refused.
+// Asides returns a page of the rows that the database rejected.
 func (a *Admin) Asides(ctx context.Context, after job.ID, limit int) (api.AsideList, error) {
 	found, err := a.Store.Asides(ctx, after, limit)
 	if err != nil {
@@ -22,12 +22,13 @@ func (a *Admin) Asides(ctx context.Context, after job.ID, limit int) (api.AsideL
 	return out, nil
 }
 
-// RetryAside records what is set aside.
+// RetryAside records a row that was set aside. It returns job.ErrConflict if the database still rejects it.
 func (a *Admin) RetryAside(ctx context.Context, who Who, id string, q api.OperatorRequest) (*store.Action, error) {
 	return a.aside(ctx, who, "retry set-aside", id, q, a.Store.RetryAside)
 }
 
-// DropAside forgets what is set aside.
+// DropAside removes a row that was set aside and leaves its job unchanged. It returns job.ErrConflict if the job is
+// held.
 func (a *Admin) DropAside(ctx context.Context, who Who, id string, q api.OperatorRequest) (*store.Action, error) {
 	return a.aside(ctx, who, "drop set-aside", id, q, a.Store.DropAside)
 }

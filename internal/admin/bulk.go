@@ -11,18 +11,18 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// CordonAll keeps the chosen workers from taking jobs. What they run goes on.
+// CordonAll cordons the chosen workers. Their running jobs continue.
 func (a *Admin) CordonAll(ctx context.Context, who Who, q api.WorkersRequest) (*api.WorkersReport, error) {
 	return a.onWorkers(ctx, who, "cordon", q, a.Store.Cordon)
 }
 
-// UncordonAll lets the chosen workers take jobs again.
+// UncordonAll ends the cordons of the chosen workers.
 func (a *Admin) UncordonAll(ctx context.Context, who Who, q api.WorkersRequest) (*api.WorkersReport, error) {
 	return a.onWorkers(ctx, who, "uncordon", q, a.Store.Uncordon)
 }
 
-// onWorkers does one action to each chosen worker, with a record for each. After an error the workers before it are done;
-// a repeated request finds them unchanged.
+// onWorkers performs an action on each chosen worker and records each. It stops at the first error; a repeated
+// request finds the workers before it unchanged.
 func (a *Admin) onWorkers(ctx context.Context, who Who, action string, q api.WorkersRequest, do func(context.Context, *store.Action, string) error) (*api.WorkersReport, error) {
 	if q.Workers.Empty() {
 		return nil, job.Invalid("workers", "must name a pool, a version, labels, a state or names of workers")
@@ -30,7 +30,7 @@ func (a *Admin) onWorkers(ctx context.Context, who Who, action string, q api.Wor
 	if q.Workers.State != "" && !slices.Contains(store.WorkerStates, q.Workers.State) {
 		return nil, job.Invalid("workers.state", "%.40q must be one of %v", q.Workers.State, store.WorkerStates)
 	}
-	if err := checkReason(q.Reason); err != nil { // also of a dry run
+	if err := checkReason(q.Reason); err != nil { // also in a dry run
 		return nil, err
 	}
 	ws, err := a.Store.Workers(ctx, fleet.Remembered)
@@ -53,7 +53,7 @@ func (a *Admin) onWorkers(ctx context.Context, who Who, action string, q api.Wor
 	if q.DryRun {
 		return out, nil
 	}
-	defer a.changed(ctx) // also what was done before an error
+	defer a.changed(ctx) // also for the workers before an error
 	for _, worker := range out.Workers {
 		done, err := a.act(ctx, who, action, worker, q.Reason, func(done *store.Action) error { return do(ctx, done, worker) })
 		if err != nil {

@@ -15,16 +15,17 @@ import (
 // eraseAtOnce is how many jobs of a batch are erased in one transaction.
 const eraseAtOnce = 500
 
-// Objects is where the artifacts and outputs of jobs are, and the notes of what is gone;
-// *object.Store is one.
+// Objects stores the artifacts and outputs of jobs, and the notes of erasures and revocations. *object.Store
+// implements it.
 type Objects interface {
 	Put(ctx context.Context, key string, r io.Reader) (object.Info, error)
 	List(ctx context.Context, prefix string) iter.Seq2[object.Info, error]
 	DeletePrefix(ctx context.Context, prefix string) (int, error)
 }
 
-// EraseJob removes a job of a tenant that is over, and all that it left: its objects first, so that what is not removed can be
-// asked for again. The record of it says which job, and nothing of what was in it.
+// EraseJob erases a finished job of a tenant: its objects first, then its rows, so that a failed erasure can be
+// repeated. It returns job.ErrConflict if the job or its batch is not finished. The record names the job and none of
+// its contents.
 func (a *Admin) EraseJob(ctx context.Context, who Who, tenant string, id job.ID) (*store.Action, error) {
 	return a.act(ctx, who, "erase job", string(id), "", func(done *store.Action) error {
 		j, err := a.Store.Job(ctx, tenant, id)
@@ -48,7 +49,7 @@ func (a *Admin) EraseJob(ctx context.Context, who Who, tenant string, id job.ID)
 	})
 }
 
-// EraseBatch does that for a batch that is over, and all of its jobs. What it did not come to is erased by saying it again.
+// EraseBatch erases a finished batch and all its jobs in the same way. After an error, repeat the call.
 func (a *Admin) EraseBatch(ctx context.Context, who Who, tenant string, id job.ID) (*store.Action, error) {
 	return a.act(ctx, who, "erase batch", string(id), "", func(done *store.Action) error {
 		b, err := a.Store.Batch(ctx, tenant, id)

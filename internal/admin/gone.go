@@ -13,9 +13,9 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// A dump of the database brings back what was revoked or erased after it was made. So each
-// revocation and erasure leaves a note in the object store as well, and is made again when the
-// database turns out to have another history than before: see Reapply.
+// A restored dump brings back keys, jobs and batches that were revoked or erased after it was made. So each
+// revocation and erasure also writes a note to the object store, and is repeated when the history of the database has
+// changed: see Reapply.
 
 // Kinds of notes.
 const (
@@ -24,11 +24,11 @@ const (
 	goneBatch = "batch"
 )
 
-// goneKinds is the order in which notes are applied: whoever was locked out is locked out first.
+// goneKinds is the order in which notes are applied: revoked keys first.
 var goneKinds = []string{goneKey, goneBatch, goneJob}
 
-// gone writes a note and then calls do, which erases or revokes. The note stays if do fails: do may have erased a part, and a
-// concurrent or earlier erasure has the same note.
+// gone writes a note and then calls do, which erases or revokes. The note stays if do fails: do may have erased a
+// part, and a concurrent or earlier erasure has the same note.
 func (a *Admin) gone(ctx context.Context, kind string, id job.ID, do func() error) error {
 	key, err := object.GoneKey(kind, id)
 	if err != nil {
@@ -41,13 +41,13 @@ func (a *Admin) gone(ctx context.Context, kind string, id job.ID, do func() erro
 }
 
 const (
-	// reapplyEvery is how often a dispatcher looks whether the database was restored.
+	// reapplyEvery is the period of checks for a restored database.
 	reapplyEvery = 10 * time.Second
-	// restorer is the actor of what is done again.
+	// restorer is the actor of repeated actions.
 	restorer = "restore"
 )
 
-// Run revokes and erases again after each restore or failover of the database, until ctx ends.
+// Run calls Reapply every reapplyEvery until ctx ends.
 func (a *Admin) Run(ctx context.Context) {
 	tick := time.NewTicker(reapplyEvery)
 	defer tick.Stop()
@@ -63,9 +63,9 @@ func (a *Admin) Run(ctx context.Context) {
 	}
 }
 
-// Reapply revokes and erases again what the notes say, if the database has another history than
-// the one in which that was last done. It is to be called before anybody is let in: it fails if a
-// key could not be revoked. Erasures that fail are left to the next call.
+// Reapply repeats the noted revocations and erasures if the database was restored or promoted since they were last
+// repeated. Call it before the first request is admitted. It returns an error if a key could not be revoked. The next
+// call repeats failed erasures.
 func (a *Admin) Reapply(ctx context.Context) error {
 	history, err := a.Store.Restored(ctx)
 	if err != nil || history == "" {
@@ -101,7 +101,7 @@ func (a *Admin) Reapply(ctx context.Context) error {
 	return a.Store.Reapplied(ctx, history)
 }
 
-// again makes what a note is about be gone. What is not over in the dump is canceled first.
+// again repeats the revocation or erasure of a note. It cancels unfinished work first.
 func (a *Admin) again(ctx context.Context, kind string, id job.ID) (err error) {
 	who := Who{Name: restorer}
 	switch kind {
@@ -123,7 +123,7 @@ func (a *Admin) again(ctx context.Context, kind string, id job.ID) (err error) {
 	return err
 }
 
-// over erases, after a cancel if that is needed.
+// over calls erase, and after a job.ErrConflict cancel and erase again.
 func over(erase, cancel func() error) error {
 	err := erase()
 	if !errors.Is(err, job.ErrConflict) {

@@ -16,14 +16,15 @@ import (
 
 const (
 	maxKeyName = 63                         // characters
-	maxKeyLife = 100 * 365 * 24 * time.Hour // about as long as nobody means
-	minKeyLife = time.Second                // a key of less would be over before it is read
-	anyTenant  = identity.Operator          // who sees and revokes keys of every tenant, or more
-	defaultFor = identity.Submitter         // the role of a key that names none
+	maxKeyLife = 100 * 365 * 24 * time.Hour // effectively unlimited
+	minKeyLife = time.Second                // a shorter-lived key would expire before its first use
+	anyTenant  = identity.Operator          // lowest role that sees and revokes keys of every tenant
+	defaultFor = identity.Submitter         // role of a key without one in the request
 )
 
-// MakeKey makes a key, of whose token the answer has the only copy. Admins make keys of every tenant and role; others of
-// their own tenant, and none that may do more than theirs, or for longer.
+// MakeKey creates a key and returns its only copy of the token. Admins create keys of every tenant and role. Other
+// callers, and admins whose own key expires, create only keys with at most their role and expiry. Below admin the
+// tenant must be the caller's. It returns job.ErrRefused otherwise.
 func (a *Admin) MakeKey(ctx context.Context, who identity.Identity, remote string, q api.KeyRequest) (out api.NewKey, err error) {
 	k, err := newKey(who, q)
 	if err != nil {
@@ -32,7 +33,7 @@ func (a *Admin) MakeKey(ctx context.Context, who identity.Identity, remote strin
 	var hash store.KeyHash
 	out.Token, hash = identity.NewKeyToken()
 	_, err = a.act(ctx, whoIs(who, remote), "make key", string(k.ID), q.Reason, func(done *store.Action) (err error) {
-		done.Detail, _ = json.Marshal(map[string]any{"name": k.Name, "tenant": k.Tenant, "role": k.Role, "label": k.Label, "policy": k.Policy, // text always marshals
+		done.Detail, _ = json.Marshal(map[string]any{"name": k.Name, "tenant": k.Tenant, "role": k.Role, "label": k.Label, "policy": k.Policy, // cannot fail
 			"mark": identity.Mark(hash), "expires_at": k.ExpiresAt})
 		out.Key, err = a.Store.PutKey(ctx, done, store.LiveKey{Key: k, Hash: hash})
 		return err
@@ -40,7 +41,7 @@ func (a *Admin) MakeKey(ctx context.Context, who identity.Identity, remote strin
 	return out, err
 }
 
-// newKey judges what is asked for.
+// newKey builds the key of a request, or returns why it is rejected.
 func newKey(who identity.Identity, q api.KeyRequest) (k store.Key, err error) {
 	role := defaultFor
 	if q.Role != "" {
@@ -71,7 +72,7 @@ func newKey(who identity.Identity, q api.KeyRequest) (k store.Key, err error) {
 	return k, mayMake(who, k, role)
 }
 
-// checkKey judges the fields by themselves.
+// checkKey checks the fields that do not depend on the caller.
 func checkKey(q api.KeyRequest, tenant string) error {
 	switch d := q.For.D(); {
 	case q.Name == "" || len([]rune(q.Name)) > maxKeyName:
@@ -97,7 +98,7 @@ func printable(s string) bool {
 	return true
 }
 
-// mayMake refuses keys that are more than that of who makes them.
+// mayMake returns job.ErrRefused for a key with more rights than its creator.
 func mayMake(who identity.Identity, k store.Key, role identity.Role) error {
 	switch {
 	case who.Role == identity.Admin && who.Until.IsZero():
@@ -119,7 +120,8 @@ func article(r identity.Role) string {
 	return "a " + r.String()
 }
 
-// Keys is a page of a tenant's keys; of the own tenant if none is named.
+// Keys returns a page of a tenant's keys; the caller's tenant if none is named. It returns job.ErrRefused for another
+// tenant, except to operators and admins.
 func (a *Admin) Keys(ctx context.Context, who identity.Identity, tenant string, before job.ID, limit int) (api.KeyList, error) {
 	if tenant = cmp.Or(tenant, who.Tenant); tenant != who.Tenant && who.Role < anyTenant {
 		return api.KeyList{}, fmt.Errorf("%w: tenant: keys of another tenant are for operators, and this token is a %s's of %s", job.ErrRefused, who.Role, who.Tenant)
@@ -138,7 +140,7 @@ func (a *Admin) Keys(ctx context.Context, who identity.Identity, tenant string, 
 	return out, nil
 }
 
-// Key returns one of the own tenant; an operator, any.
+// Key returns a key of the caller's tenant, or of any tenant to operators and admins.
 func (a *Admin) Key(ctx context.Context, who identity.Identity, id job.ID) (store.Key, error) {
 	tenant := who.Tenant
 	if who.Role >= anyTenant {
@@ -164,7 +166,7 @@ func (a *Admin) RevokeKey(ctx context.Context, who identity.Identity, remote str
 		return k, fmt.Errorf("%w: the key is %s's, and this token %s's", job.ErrRefused, article(role), article(who.Role))
 	}
 	_, err = a.act(ctx, whoIs(who, remote), "revoke key", string(id), reason, func(done *store.Action) (err error) {
-		done.Detail, _ = json.Marshal(map[string]string{"name": k.Name, "tenant": k.Tenant, "role": k.Role, "mark": k.Mark}) // text always marshals
+		done.Detail, _ = json.Marshal(map[string]string{"name": k.Name, "tenant": k.Tenant, "role": k.Role, "mark": k.Mark}) // strings always marshal
 		return a.gone(ctx, goneKey, id, func() error {
 			k, err = a.Store.RevokeKey(ctx, done, id)
 			return err

@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// PutTenant has a tenant be granted what q says, and nothing else, at once. version is that which who asks has seen; nil: any.
-// job.ErrStale if it is another by now.
+// PutTenant replaces the settings of a tenant. It returns job.ErrStale if the tenant's version is not the given one;
+// nil matches any.
 func (a *Admin) PutTenant(ctx context.Context, who Who, name string, q api.TenantGrant, version *int64) (store.Tenant, error) {
 	t, err := tenants.Check(store.Tenant{Name: name, Weight: q.Weight, MaxRunning: q.MaxRunning, LabelCaps: q.LabelCaps, Ceiling: q.Ceiling})
 	if err != nil {
@@ -27,7 +27,7 @@ func (a *Admin) PutTenant(ctx context.Context, who Who, name string, q api.Tenan
 	return now, err
 }
 
-// Tenants returns the tenants that are known, by name, with their queues and quotas.
+// Tenants returns the known tenants, sorted by name, with their queues and quotas.
 func (a *Admin) Tenants(ctx context.Context, queue []store.QueueGroup) (api.TenantList, error) {
 	known, err := a.Store.Tenants(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *Admin) Tenants(ctx context.Context, queue []store.QueueGroup) (api.Tena
 	return out, nil
 }
 
-// TenantStatus returns one tenant. A name that was never used has the defaults, and version 0.
+// TenantStatus returns one tenant. An unused name has the defaults, and version 0.
 func (a *Admin) TenantStatus(ctx context.Context, name string, queue []store.QueueGroup) (api.TenantStatus, error) {
 	t, err := a.Store.Tenant(ctx, name)
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *Admin) TenantStatus(ctx context.Context, name string, queue []store.Que
 	return of(t), nil
 }
 
-// statuses returns a function that adds to a tenant its queue and quotas.
+// statuses returns a function that adds the queue and quotas to a tenant.
 func (a *Admin) statuses(ctx context.Context, queue []store.QueueGroup) (of func(store.Tenant) api.TenantStatus, err error) {
 	usage, err := a.Store.Usage(ctx)
 	if err != nil {

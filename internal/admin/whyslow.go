@@ -19,14 +19,15 @@ import (
 )
 
 const (
-	// reportAge is how old the report of a dispatcher may be.
+	// reportAge is the maximum age of a dispatcher's report.
 	reportAge = 20 * time.Second
 	// Bounds of the lists of an answer.
 	slowTenants = 20
 	slowWorkers = 100
 )
 
-// WhySlow gathers everything that can make the fleet slow. queue is what waits and runs, a moment ago.
+// WhySlow returns the state of everything that can slow down the fleet, and a verdict. queue is a recent count of the
+// waiting and running jobs.
 func (a *Admin) WhySlow(ctx context.Context, queue []store.QueueGroup) (api.WhySlow, error) {
 	out := api.WhySlow{At: time.Now().UTC(), Dispatchers: []nouns.Report{}, Stopped: []nouns.StoppedWorker{}, Pauses: []nouns.Pause{}}
 	switch l, err := a.Leader(ctx); {
@@ -89,14 +90,14 @@ func noteQueue(out *api.WhySlow, queue []store.QueueGroup) {
 	out.Tenants = out.Tenants[:min(len(out.Tenants), slowTenants)]
 }
 
-// finding judges one thing. It returns "" if nothing stands out.
+// finding checks one possible cause. It returns "" if it finds none.
 type finding func(w *api.WhySlow) string
 
-// findings are in the order of their gravity: the first ones stop the fleet.
+// findings are ordered by gravity: the first ones stop the fleet.
 var findings = []finding{noLeader, failedLooks, fullLocks, fullConnections, stuckResults, slowLooks, heldVacuum, slowReaps, busyBulk, unclaimed, undated, manyCallbacks,
 	staleUpkeep, manyDays, stoppedWorkers, pausedWork, noRoom}
 
-// verdict returns what stands out, the gravest first.
+// verdict returns the findings, the gravest first.
 func verdict(w *api.WhySlow) (all []string) {
 	for _, f := range findings {
 		if text := f(w); text != "" {
@@ -109,7 +110,7 @@ func verdict(w *api.WhySlow) (all []string) {
 	return all
 }
 
-// The bounds of the verdict are those of the alerts in the chart.
+// The bounds of the verdict equal those of the chart's alerts.
 const (
 	lookLimit     = 1000.0 // milliseconds
 	reapLimit     = 10_000.0

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Requeue has jobs run elsewhere, or at once, at no cost to them. Workers are told to stop
-// what was taken from them; those that do not hear it find out with their next heartbeat.
+// Requeue queues jobs again, so that they run elsewhere or at once, at no cost to them. It notifies the workers whose
+// attempts it took. A worker that misses the message is notified in the answer to its next heartbeat.
 func (a *Admin) Requeue(ctx context.Context, who Who, q api.RequeueRequest) (*store.Action, error) {
 	if err := checkRequeue(q); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func checkRequeue(q api.RequeueRequest) error {
 	return nil
 }
 
-// Pause keeps a batch, a tenant's jobs or a pool's workers from going on with what waits.
+// Pause pauses a batch, the jobs of a tenant, or the workers of a pool. Running jobs continue.
 func (a *Admin) Pause(ctx context.Context, who Who, q api.PauseRequest) (*store.Action, error) {
 	if q.Pool != "" && a.Pool != nil {
 		if err := a.Pool(ctx, q.Pool); err != nil {
@@ -107,7 +107,7 @@ func pausable(q api.PauseRequest) (what store.Pausable, err error) {
 	return what, nil
 }
 
-// Pauses lists what is paused.
+// Pauses returns the current pauses.
 func (a *Admin) Pauses(ctx context.Context) (api.PauseList, error) {
 	ps, err := a.Store.Pauses(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *Admin) Pauses(ctx context.Context) (api.PauseList, error) {
 	return api.PauseList{Pauses: append([]store.Pause{}, ps...)}, nil
 }
 
-// Override replaces some of what a tenant is granted, at once for what waits.
+// Override replaces some settings of a tenant, for waiting jobs, too. It lasts for q.For, or until Restore.
 func (a *Admin) Override(ctx context.Context, who Who, tenant string, q api.OverrideRequest) (*store.Action, error) {
 	if err := checkOverride(q); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (a *Admin) Override(ctx context.Context, who Who, tenant string, q api.Over
 	return a.onTenant(ctx, who, "override", tenant, q.Reason, func(done *store.Action) error { return a.Store.Override(ctx, done, tenant, o, q.For.D()) })
 }
 
-// maxRunning is what the store can count.
+// maxRunning is the largest count that the store supports.
 const maxRunning = 1 << 30
 
 func checkOverride(q api.OverrideRequest) error {
@@ -158,18 +158,18 @@ func (a *Admin) onTenant(ctx context.Context, who Who, action, tenant, reason st
 	return done, err
 }
 
-// Tenant returns what counts for a tenant now. One that was never heard of has the defaults.
+// Tenant returns the current settings of a tenant; the defaults for an unknown one.
 func (a *Admin) Tenant(ctx context.Context, name string) (store.Tenant, error) {
 	return a.Store.Tenant(ctx, name)
 }
 
-// Batches that one Verify looks at.
+// Batches of one Verify.
 const (
 	verifyPage = 20
 	verifyMost = 100
 )
 
-// Verify compares the counters of batches with their rows, and repairs them if it is to.
+// Verify compares the counters of batches with their rows, and repairs them if q.Repair is set.
 func (a *Admin) Verify(ctx context.Context, who Who, q api.VerifyRequest) (*api.VerifyReport, error) {
 	if err := checkVerify(&q); err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (a *Admin) Verify(ctx context.Context, who Who, q api.VerifyRequest) (*api.
 		switch {
 		case err == nil:
 			out.Repaired = append(out.Repaired, v.Batch)
-		case !errors.Is(err, job.ErrRefused): // which is recorded
+		case !errors.Is(err, job.ErrRefused): // refusals are recorded
 			return nil, err
 		}
 	}
@@ -236,7 +236,8 @@ func checkVerify(q *api.VerifyRequest) error {
 	return nil
 }
 
-// Sweep removes objects that no record names, or counts them.
+// Sweep removes objects that no record names, or counts them in a dry run. It returns job.ErrUnavailable without an
+// object store.
 func (a *Admin) Sweep(ctx context.Context, who Who, q api.SweepRequest) (out *api.SweepReport, err error) {
 	if a.Fleet == nil {
 		return nil, fmt.Errorf("%w: this dispatcher has no object store to sweep", job.ErrUnavailable)

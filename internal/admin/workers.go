@@ -10,17 +10,17 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Cordon keeps a worker from taking jobs. What it runs goes on.
+// Cordon keeps a worker from taking jobs. Its running jobs continue.
 func (a *Admin) Cordon(ctx context.Context, who Who, worker string, q api.OperatorRequest) (*store.Action, error) {
 	return a.onWorker(ctx, who, "cordon", worker, q.Reason, func(done *store.Action) error { return a.Store.Cordon(ctx, done, worker) })
 }
 
-// Uncordon lets it take jobs again.
+// Uncordon ends a cordon.
 func (a *Admin) Uncordon(ctx context.Context, who Who, worker string, q api.OperatorRequest) (*store.Action, error) {
 	return a.onWorker(ctx, who, "uncordon", worker, q.Reason, func(done *store.Action) error { return a.Store.Uncordon(ctx, done, worker) })
 }
 
-// Quarantine keeps a worker from taking jobs for a while, after which it tries one at a time.
+// Quarantine keeps a worker from taking jobs for a time; afterwards it tries one at a time.
 func (a *Admin) Quarantine(ctx context.Context, who Who, worker string, q api.QuarantineRequest) (*store.Action, error) {
 	d := q.For.D()
 	if d < time.Second || d > maxQuarantine {
@@ -29,7 +29,7 @@ func (a *Admin) Quarantine(ctx context.Context, who Who, worker string, q api.Qu
 	return a.onWorker(ctx, who, "quarantine", worker, q.Reason, func(done *store.Action) error { return a.Store.Confine(ctx, done, worker, d) })
 }
 
-// Unquarantine ends a quarantine, whoever began it.
+// Unquarantine ends a quarantine by an operator or a dispatcher.
 func (a *Admin) Unquarantine(ctx context.Context, who Who, worker string, q api.OperatorRequest) (*store.Action, error) {
 	return a.onWorker(ctx, who, "unquarantine", worker, q.Reason, func(done *store.Action) error { return a.Store.Absolve(ctx, done, worker) })
 }
@@ -42,7 +42,7 @@ func (a *Admin) onWorker(ctx context.Context, who Who, action, worker, reason st
 	return done, err
 }
 
-// Worker returns one worker and what it has under way.
+// Worker returns a worker with its running jobs and sessions, or job.ErrNotFound.
 func (a *Admin) Worker(ctx context.Context, id string) (api.WorkerStatus, error) {
 	ws, err := a.Store.Workers(ctx, 0)
 	if err != nil {

@@ -216,7 +216,7 @@ check-schema: SCHEMA_ARGS = --phases=examples,coverage
 check-schema: test-schema ## Test a running fleet against its OpenAPI document, briefly
 
 .PHONY: test-k8s
-# Needs helm, and if KUBECONFIG names a cluster, that and kubectl. docs/operations.md lists the requirements of a cluster, and the ASSAY_ variables that
+# Needs helm, and if KUBECONFIG names a cluster, that and kubectl. docs/operate/kubernetes.md lists the requirements of a cluster, and the ASSAY_ variables that
 # describe it. helm is built with the flags of its releases: without them, it assumes v1.20 if it has no cluster.
 HELM_SETS := $(foreach where,chartutil lint/rules,-X helm.sh/helm/v3/pkg/$(where).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(where).k8sVersionMinor=36)
 HELM ?= $(shell command -v helm || echo $(CURDIR)/.cache/tools/helm)

@@ -9,9 +9,9 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-var update = flag.Bool("update", false, "write testdata/help.txt and the table of docs/operations.md instead of comparing them")
+var update = flag.Bool("update", false, "write testdata/help.txt and the table of docs/operate/settings.md instead of comparing them")
 
-// TestSettings compares the settings with their table in docs/operations.md.
+// TestSettings compares the settings with their table in docs/operate/settings.md.
 func TestSettings(t *testing.T) {
 	p, err := kong.New(&config{}, kong.Vars{"version": ""})
 	if err != nil {

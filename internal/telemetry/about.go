@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// The attributes of spans. docs/operations.md lists the same names in a table; a test compares
+// The attributes of spans. docs/operate/monitoring.md lists the same names in a table; a test compares
 // them.
 const (
 	JobKey       = attribute.Key("assay.job")

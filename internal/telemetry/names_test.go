@@ -37,9 +37,9 @@ func exported(t *testing.T) map[string]string {
 	return got
 }
 
-func operations(t *testing.T) string {
+func page(t *testing.T, name string) string {
 	t.Helper()
-	raw, err := os.ReadFile(root + "/docs/operations.md")
+	raw, err := os.ReadFile(root + "/docs/operate/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func operations(t *testing.T) string {
 func TestMetricsAreInTheTable(t *testing.T) {
 	t.Parallel()
 	listed := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `((?:assay|http)_[a-z_]+)` \\| (counter|gauge|histogram) \\|").FindAllStringSubmatch(operations(t), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `((?:assay|http)_[a-z_]+)` \\| (counter|gauge|histogram) \\|").FindAllStringSubmatch(page(t, "metrics.md"), -1) {
 		listed[m[1]] = m[2]
 	}
 	made := exported(t)
@@ -60,12 +60,12 @@ func TestMetricsAreInTheTable(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(made)) {
 		if listed[name] != made[name] {
-			t.Errorf("docs/operations.md has %s as %q, want %s", name, listed[name], made[name])
+			t.Errorf("docs/operate/metrics.md has %s as %q, want %s", name, listed[name], made[name])
 		}
 	}
 	for name := range listed {
 		if made[name] == "" {
-			t.Errorf("docs/operations.md has %s, which nothing exports", name)
+			t.Errorf("docs/operate/metrics.md has %s, which nothing exports", name)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestMetricsAreInTheTable(t *testing.T) {
 func TestAttributesAreInTheTable(t *testing.T) {
 	t.Parallel()
 	var listed []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `(assay\\.[a-z]+)` \\|").FindAllStringSubmatch(operations(t), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(assay\\.[a-z]+)` \\|").FindAllStringSubmatch(page(t, "monitoring.md"), -1) {
 		listed = append(listed, m[1])
 	}
 	keys := regexp.MustCompile(`"(assay\.[a-z]+)"`)
@@ -90,7 +90,7 @@ func TestAttributesAreInTheTable(t *testing.T) {
 	}
 	slices.Sort(listed)
 	if want := slices.Sorted(maps.Keys(made)); !slices.Equal(listed, want) {
-		t.Errorf("docs/operations.md has %v, want %v", listed, want)
+		t.Errorf("docs/operate/monitoring.md has %v, want %v", listed, want)
 	}
 }
 

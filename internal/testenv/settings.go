@@ -19,7 +19,7 @@ type Setting struct {
 	Default, Help string
 }
 
-// Settings compares the settings table of docs/operations.md with the settings of a program, or
+// Settings compares the settings table of docs/operate/settings.md with the settings of a program, or
 // writes it. Each setting has a variable with its flag's name, and removed settings do not come
 // back. The total is limited: each setting is more to learn for operators, so a new one replaces
 // another or needs a justification.
@@ -37,7 +37,7 @@ func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, m
 	if len(all) > most {
 		t.Errorf("%d settings; %d at most", len(all), most)
 	}
-	page := filepath.Join(RepoRoot(t), "docs", "operations.md")
+	page := filepath.Join(RepoRoot(t), "docs", "operate", "settings.md")
 	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, m
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("docs/operations.md differs from the settings of the %s; write it: go test ./cmd/%s -run TestSettings -update", program, program)
+		t.Errorf("docs/operate/settings.md differs from the settings of the %s; write it: go test ./cmd/%s -run TestSettings -update", program, program)
 	}
 }
 
@@ -83,7 +83,7 @@ var settingsRow = regexp.MustCompile("(?m)^\\| `(ASSAY_[A-Z_]+)` \\| `--")
 
 func settingsTable(all []Setting) string {
 	var b strings.Builder
-	b.WriteString("\n| setting | flag | default | what |\n|---|---|---|---|\n")
+	b.WriteString("\n| setting | flag | default | description |\n|---|---|---|---|\n")
 	for _, s := range all {
 		value := s.Default
 		if value != "" {

@@ -73,18 +73,18 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestRunbooks checks that each alert has a paragraph in docs/operations.md under its name, and a
+// TestRunbooks checks that each alert has a paragraph in docs/operate/runbooks.md under its name, and a
 // summary.
 func TestRunbooks(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("../../docs/operations.md")
+	raw, err := os.ReadFile("../../docs/operate/runbooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range rules(t) {
 		_, text, found := strings.Cut(string(raw), "\n### "+r.Alert+"\n")
 		if text, _, _ = strings.Cut(text, "\n#"); !found || len(strings.TrimSpace(text)) < 80 {
-			t.Errorf("docs/operations.md does not say what to do about %s", r.Alert)
+			t.Errorf("docs/operate/runbooks.md has no instructions for %s", r.Alert)
 		}
 		if r.Annotations["summary"] == "" || r.Labels["severity"] != "warning" && r.Labels["severity"] != "critical" {
 			t.Errorf("%s has the labels %v and the annotations %v", r.Alert, r.Labels, r.Annotations)

@@ -243,7 +243,7 @@ func exported(t *testing.T) (names []string) {
 // TestAlertsHaveRunbooks checks that each alert refers to a heading of its name in the docs.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
-	docs, err := os.ReadFile(root + "/docs/operations.md")
+	docs, err := os.ReadFile(root + "/docs/operate/runbooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 			}
 		}
 		if !strings.Contains(string(docs), fmt.Sprintf("\n### %s\n", rule["alert"])) {
-			t.Errorf("docs/operations.md has no heading %s", rule["alert"])
+			t.Errorf("docs/operate/runbooks.md has no heading %s", rule["alert"])
 		}
 		if expr, _ := rule["expr"].(string); !strings.Contains(expr, "SELECTOR") {
 			t.Errorf("%v: looks at other fleets of the cluster, too", rule["alert"])

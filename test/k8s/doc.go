@@ -4,5 +4,5 @@
 // The cheap part runs with all other tests and needs nothing. `make test-k8s` renders the values in
 // values/ with helm. If KUBECONFIG names an API server, it validates each of them there. If
 // ASSAY_LOAD_IMAGE is a command that loads an image archive into the cluster's nodes
-// (docs/operations.md), it also installs the chart.
+// (docs/operate/kubernetes.md), it also installs the chart.
 package k8s

@@ -19,7 +19,7 @@ func TestRulesOutsideOfClusters(t *testing.T) {
 		t.Fatal("no rules")
 	}
 	var b strings.Builder
-	b.WriteString("# Written by go test ./test/k8s -run RulesOutside -update, from the chart's rules. Runbooks are in docs/operations.md, by name.\n")
+	b.WriteString("# Written by go test ./test/k8s -run RulesOutside -update, from the chart's rules. Runbooks are in docs/operate/runbooks.md, by name.\n")
 	b.WriteString("groups:\n  - name: assay\n    rules:\n")
 	plain := strings.NewReplacer(`,SELECTOR`, "", "{SELECTOR}", "", `component="dispatcher"`, `job="dispatcher"`, "(pod)", "(instance)", "$labels.pod", "$labels.instance")
 	for _, r := range rules {

@@ -289,7 +289,7 @@ func TestRender(t *testing.T) {
 			if !strings.Contains(text, `up{component=\"dispatcher\",namespace=\"fleet\"}`) || strings.Contains(text, "SELECTOR") {
 				t.Error("alerts do not look at this fleet alone")
 			}
-			if !strings.Contains(text, "operations.md#assaynoworkers") {
+			if !strings.Contains(text, "operate/runbooks.md#assaynoworkers") {
 				t.Error("an alert leads to no runbook")
 			}
 			if fmt.Sprint(r["ConfigMap/r-assay-dashboards"].at("data", "fleet.json")) == "" {
@@ -379,7 +379,7 @@ func TestRefused(t *testing.T) {
 // file of values.
 func TestServerTakesIt(t *testing.T) {
 	if os.Getenv("KUBECONFIG") == "" {
-		t.Skip("a server takes it where KUBECONFIG names one: docs/operations.md")
+		t.Skip("a server takes it where KUBECONFIG names one: docs/operate/kubernetes.md")
 	}
 	namespace := fmt.Sprintf("assay-render-%d", os.Getpid())
 	kubectl(t, "", "create", "namespace", namespace)

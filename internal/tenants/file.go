@@ -16,10 +16,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// anybody is the name of an entry for tenants that have no ceiling of their own, or one that does not say.
+// anybody is the name of the entry for tenants without a ceiling, or whose ceiling sets no limit.
 const anybody = "*"
 
-// Unnamed is what there may be of such a tenant; a zero is the default.
+// Unnamed is the limits of such tenants; 0 means the default.
 type Unnamed struct {
 	Name    string `json:"name"`
 	Ceiling struct {
@@ -28,7 +28,7 @@ type Unnamed struct {
 	} `json:"ceiling"`
 }
 
-// file is what an operator grants to whom.
+// file is the parsed file of tenants.
 type file struct {
 	tenants []granted
 	others  Unnamed
@@ -52,7 +52,7 @@ func read(path string) (f file, err error) {
 	return f, nil
 }
 
-// add reads one entry.
+// add checks and adds one entry.
 func (f *file) add(row json.RawMessage, at string) error {
 	var named struct{ Name string }
 	if json.Unmarshal(row, &named) == nil && named.Name == anybody {
@@ -86,15 +86,15 @@ func (f *file) addUnnamed(row json.RawMessage, at string) error {
 	return nil
 }
 
-// Store is what is told of a file.
+// Store is the part of the store that Apply uses.
 type Store interface {
 	store.Tenants
 	store.Policies
 }
 
-// Apply tells s what a file says, if there is one. An entry counts when its text is another than that which was told last: what was
-// changed over the API since stays, until the entry is changed, too. Tenants and policies that are not listed stay as they
-// are; a policy that is listed again unchanged makes no new version. It returns what holds for the others.
+// Apply applies the file of tenants to s. An empty path means no file. It applies an entry only if its text differs
+// from the last applied one. So changes over the API last until the entry changes. Unlisted tenants and policies stay
+// unchanged, and an unchanged policy gets no new version. Apply returns the limits of unnamed tenants.
 func Apply(ctx context.Context, s Store, path string) (others Unnamed, err error) {
 	if path == "" {
 		return others, nil
@@ -127,7 +127,7 @@ func (g *granted) apply(ctx context.Context, s Store) error {
 	return err
 }
 
-// byFile is the record of what a file had done.
+// byFile returns the record of an action of the file.
 func byFile(action, subject, tenant string) *store.Action {
 	return &store.Action{ID: job.NewID(), Actor: "the file of tenants", Action: action, Subject: subject, Tenant: tenant}
 }

@@ -1,4 +1,4 @@
-// Package tenants judges what an operator grants to tenants, by a file or by a request.
+// Package tenants checks the settings that operators give to tenants, in a file or a request, and applies the file.
 package tenants
 
 import (
@@ -12,8 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// granted is what an operator grants to a tenant (see store.Tenant), and the policies that
-// its jobs may name.
+// granted is the settings of a tenant (see store.Tenant), and its stored policies.
 type granted struct {
 	Name       string                     `json:"name"`
 	Weight     float64                    `json:"weight"`
@@ -22,10 +21,10 @@ type granted struct {
 	Ceiling    json.RawMessage            `json:"ceiling,omitempty"`
 	Policies   map[string]json.RawMessage `json:"policies,omitempty"`
 
-	text json.RawMessage // as the file has it
+	text json.RawMessage // as written in the file
 }
 
-// tenant is g as it is stored: the ceiling without blanks that say nothing.
+// tenant returns g as it is stored, with a compact ceiling.
 func (g *granted) tenant() store.Tenant {
 	t := store.Tenant{Name: g.Name, Weight: g.Weight, MaxRunning: g.MaxRunning, LabelCaps: g.LabelCaps}
 	var packed bytes.Buffer
@@ -35,13 +34,13 @@ func (g *granted) tenant() store.Tenant {
 	return t
 }
 
-// Limits of what is granted.
+// Limits of settings.
 const (
 	maxWeight  = 1e6
-	maxRunning = 1 << 30 // what the store can count
+	maxRunning = 1 << 30 // largest count that the store supports
 )
 
-// Check judges what is granted, and returns it as it is to be stored.
+// Check returns the tenant as it is stored. It returns job.ErrInvalid for invalid settings.
 func Check(t store.Tenant) (store.Tenant, error) {
 	g := granted{Name: t.Name, Weight: t.Weight, MaxRunning: t.MaxRunning, LabelCaps: t.LabelCaps, Ceiling: t.Ceiling}
 	if err := g.check(); err != nil {
@@ -50,10 +49,10 @@ func Check(t store.Tenant) (store.Tenant, error) {
 	return g.tenant(), nil
 }
 
-// policyName is what the API takes for one, too.
+// policyName matches the names that the API accepts.
 var policyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
 
-// check reads the ceiling, and the policies under it as jobs would have them.
+// check checks the settings, and each policy under the ceiling, as jobs would have it.
 func (g *granted) check() error {
 	switch {
 	case !(g.Weight >= 0 && g.Weight <= maxWeight):

@@ -7,10 +7,11 @@ import (
 	"github.com/assay-run/assay/api"
 )
 
-// ErrNotMine is an api.ErrUnauthorized of a gate that does not know the kind of a token, or sees none: another gate may.
+// ErrNotMine is an api.ErrUnauthorized of a gate that does not know this kind of token, or finds none. Another gate
+// may.
 var ErrNotMine = errors.New("not known to this gate")
 
-// notMine is an ErrNotMine, and an api.ErrUnauthorized, that says why.
+// notMine is an ErrNotMine and an api.ErrUnauthorized with a reason.
 type notMine string
 
 const noToken = "send Authorization: Bearer TOKEN (the CLI reads ASSAY_TOKEN)"
@@ -19,17 +20,18 @@ func (e notMine) Error() string { return api.ErrUnauthorized.Error() + ": " + st
 
 func (notMine) Is(target error) bool { return target == ErrNotMine || target == api.ErrUnauthorized }
 
-// NotMine is an ErrNotMine, and an api.ErrUnauthorized, that says why.
+// NotMine returns an ErrNotMine, which is also an api.ErrUnauthorized, with a reason.
 func NotMine(why string) error { return notMine(why) }
 
-// gates are asked one after the other.
+// gates is the Gate that All returns.
 type gates []Gate
 
-// All is one gate of several: who is known to one of them is let in. They are asked in their order, until one lets in, or
-// cannot find out whether it should, or knows that nobody should. Else the first that knows the kind of the token says why.
+// All returns a gate that tries gates in order. It stops at the first identity, at an error other than
+// api.ErrUnauthorized, and at a key that is not valid. If no gate identifies the sender, it returns the first error
+// that is not ErrNotMine.
 func All(gs ...Gate) Gate { return gates(gs) }
 
-// Identify asks the gates.
+// Identify implements Gate.
 func (gs gates) Identify(r *http.Request) (Identity, error) {
 	refused := error(notMine(noToken))
 	for _, g := range gs {
@@ -46,8 +48,8 @@ func (gs gates) Identify(r *http.Request) (Identity, error) {
 	return Identity{}, refused
 }
 
-// WithKeys is the gate of the configuration, and keys. Where that one lets everybody in, what looks like a key has to be one
-// that is live all the same: who revokes a key sees that it ends.
+// WithKeys returns a gate for the configured clients and for keys. If configured is open, keys go first, so that a
+// revoked key is rejected.
 func WithKeys(configured Gate, keys *Keys) Gate {
 	if IsOpen(configured) {
 		return All(keys, configured)
@@ -55,20 +57,19 @@ func WithKeys(configured Gate, keys *Keys) Gate {
 	return All(configured, keys)
 }
 
-// IsOpen reports whether a gate lets everyone in.
+// IsOpen reports whether a gate admits every request.
 func IsOpen(g Gate) bool {
 	_, found := find[Open](g)
 	return found
 }
 
-// NeedsNoToken reports whether a gate lets in requests without a token: all of them, or those of
-// users of this machine.
+// NeedsNoToken reports whether a gate admits requests without a token, from any client or from users of this machine.
 func NeedsNoToken(g Gate) bool {
 	_, local := find[Local](g)
 	return local || IsOpen(g)
 }
 
-// find returns the first gate of type T that g is, or consists of.
+// find returns g if it has type T, or else the first such gate that it consists of.
 func find[T Gate](g Gate) (found T, ok bool) {
 	gs, several := g.(gates)
 	if !several {

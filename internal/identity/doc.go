@@ -1,3 +1,2 @@
-// Package identity says who sends a request, and what they may do: of which tenant they are, in which role, and whether
-// they are held to a part of what the tenant has.
+// Package identity authenticates requests. It returns the sender's tenant and role, and the restriction of a key.
 package identity

@@ -1,6 +1,6 @@
 package identity
 
-// Size returns how many keys are known.
+// Size returns the number of known keys.
 func (k *Keys) Size() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

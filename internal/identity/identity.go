@@ -10,24 +10,24 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Role is how much somebody may do. Each may do what those before it may.
+// Role is the permissions of an identity. Each role includes the ones before it.
 type Role int
 
 // The roles.
 const (
-	None      Role = iota // may do nothing
-	Reader                // sees what its tenant has
+	None      Role = iota // no permissions
+	Reader                // reads the data of its tenant
 	Submitter             // submits, cancels, and puts policies and secrets of its tenant
-	Operator              // sees the whole fleet, and acts on it
-	Admin                 // makes keys and tenants, and deletes
+	Operator              // reads the whole fleet, and acts on it
+	Admin                 // manages keys and tenants, and deletes
 )
 
 var roleNames = []string{"none", "reader", "submitter", "operator", "admin"}
 
-// RoleNames are the names of the roles that somebody can have.
+// RoleNames returns the names of the roles that an identity can have.
 func RoleNames() []string { return slices.Clone(roleNames[Reader:]) }
 
-// ParseRole reads the name of a role. The error wraps job.ErrInvalid.
+// ParseRole parses the name of a role. The error wraps job.ErrInvalid.
 func ParseRole(name string) (Role, error) {
 	if i := slices.Index(roleNames, name); i > 0 {
 		return Role(i), nil
@@ -35,7 +35,7 @@ func ParseRole(name string) (Role, error) {
 	return None, job.Invalid("role", "%.40q must be one of %s", name, strings.Join(RoleNames(), ", "))
 }
 
-// String is the name of the role.
+// String returns the name of the role.
 func (r Role) String() string {
 	if r < 0 || int(r) >= len(roleNames) {
 		return roleNames[None]
@@ -43,34 +43,34 @@ func (r Role) String() string {
 	return roleNames[r]
 }
 
-// Identity is who sent a request.
+// Identity is the sender of a request.
 type Identity struct {
 	Tenant string
 	Role   Role
-	// Name is who it is, as records of what was done show it: the tenant for a token, TENANT/NAME for a key, the user whom
-	// an issuer of tokens vouches for.
+	// Name appears in records of actions. It is the tenant for a token, TENANT/NAME for a key, and the user's name
+	// for a token of an issuer.
 	Name string
-	// Mark tells the tokens of one name apart, and is of no use to who wants to guess one.
+	// Mark distinguishes the tokens of one name. It does not help to guess a token.
 	Mark string
-	// Until is when it ends; zero: it does not.
+	// Until is the expiry; zero: none.
 	Until time.Time
-	// Life is over, with an api.ErrUnauthorized as its cause, as soon as it is not let in any more; nil: it always is. What it
-	// has under way ends as well.
+	// Life ends, with an api.ErrUnauthorized as its cause, when the identity is revoked or expires; nil: never. Its
+	// running requests end, too.
 	Life context.Context
-	// Held is what it is held to of what its tenant has.
+	// Held restricts the identity to a part of its tenant's data.
 	Held Held
 }
 
-// Held is the part of what a tenant has that a key is for; its zero value, all of it.
+// Held is the restriction of a key; the zero value is none.
 type Held struct {
-	Label  Label  // which all jobs and batches have that it makes or sees
-	Policy string // the name of the only policy that its jobs have; empty: any
+	Label  Label  // of all its jobs and batches
+	Policy string // name of its jobs' only policy; empty: any
 }
 
-// Label is one that jobs have; its zero value, none.
+// Label is a label of a job; the zero value is none.
 type Label struct{ Key, Value string }
 
-// String is KEY=VALUE.
+// String returns KEY=VALUE, or "" for none.
 func (l Label) String() string {
 	if l == (Label{}) {
 		return ""
@@ -78,7 +78,7 @@ func (l Label) String() string {
 	return l.Key + "=" + l.Value
 }
 
-// ParseLabel reads KEY=VALUE; of nothing, no label. The error wraps job.ErrInvalid.
+// ParseLabel parses KEY=VALUE, or an empty text as no label. The error wraps job.ErrInvalid.
 func ParseLabel(text string) (l Label, err error) {
 	key, value, ok := strings.Cut(text, "=")
 	if text != "" && (!ok || key == "") {
@@ -87,17 +87,17 @@ func ParseLabel(text string) (l Label, err error) {
 	return Label{key, value}, nil
 }
 
-// Gate says who sends requests.
+// Gate authenticates requests.
 type Gate interface {
-	// Identify returns who sent r. The error wraps api.ErrUnauthorized if nobody did who is known here, ErrNotMine as well if
-	// another gate may know them, and job.ErrUnavailable if that cannot be found out now.
+	// Identify returns the sender of r. The error wraps api.ErrUnauthorized for an unknown sender, with ErrNotMine if
+	// another gate may know it. It wraps job.ErrUnavailable if the gate cannot decide now.
 	Identify(r *http.Request) (Identity, error)
 }
 
-// DefaultTenant owns everything on a fleet without tokens.
+// DefaultTenant is the tenant of all jobs on a fleet without tokens.
 const DefaultTenant = "default"
 
-// Open lets everyone in as an admin of DefaultTenant.
+// Open admits every request as an admin of DefaultTenant.
 type Open struct{}
 
 // Identify implements Gate.

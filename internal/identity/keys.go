@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// keyPrefix is what the tokens of keys begin with, so that those who look for lost ones find them.
+	// keyPrefix starts the token of every key, so that secret scanners find leaked ones.
 	keyPrefix = "assay_"
-	keyBytes  = 32 // at random
+	keyBytes  = 32 // random bytes
 )
 
-// keyChars is how many characters say these bytes.
+// keyChars is the length of the encoded random bytes.
 var keyChars = base64.RawURLEncoding.EncodedLen(keyBytes)
 
-// NewKeyToken returns a token for a new key, and what is kept of it.
+// NewKeyToken returns the token of a new key, and its hash for the store.
 func NewKeyToken() (token string, hash store.KeyHash) {
 	b := make([]byte, keyBytes)
 	_, _ = rand.Read(b) // it never fails
@@ -34,7 +34,7 @@ func NewKeyToken() (token string, hash store.KeyHash) {
 	return token, sha256.Sum256([]byte(token))
 }
 
-// IsKeyToken says whether a token looks like that of a key.
+// IsKeyToken reports whether a token has the form of a key's.
 func IsKeyToken(token string) bool {
 	chars, ok := strings.CutPrefix(token, keyPrefix)
 	if !ok || len(chars) != keyChars {
@@ -44,36 +44,36 @@ func IsKeyToken(token string) bool {
 	return err == nil
 }
 
-// Keys lets those in who have a key. It knows all live ones, and asks the store again and again whether there are others:
-// a key that was revoked anywhere ends here as soon as that is answered. Run does that.
+// Keys authenticates the holders of keys. Run polls the store for new and revoked keys, so a key that is revoked
+// anywhere ends here with the next answer.
 type Keys struct {
 	store store.Keys
 	log   *slog.Logger
-	every time.Duration // how often it asks
-	least time.Duration // between two questions, however many wait for an answer
-	stale time.Duration // how long it lets those in who were known while the store does not answer
+	every time.Duration // longest pause between two polls
+	least time.Duration // shortest pause between two polls, however many requests wait
+	stale time.Duration // how long known keys stay valid while the store does not answer
 
-	wanted chan struct{} // somebody waits for the next answer
+	wanted chan struct{} // a request waits for the next answer
 
 	mu    sync.Mutex
 	live  map[store.KeyHash]*liveKey
-	at    store.KeyMark // of what is known
-	asked time.Time     // when it asked what was last answered
+	at    store.KeyMark // mark of the known keys
+	asked time.Time     // start of the last answered poll
 	next  *question
-	used  map[job.ID]time.Time // not written down yet
-	noted map[job.ID]time.Time // last written down
+	used  map[job.ID]time.Time // last uses, not stored yet
+	noted map[job.ID]time.Time // last stored uses
 }
 
-// liveKey is a key that lets somebody in.
+// liveKey is a valid key.
 type liveKey struct {
 	id  job.ID
 	who Identity
-	end context.CancelCauseFunc // of their Life
-	// expiry ends it in time; nil: it does not expire.
+	end context.CancelCauseFunc // of its identity's Life
+	// expiry ends the key in time; nil: it does not expire.
 	expiry *time.Timer
 }
 
-// revoke ends a key before its time.
+// revoke ends a key before its expiry.
 func (l *liveKey) revoke() {
 	l.end(errOver)
 	if l.expiry != nil {
@@ -81,13 +81,13 @@ func (l *liveKey) revoke() {
 	}
 }
 
-// question is one, and those who wait for its answer.
+// question is one poll, for the requests that wait for it.
 type question struct {
 	done chan struct{}
 	err  error
 }
 
-// NewKeys returns a gate over the keys of a store. Run has to be running for it to let anybody in.
+// NewKeys returns a gate for the keys of a store. It admits no request until Run polls the store.
 func NewKeys(s store.Keys, log *slog.Logger) *Keys {
 	return &Keys{
 		store: s, log: log, every: 250 * time.Millisecond, least: 50 * time.Millisecond, stale: 30 * time.Second,
@@ -96,12 +96,11 @@ func NewKeys(s store.Keys, log *slog.Logger) *Keys {
 	}
 }
 
-// errOver is about a key that lets nobody in.
+// errOver is the error for a key that is not valid.
 var errOver = fmt.Errorf("%w: the key was revoked, has expired, or is of another fleet", api.ErrUnauthorized)
 
-// Identify returns whose key the request is sent with. It is for tokens that look like one, and has the last word on them.
-// One that is not known may have been made a moment ago: it waits for the next answer of the store, as all who guess do
-// together.
+// Identify returns the identity of the key in a request. It rejects unknown keys for good, so that no other gate is
+// tried. An unknown key may be new: the request waits for the next poll, which all such requests share.
 func (k *Keys) Identify(r *http.Request) (Identity, error) {
 	token, ok := Bearer(r)
 	if !ok {
@@ -124,7 +123,8 @@ func (k *Keys) Identify(r *http.Request) (Identity, error) {
 	return who, err
 }
 
-// known returns whose key it is, and notes that it is used.
+// known returns the identity of a known key and records its use. It returns job.ErrUnavailable if the last answer of
+// the store is too old.
 func (k *Keys) known(hash store.KeyHash) (Identity, bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,7 +140,7 @@ func (k *Keys) known(hash store.KeyHash) (Identity, bool, error) {
 	return key.who, true, nil
 }
 
-// wait waits for the answer to a question that was not asked yet.
+// wait waits for the answer to the next poll.
 func (k *Keys) wait(ctx context.Context) error {
 	k.mu.Lock()
 	next := k.next
@@ -157,7 +157,7 @@ func (k *Keys) wait(ctx context.Context) error {
 	}
 }
 
-// Run keeps what is known up to date, until ctx ends.
+// Run polls the store and stores the last uses of keys, until ctx ends.
 func (k *Keys) Run(ctx context.Context) {
 	var notes sync.WaitGroup
 	defer notes.Wait()
@@ -180,7 +180,7 @@ func (k *Keys) Run(ctx context.Context) {
 	k.answer(fmt.Errorf("%w: this dispatcher is about to end", job.ErrUnavailable))
 }
 
-// sleep waits for a time, or until somebody waits for an answer, and says whether ctx is over.
+// sleep waits for d or until a request waits for an answer. It reports whether ctx has ended.
 func sleep(ctx context.Context, d time.Duration, until <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -193,10 +193,10 @@ func sleep(ctx context.Context, d time.Duration, until <-chan struct{}) bool {
 	return false
 }
 
-// askTime is how long an answer may take.
+// askTime is the timeout of a poll.
 const askTime = 5 * time.Second
 
-// ask finds out which keys are live, and answers those who wait.
+// ask polls the store and wakes the requests that wait.
 func (k *Keys) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -216,7 +216,7 @@ func (k *Keys) ask(ctx context.Context) error {
 	return nil
 }
 
-// answer tells those who wait that there is no answer any more.
+// answer ends the wait of requests with an error, when no more polls follow.
 func (k *Keys) answer(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -224,7 +224,7 @@ func (k *Keys) answer(err error) {
 	close(k.next.done)
 }
 
-// refresh reads the keys that were made or revoked since the mark at.
+// refresh reads the keys that were created or revoked since the mark at.
 func (k *Keys) refresh(ctx context.Context, at store.KeyMark) error {
 	news, err := k.store.KeyNews(ctx, at)
 	if err != nil || !news.All && len(news.Keys) == 0 && news.At == at {
@@ -241,7 +241,7 @@ func (k *Keys) refresh(ctx context.Context, at store.KeyMark) error {
 	return nil
 }
 
-// replace has the given keys be all that are known.
+// replace replaces all known keys.
 func (k *Keys) replace(keys []store.LiveKey) {
 	live, noted := make(map[store.KeyHash]*liveKey, len(keys)), make(map[job.ID]time.Time, len(k.noted))
 	for _, key := range keys {
@@ -261,7 +261,7 @@ func (k *Keys) replace(keys []store.LiveKey) {
 	k.live, k.noted = live, noted
 }
 
-// change adds keys that were made, and ends those that were revoked.
+// change adds new keys and ends revoked ones.
 func (k *Keys) change(keys []store.LiveKey) {
 	for _, key := range keys {
 		had := k.live[key.Hash]
@@ -275,7 +275,7 @@ func (k *Keys) change(keys []store.LiveKey) {
 	}
 }
 
-// forget drops a key that is over.
+// forget drops an invalid key.
 func (k *Keys) forget(hash store.KeyHash, l *liveKey) {
 	if k.live[hash] == l {
 		delete(k.live, hash)
@@ -283,7 +283,7 @@ func (k *Keys) forget(hash store.KeyHash, l *liveKey) {
 	}
 }
 
-// newLive is a key that was not known. One that cannot be read, as it is of a later release, lets nobody in.
+// newLive returns a new valid key. A key that this release cannot read, such as one with an unknown role, is invalid.
 func (k *Keys) newLive(key store.LiveKey) *liveKey {
 	who, err := identityOf(key)
 	life, end := context.WithCancelCause(context.Background())
@@ -304,7 +304,8 @@ func (k *Keys) newLive(key store.LiveKey) *liveKey {
 	return l
 }
 
-// identityOf is who has a key. Its name begins with its tenant, as no other's does: who may name keys passes for nobody else.
+// identityOf returns the identity of a key. Its name starts with the tenant, so it cannot equal a name in another
+// tenant.
 func identityOf(key store.LiveKey) (Identity, error) {
 	role, err := ParseRole(key.Role)
 	if err != nil {
@@ -319,11 +320,11 @@ func identityOf(key store.LiveKey) (Identity, error) {
 }
 
 const (
-	notedFor  = time.Minute // the time of a key's last use stays as it was written down
+	notedFor  = time.Minute // minimum time between two stored uses of a key
 	noteEvery = 5 * time.Second
 )
 
-// note writes down when keys were used, of each once a minute at most. What cannot be written is tried again.
+// note stores the last uses of keys, at most once per notedFor and key. After an error the next call tries again.
 func (k *Keys) note(ctx context.Context) {
 	due := map[job.ID]time.Time{}
 	k.mu.Lock()

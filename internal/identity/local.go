@@ -12,12 +12,12 @@ import (
 	"github.com/assay-run/assay/internal/site"
 )
 
-// Local lets users of this machine in without a token, by their Unix user ids. The kernel names
-// the user of a connection over loopback, so that other users, and other machines, are refused.
-// So are browsers: a page runs as the user, but the user did not write it.
+// Local identifies users of this machine by their Unix user ids, without a token. The kernel reports the user of a
+// loopback connection, so other users and machines are rejected. Browsers are rejected, too: a page's requests have
+// the user's id, but the page's author wrote them.
 type Local map[int]Identity
 
-// LocalAdmin is the user who runs a fleet without tokens.
+// LocalAdmin is the identity of the user who runs a fleet without tokens.
 var LocalAdmin = Identity{Tenant: DefaultTenant, Role: Admin, Name: DefaultTenant}
 
 // Identify implements Gate.
@@ -49,8 +49,8 @@ func (l Local) Identify(r *http.Request) (Identity, error) {
 	return who, nil
 }
 
-// isBrowser reports whether headers are those of a browser. Browsers that omit Sec-Fetch-*
-// still send Origin with requests that change something, and name themselves.
+// isBrowser reports whether headers are a browser's. Browsers that omit Sec-Fetch-* still send Origin with requests
+// that change data, and name themselves.
 func isBrowser(h http.Header) bool {
 	for name := range h {
 		if name == "Origin" || name == "Referer" || name == "Cookie" || strings.HasPrefix(name, "Sec-") {
@@ -60,8 +60,7 @@ func isBrowser(h http.Header) bool {
 	return strings.HasPrefix(h.Get("User-Agent"), "Mozilla/")
 }
 
-// isForwarded reports whether headers are those of a proxy: the owner of the connection is not
-// the one who sent the request.
+// isForwarded reports whether a proxy forwarded the request, so that its sender does not own the connection.
 func isForwarded(h http.Header) bool {
 	for name := range h {
 		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
@@ -81,12 +80,12 @@ type peer struct {
 	err  error
 }
 
-// WithPeer returns a context whose requests came by a connection.
+// WithPeer returns the context of a connection's requests.
 func WithPeer(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, &peer{conn: c})
 }
 
-// uid returns the user of the other end, if that is a socket of this machine.
+// uid returns the user of the other end. It returns an error unless the connection is over loopback.
 func (p *peer) uid() (int, error) {
 	p.once.Do(func() {
 		local, ok := p.conn.LocalAddr().(*net.TCPAddr)

@@ -13,12 +13,12 @@ const (
 	headerSize    = 16 // struct nlmsghdr
 	requestSize   = 56 // struct inet_diag_req_v2
 	answerSize    = 72 // struct inet_diag_msg
-	sourcePort    = 0  // in struct inet_diag_sockid: be16
+	sourcePort    = 0  // offsets in struct inet_diag_sockid; be16
 	destPort      = 2
 	sourceAddress = 4 // 16 bytes
 	destAddress   = 20
 	cookies       = 40 // two u32
-	requestID     = 8  // of struct inet_diag_sockid in the request
+	requestID     = 8  // offset of struct inet_diag_sockid in the request
 	answerID      = 4  // and in the answer
 	answerState   = 1  // u8
 	answerUser    = 64 // u32

@@ -11,11 +11,11 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Tokens are bearer tokens from the configuration. They are kept as hashes, so that neither the time of a look-up nor a
-// dump of it tells anything about them.
+// Tokens maps the hashes of configured bearer tokens to identities. With hashes, neither the time of a look-up nor a
+// dump reveals a token.
 type Tokens map[[sha256.Size]byte]Identity
 
-// Identify returns whose bearer token the request is sent with.
+// Identify implements Gate.
 func (t Tokens) Identify(r *http.Request) (Identity, error) {
 	token, ok := Bearer(r)
 	if !ok {
@@ -28,19 +28,19 @@ func (t Tokens) Identify(r *http.Request) (Identity, error) {
 	return who, nil
 }
 
-// Bearer returns the token that r is sent with. The name of the scheme is in any case.
+// Bearer returns the bearer token of r. The name of the scheme may have any case.
 func Bearer(r *http.Request) (token string, ok bool) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	return token, ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// Mark is the beginning of a token's hash.
+// Mark returns the first 8 hex digits of a token's hash.
 func Mark(hash [sha256.Size]byte) string { return hex.EncodeToString(hash[:4]) }
 
-// ReadTokens reads "token=tenant" pairs, separated by commas or lines, whose holders are submitters of the tenant; those
-// of "token=tenant:ROLE" have that role. "@FILE" reads them from a file, in which lines that start with # are comments.
-// In place of a token, "uid:NUMBER" is a user of this machine (see Local). No pairs are an Open gate. The error wraps
-// job.ErrInvalid and never shows a token.
+// ReadTokens parses pairs of the form TOKEN=TENANT or TOKEN=TENANT:ROLE, separated by commas or lines. The default
+// role is submitter. "@FILE" reads the pairs from a file, in which lines that start with # are comments. "uid:NUMBER"
+// in place of a token is a user of this machine (see Local). Without pairs it returns Open. The error wraps
+// job.ErrInvalid and never contains a token.
 func ReadTokens(text string) (Gate, error) {
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(path)
@@ -71,10 +71,10 @@ func ReadTokens(text string) (Gate, error) {
 	return out, nil
 }
 
-// localUser begins the number of a Unix user in place of a token.
+// localUser is the prefix of a Unix user id in place of a token.
 const localUser = "uid:"
 
-// add reads one pair. No name of a tenant has a colon.
+// add parses one pair. Names of tenants have no colon. The higher role of a repeated token counts.
 func add(t Tokens, l Local, pair string) error {
 	token, tenant, ok := strings.Cut(pair, "=")
 	tenant, name, given := strings.Cut(tenant, ":")

@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// breakAfter is how many tries in a row a host does not answer until its breaker opens.
+	// breakAfter is the number of unanswered tries in a row that opens a host's breaker.
 	breakAfter = 5
-	// firstBreak is how long it is open at first; it doubles with each try that fails after it.
+	// firstBreak is how long the breaker stays open at first. Each further unanswered try doubles it.
 	firstBreak = 30 * time.Second
-	// maxHosts bounds the memory of it.
+	// maxHosts bounds the number of circuits.
 	maxHosts = 10_000
 )
 
-// breaker is a circuit breaker for each host that callbacks go to: a host that does not answer
-// costs one try at a time, and not a lane for each callback.
+// breaker has a circuit breaker for each host that callbacks go to. A host that does not answer takes one lane at a
+// time instead of one for each callback.
 type breaker struct {
-	longest time.Duration // that one is open
+	longest time.Duration // longest time that a breaker stays open
 
 	mu    sync.Mutex
 	hosts map[string]*circuit
 }
 
-// circuit is what is known of one host that has failed.
+// circuit is the state of one host with unanswered tries.
 type circuit struct {
 	failures int       // in a row
-	until    time.Time // when it may be tried again; zero: now
+	until    time.Time // start of the next try; zero: now
 	wait     time.Duration
 }
 
@@ -35,8 +35,8 @@ func newBreaker(longest time.Duration) *breaker {
 	return &breaker{longest: longest, hosts: map[string]*circuit{}}
 }
 
-// enter reports whether the host may be tried, else in what time. While the breaker is open, one
-// try is let through each time that the wait is over.
+// enter reports whether the host may be tried, or else how long to wait. An open breaker admits one try at the end of
+// each wait.
 func (b *breaker) enter(host string, now time.Time) (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,11 +47,11 @@ func (b *breaker) enter(host string, now time.Time) (wait time.Duration, ok bool
 	if wait := c.until.Sub(now); wait > 0 {
 		return wait, false
 	}
-	c.until = now.Add(c.wait) // for the others
+	c.until = now.Add(c.wait) // other tries wait
 	return 0, true
 }
 
-// leave notes whether the host answered.
+// leave records whether the host answered.
 func (b *breaker) leave(host string, now time.Time, answered bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,7 +73,7 @@ func (b *breaker) leave(host string, now time.Time, answered bool) {
 	}
 }
 
-// hostOf returns the host and port of a URL, and all of a text that is none.
+// hostOf returns the host and port of a URL, or the whole text if it is not a URL.
 func hostOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {

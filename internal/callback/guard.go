@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// errRefused reports an address that may not be called.
+// errRefused is the error for an address that may not be called.
 var errRefused = errors.New("the address is not public, and this fleet does not allow it")
 
 // judge rejects special addresses that the operator did not allow.

@@ -67,9 +67,9 @@ type Sender struct {
 	secrets Secrets
 	http    *http.Client
 	tries   metric.Int64Counter
-	freed   chan struct{} // a lane is free again
+	freed   chan struct{} // holds one hint: a lane is free
 	taking  sync.Mutex    // held while callbacks are taken
-	after   int64         // where the next take goes on; guarded by taking
+	after   int64         // start of the next take; guarded by taking
 	hosts   *breaker
 
 	mu   sync.Mutex
@@ -124,7 +124,7 @@ func (s *Sender) Room(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// unfitSecret reports a secret that cannot sign.
+// unfitSecret is the error for a secret that cannot sign.
 type unfitSecret struct{ name, problem string }
 
 func (e *unfitSecret) Error() string { return fmt.Sprintf("the secret %.80q %s", e.name, e.problem) }
@@ -160,7 +160,7 @@ func (s *Sender) Run(ctx context.Context) {
 				tried := s.try(ctx, t)
 				s.occupy(t.Tenant, -1)
 				<-lanes
-				if !tried { // the breaker of its host is open: wait for the next look
+				if !tried { // the host's breaker is open: wait for the next tick
 					return
 				}
 				select {
@@ -178,10 +178,10 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
-// share is how many lanes one tenant has at most: while its receivers hang, others are served.
+// share returns the most lanes of one tenant, so that hanging receivers of one do not stop the callbacks of others.
 func (s *Sender) share() int { return max(s.cfg.Lanes/2, 1) }
 
-// occupy notes that a tenant has n lanes more.
+// occupy adds n to the lanes of a tenant.
 func (s *Sender) occupy(tenant string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,8 +190,8 @@ func (s *Sender) occupy(tenant string, n int) {
 	}
 }
 
-// full returns the tenants that have their share of the lanes, and how many more any other one may
-// have at least.
+// full returns the tenants that use their share of the lanes, and the fewest lanes that another tenant may still
+// take.
 func (s *Sender) full() (tenants []string, room int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,8 +212,8 @@ func (s *Sender) take(ctx context.Context, n int) []store.CallbackTry {
 	if n == 0 || ctx.Err() != nil {
 		return nil
 	}
-	// A try ends long before its lease, even if the secret and the batch are slow to read.
-	// It is not broken off: what was taken and not heard of would wait for the end of the lease.
+	// The lease is much longer than a try, even if the secret and the batch are slow to read. The statement ignores a
+	// canceled ctx: rows that it took unnoticed would stay leased until the end of the lease.
 	except, share := s.full()
 	ts, next, err := s.store.TakeCallbacks(context.WithoutCancel(ctx),
 		store.CallbackQuery{N: n, Share: share, Except: except, Lease: s.cfg.Timeout + time.Minute, After: s.after})
@@ -227,9 +227,8 @@ func (s *Sender) take(ctx context.Context, n int) []store.CallbackTry {
 // settleTime limits the time to record a result. A stopping dispatcher waits for it.
 const settleTime = 5 * time.Second
 
-// try makes one try and writes down how it ended. If that fails, the lease ends
-// and the try is made again: the receiver knows the id. tried is false if the circuit breaker of
-// its host is open, and nothing was sent.
+// try makes one try and records its end. If it cannot record it, the try is repeated after the lease; the receiver
+// recognizes the id. tried is false if the host's circuit breaker is open and nothing was sent.
 func (s *Sender) try(ctx context.Context, t store.CallbackTry) (tried bool) {
 	host := hostOf(t.URL)
 	wait, tried := s.hosts.enter(host, time.Now())
@@ -281,7 +280,7 @@ type Event struct {
 	Batch *job.Batch `json:"batch"`
 }
 
-// unansweredError is a request to which the host sent no answer.
+// unansweredError is a request that the host did not answer.
 type unansweredError struct{ error }
 
 func (e *unansweredError) Unwrap() error { return e.error }
@@ -297,7 +296,7 @@ func (s *Sender) send(ctx context.Context, t store.CallbackTry) (end store.Callb
 		return store.CallbackEnd{Error: kindOf(err, s.cfg.Timeout)}, &unansweredError{err}
 	}
 	defer rs.Body.Close()
-	_, _ = io.CopyN(io.Discard, rs.Body, 64<<10) // the content of the answer is not kept
+	_, _ = io.CopyN(io.Discard, rs.Body, 64<<10) // the answer's content is not stored
 	switch code := rs.StatusCode; {
 	case code/100 == 2:
 		return store.CallbackEnd{Delivered: true}, nil

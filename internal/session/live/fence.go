@@ -38,8 +38,8 @@ func (m *Manager) Confirm(sent time.Time, ttl time.Duration) {
 	}
 }
 
-// fence ends all sessions if no dispatcher has answered for so long that their records may soon
-// end: whoever reads those is right.
+// fence ends all sessions before their records may end, if no dispatcher has answered for so long. So a record never
+// ends before its session.
 func (m *Manager) fence(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

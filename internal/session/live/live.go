@@ -51,7 +51,7 @@ type live struct {
 	slot   runtime.Slot
 	awake  *awake.Keeper
 	inject []string      // initial host functions; a copy already has them
-	meters               // of what it uses
+	meters               // usage
 	waited time.Duration // for cores, by the last request
 
 	exporter  Exporter        // nil: no exports

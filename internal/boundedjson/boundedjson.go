@@ -23,8 +23,8 @@ type Limits struct {
 // ErrLimit is wrapped by the errors of texts with too many values or levels.
 var ErrLimit = errors.New("beyond the limits of a message")
 
-// valueCost is the most bytes that one decoded value may take: an element of a list of structs,
-// half of which is spare capacity.
+// valueCost is the most bytes that one decoded value may take: an element of a list of structs, half of it spare
+// capacity.
 const valueCost = 256
 
 // mostBuilt limits the memory of concurrent decoding, in bytes: the largest text of any reader, or

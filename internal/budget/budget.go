@@ -1,8 +1,7 @@
 // Package budget divides an amount of the process's memory between the tenants whose jobs need it.
 //
-// Code that is about to hold something large for a job enters a Memory with the size, and leaves when it
-// holds it no more. It waits while there is no room. One tenant has at most its share, so
-// that the others do not wait for it.
+// Code that needs much memory for a job enters a Memory with the size, and leaves when it has released the memory. It
+// waits while there is no room. One tenant gets at most its share, so that the others do not wait for it.
 package budget
 
 import (
@@ -11,8 +10,8 @@ import (
 	"sync"
 )
 
-// Memory is an amount of memory in bytes. Waiting callers enter in the order in which they came,
-// except that a tenant which has its share lets others pass.
+// Memory is an amount of memory in bytes. Waiting callers enter in the order of their arrival, but a tenant at its
+// share lets others pass.
 type Memory struct {
 	size, share int
 
@@ -28,11 +27,11 @@ type request struct {
 	granted chan struct{} // closed when it has entered
 }
 
-// New returns a Memory of size bytes of which one tenant gets at most share.
+// New returns a Memory of size bytes. A tenant gets at most share of them.
 func New(size, share int) *Memory { return &Memory{size: size, share: share, by: map[string]int{}} }
 
-// Enter waits for room for n bytes, at most a tenant's share, and returns the function that gives it
-// back. When ctx ends Enter returns its error, and a function that does nothing.
+// Enter waits for room for n bytes, at most a tenant's share, and returns the function that releases it. If ctx ends
+// first, Enter returns its cause and a function that does nothing.
 func (m *Memory) Enter(ctx context.Context, tenant string, n int) (leave func(), err error) {
 	r := &request{tenant: tenant, n: min(n, m.share), granted: make(chan struct{})}
 	m.mu.Lock()

@@ -5,7 +5,7 @@ import "github.com/assay-run/assay/internal/daemon"
 // Containerd is a running private containerd.
 type Containerd = daemon.Containerd
 
-// ContainerdConfig says where and how to run a containerd. Only Dir is required.
+// ContainerdConfig configures a containerd. Only Dir is required.
 type ContainerdConfig = daemon.ContainerdConfig
 
 // StartContainerd runs a containerd of our own beside any that the system has.

@@ -26,8 +26,8 @@ type NATSConfig struct {
 	Dir string
 	// Port on 127.0.0.1; 0 takes a free one.
 	Port int
-	// Key makes the server ask dispatchers, which authenticate with it, who else may connect. With
-	// nil, every process on this machine may connect and has all permissions.
+	// Key authenticates dispatchers, and the server lets them decide which other clients may connect. With nil, every
+	// process on this machine may connect and has all permissions.
 	Key *identity.Key
 	// Cluster makes the server a member of a cluster; nil: it is alone.
 	Cluster *NATSCluster

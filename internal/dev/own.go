@@ -20,8 +20,8 @@ var ownSettings = []string{
 // credentials are not passed to a worker, because it runs beside untrusted code.
 var credentials = []string{"ASSAY_DATABASE_URL", "ASSAY_OPERATOR_TOKENS", "ASSAY_SECRETS_KEY", "ASSAY_TOKENS", "ASSAY_WORKERS_KEY"}
 
-// environment returns the environment of a program: that of this process without ownSettings, then
-// said. The last value of a name counts. A worker gets no credentials.
+// environment returns the environment of a program: this process's without ownSettings, then said. The last value of
+// a name counts. A worker gets no credentials.
 func environment(program string, said []string) []string {
 	env := append(slices.DeleteFunc(os.Environ(), isOneOf(ownSettings)), said...)
 	if program == "worker" {

@@ -1,8 +1,7 @@
-// Package doctor examines a host. It reports what the host can run and enforce, and how to fix the
-// rest.
+// Package doctor examines a host. It reports which isolations and limits the host supports, and how to fix the unsupported ones.
 //
-// It only reads: /proc, /sys, and the versions that programs print. A worker does not use it; it
-// advertises the findings of its own runtime. This package explains them to people.
+// It only reads: /proc, /sys, and the versions that programs print. A worker does not use it; it advertises the
+// findings of its own runtime. This package explains them to people.
 package doctor
 
 import (

@@ -11,8 +11,8 @@ import (
 // without a message.
 const progressEvery = 2 * time.Second
 
-// tell reports progress to a client that asked for it, at once and until stop is called. Progress
-// is in seconds since the call began, because the total is unknown.
+// tell reports progress to a client that requested it, at once and until stop is called. Progress is in seconds since
+// the start of the call, because the total is unknown.
 func tell(ctx context.Context, rq *sdk.CallToolRequest, stands func() string) (stop func()) {
 	token := rq.Params.GetProgressToken()
 	if token == nil {
@@ -24,7 +24,7 @@ func tell(ctx context.Context, rq *sdk.CallToolRequest, stands func() string) (s
 		defer close(over)
 		start := time.Now()
 		for tick := time.NewTicker(progressEvery); ; {
-			// the client may be gone: then the call ends by itself
+			// if the client is gone, the call ends by itself
 			_ = rq.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
 				ProgressToken: token, Progress: time.Since(start).Seconds(), Message: stands()})
 			select {

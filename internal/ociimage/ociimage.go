@@ -28,8 +28,8 @@ const (
 	mediaLayer    = "application/vnd.oci.image.layer.v1.tar+zstd"
 )
 
-// Config is the part of an image's configuration that a container starts with. The JSON names are
-// those of the specification.
+// Config is the part of an image's configuration that a container starts with. The JSON names follow the
+// specification.
 type Config struct {
 	User       string            `json:"User,omitempty"`
 	Env        []string          `json:"Env,omitempty"`

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// For waits for d or until ctx ends. The error is that of ctx if it ended first, else nil.
+// For waits for d or until ctx ends. It returns the error of ctx if ctx ends first.
 func For(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -69,7 +69,7 @@ func (m *Keyed[K, V]) Get(ctx context.Context, key K, read func(context.Context)
 	}
 }
 
-// Forget drops all values, including those of current reads.
+// Forget drops all values. The results of current reads are not cached.
 func (m *Keyed[K, V]) Forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Pot is a resource that all requests share: room for bodies on disk or in memory, or the requests
-// themselves. A tenant gets no more than would then still be left. So a single tenant gets at most
-// half, and the same amount is left for another.
+// Pot is a resource that all requests share: room for bodies on disk or in memory, or the requests themselves. A
+// tenant gets at most as much as is left afterwards. So a single tenant gets at most half, and as much is left for
+// another.
 type Pot struct {
 	what string // for error messages, such as "64Mi of bodies in memory"
 	most int64

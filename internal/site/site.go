@@ -1,5 +1,5 @@
-// Package site refuses requests that a browser sends for pages of other sites, and requests
-// that reach a server by a name which is not its own.
+// Package site rejects requests that a browser sends for pages of other sites, and requests for a host name that is
+// not the server's.
 package site
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Guard decides which requests of browsers reach a server. Its zero value accepts every name in
-// Host and refuses cross-origin requests.
+// Guard decides which requests of browsers reach a server. Its zero value accepts every name in Host and rejects
+// cross-origin requests.
 type Guard struct {
-	// Local refuses names in Host, but for localhost and Public. It is for servers that let
-	// in users of their machine without a token: a page whose owner leads its name to this
-	// machine (DNS rebinding) has the same origin as the server, and sends that name.
+	// Local rejects names in Host other than localhost and Public. It is for servers that admit users of their
+	// machine without a token. A page may point its own name to this machine (DNS rebinding): it then has the same
+	// origin as the server, and sends that name.
 	Local bool
 	// Public is a name that Local accepts as well; "" for none.
 	Public string
@@ -25,8 +25,8 @@ type Guard struct {
 	Shared string
 }
 
-// Check returns an error that wraps job.ErrRefused for a request that must not be served.
-// X-Forwarded-Host and Forwarded have no influence: every client can send them.
+// Check returns job.ErrRefused for a request that must not be served. X-Forwarded-Host and Forwarded have no
+// influence: every client can send them.
 func (g *Guard) Check(r *http.Request) error {
 	if g.Local {
 		if err := CheckHost(r.Host, g.Public); err != nil {
@@ -39,7 +39,7 @@ func (g *Guard) Check(r *http.Request) error {
 	return nil
 }
 
-// Wrap returns a handler that answers 403 to the requests that Check refuses.
+// Wrap returns a handler that answers 403 to the requests that Check rejects.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.Check(r); err != nil {

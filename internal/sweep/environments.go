@@ -9,9 +9,9 @@ import (
 	"github.com/assay-run/assay/pkg/object"
 )
 
-// sweepEnvironments removes environments from the object store that were not fetched or offered
-// within BlobAge, and forgets older statements about them. In a dry run it only counts them.
-// Nothing depends on environments: a worker builds a missing one.
+// sweepEnvironments removes environments from the object store that were not fetched or offered within BlobAge, and
+// forgets older statements about them. In a dry run it only counts them. Removal is safe: a worker builds a missing
+// environment.
 func (s *Sweeper) sweepEnvironments(ctx context.Context, dry bool) (found api.SweepReport, err error) {
 	if s.BlobAge == 0 {
 		return found, nil

@@ -95,8 +95,8 @@ func (s *Sweeper) alone(ctx context.Context, dry bool, sweep sweep) (api.SweepRe
 const (
 	sweepChunk = 500     // attempts in one query of the store
 	sweepMost  = 100_000 // attempts removed in one sweep
-	// If more attempts than sweepFew and more than half of all attempts appear to be orphans,
-	// although no record of their time was deleted, the database is probably the wrong one.
+	// If more than sweepFew attempts, and more than half of all, seem orphaned although no record of their time was
+	// deleted, the database is probably the wrong one.
 	sweepFew = 100
 	// fleetKey is the object that names the fleet of the other objects.
 	fleetKey = "fleet"
@@ -138,10 +138,9 @@ type stored struct {
 	bytes  int64
 }
 
-// sweep makes one pass over the object store. It leaves objects younger than OrphanAge alone,
-// whatever the store reports about them: they may be in progress. This also gives time to notice
-// objects of another owner, for example when a database was restored from an old backup. With dry
-// it removes and writes nothing.
+// sweep makes one pass over the object store. It skips objects younger than OrphanAge, because their attempts may
+// still run. This also gives time to notice objects of another owner, for example after the restore of an old backup.
+// With dry it removes and writes nothing.
 func (s *Sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, err error) {
 	if err := s.ours(ctx, dry); err != nil {
 		return found, err

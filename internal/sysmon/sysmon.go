@@ -1,11 +1,9 @@
-// Package sysmon has the monitor thread of the Go runtime look less often.
+// Package sysmon makes the monitor thread of the Go runtime wake up less often.
 //
-// That thread (sysmon) takes the processor away from a goroutine that blocks in a
-// system call, and looks for one every 20 µs while a program does something. In
-// programs that work for some microseconds and wait for the next message, as all
-// of this project do, it wakes up more often than they do, and it did so on the
-// cores of the jobs: a fifth of the worker's CPU time, and a tenth of the time
-// that a client waits.
+// That thread takes the processor from goroutines that block in a system call. While a program is active, it looks
+// for them every 20 µs. This project's programs work for some microseconds and then wait for a message. So the thread
+// wakes up more often than they do, on the cores of the jobs. That took a fifth of the worker's CPU time and a tenth
+// of the client's waiting time.
 package sysmon
 
 import (

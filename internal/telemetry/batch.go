@@ -10,12 +10,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Batch is the trace of a batch during its submission: one span in the trace of the request. Each
-// job has a trace of its own, whose first span is linked to the batch span. No tool could display
-// one trace with the spans of all jobs, and a sampler could only keep all or none of it.
+// Batch is the trace of a batch during its submission: one span in the trace of the request. Each job has a trace of
+// its own, whose first span is linked to the batch span. No tool could display one trace with the spans of all jobs,
+// and a sampler could only keep or drop the whole trace.
 //
-// The sampler decides for each job separately. If the client has a trace that is not recorded, the
-// traces of its jobs are not recorded either.
+// The sampler decides for each job separately. If the client has a trace that is not recorded, the traces of its jobs
+// are not recorded either.
 type Batch struct {
 	span   trace.Span
 	about  About
@@ -37,9 +37,8 @@ func StartBatch(ctx context.Context, about About) (context.Context, *Batch) {
 // Unwanted makes the jobs share the client's trace, which is not recorded.
 func (b *Batch) Unwanted() { b.own = false }
 
-// Job begins the trace of a job of the batch and returns its W3C traceparent. If jobs have no
-// traces of their own, it returns that of the request; "" means that there is no trace. It is safe
-// for concurrent use.
+// Job begins the trace of a job of the batch and returns its W3C traceparent. If jobs have no traces of their own, it
+// returns the request's; "" means that there is no trace. It is safe for concurrent use.
 func (b *Batch) Job(id job.ID, pool string) string {
 	if !b.own {
 		return b.parent

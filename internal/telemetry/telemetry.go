@@ -1,9 +1,8 @@
 // Package telemetry sets up traces, metrics and logs for one process.
 //
-// Only this package knows exporters; all other code uses the OpenTelemetry API and slog. Metrics
-// are always served at /metrics. Traces and metrics are also exported by OTLP if the variables of
-// the OpenTelemetry specification request it; see export.go. Otherwise the tracer is the no-op of
-// the API, which costs nothing.
+// Only this package uses exporters; all other code uses the OpenTelemetry API and slog. Metrics are always served at
+// /metrics. Traces and metrics are also exported by OTLP if the variables of the OpenTelemetry specification request
+// it; see export.go. Otherwise the tracer is the API's no-op, which costs nothing.
 package telemetry
 
 import (

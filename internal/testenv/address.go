@@ -20,8 +20,8 @@ const (
 
 var _ = [ephemeralMin - firstPort - portsOfAll]struct{}{} // they are below the ephemeral ports
 
-// Address returns a loopback address for a server of this test. No other test gets it, in this or
-// any other running test binary, from whatever source tree.
+// Address returns a loopback address for a server of this test. No other test gets it, in this or any other running
+// test binary, even of another source tree.
 func Address(t testing.TB) string {
 	t.Helper()
 	Needs(t, "an address of its own") // other users' test binaries may have marked it

@@ -17,12 +17,12 @@ import (
 	"github.com/assay-run/assay/internal/dev"
 )
 
-// FleetDir returns a data directory for dev.StartFleet, in the state after a fleet's first start,
-// but without the ten seconds of processor time of that start: a new Postgres cluster, and a
-// containerd that has imported the archives. It is removed when the test ends.
+// FleetDir returns a data directory for dev.StartFleet, as after a fleet's first start: with a new Postgres cluster,
+// and a containerd that has imported the archives. It saves the ten seconds of CPU time of that start. The directory
+// is removed when the test ends.
 //
-// It is a copy of a directory that the tests of all packages share. Image files are linked, because
-// they are never written.
+// It is a copy of a directory that the tests of all packages share. Image files are linked, because they are never
+// written.
 func FleetDir(t testing.TB, archive string) (dir string) {
 	t.Helper()
 	Needs(t, "a fleet, and root")

@@ -40,7 +40,7 @@ const (
 	maxSlots     = 64
 )
 
-// Main runs the tests of a package, stops what they started, fails if goroutines are left, and exits.
+// Main runs the tests of a package, stops the servers that they started, fails if goroutines are left, and exits.
 func Main(m *testing.M, leaks ...goleak.Option) {
 	env.mu.Lock()
 	env.managed = true

@@ -32,7 +32,7 @@ type Keeper struct {
 	Now func() time.Time // optional, for tests
 }
 
-// body is what is signed.
+// body is the signed content.
 type body struct {
 	Expires int64           `json:"x"` // Unix seconds
 	Value   json.RawMessage `json:"v"`

@@ -15,7 +15,7 @@ type Leases struct {
 	Store store.Submitter
 
 	mu   sync.Mutex
-	of   map[leaseKey]time.Duration // 0: no lease, or one that is over
+	of   map[leaseKey]time.Duration // 0: no lease, or an ended one
 	kept map[string]*gather[time.Duration]
 }
 
@@ -63,9 +63,8 @@ func (l *Leases) none(k leaseKey) bool {
 	return known && length == 0
 }
 
-// Hear counts a request that reads a batch as a sign of life of its client. If the batch has a
-// lease, Hear renews it now and, while ctx (the context of the request) lasts, three times in its
-// length. It returns at once.
+// Hear renews the lease of a batch, if it has one, when a client's request reads the batch. It renews the lease now
+// and, until ctx of the request ends, three times in its length. It returns at once.
 func (l *Leases) Hear(ctx context.Context, tenant string, batch job.ID) {
 	key := leaseKey{tenant, batch}
 	if l.none(key) {

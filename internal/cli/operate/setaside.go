@@ -40,15 +40,14 @@ func (listAsides) Run(h Host) error {
 	})
 }
 
-// chosen is which of them a command is about.
+// chosen is the rows that a command changes.
 type chosen struct {
 	IDs    []string `arg:"" optional:"" name:"id" help:"Ids, as in the list."`
 	All    bool     `name:"all" help:"All rejected results."`
 	Reason string   `name:"reason" short:"m" help:"Reason for the audit log."`
 }
 
-// each calls do for all that are chosen, and prints the records. One that fails keeps none of
-// the others from being done.
+// each calls do for each chosen row and prints the records. It continues after errors and returns them joined.
 func (c *chosen) each(h Host, do func(client.Admin, job.ID) (fleet.Action, error)) error {
 	if c.All == (len(c.IDs) > 0) {
 		return errors.New("name either ids or --all")

@@ -178,7 +178,7 @@ func age(s api.TenantStatus) string {
 	return time.Duration(s.OldestSeconds * float64(time.Second)).Round(time.Second).String()
 }
 
-// nearest is the quota of which a tenant has used most.
+// nearest returns the tenant's most used quota.
 func nearest(s api.TenantStatus) string {
 	if len(s.Quotas) == 0 {
 		return "-"

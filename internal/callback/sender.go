@@ -213,7 +213,7 @@ func (s *Sender) take(ctx context.Context, n int) []store.CallbackTry {
 		return nil
 	}
 	// The lease is much longer than a try, even if the secret and the batch are slow to read. The statement ignores a
-	// canceled ctx: rows that it took unnoticed would stay leased until the end of the lease.
+	// canceled ctx: rows that it took unnoticed would wait for the end of their lease.
 	except, share := s.full()
 	ts, next, err := s.store.TakeCallbacks(context.WithoutCancel(ctx),
 		store.CallbackQuery{N: n, Share: share, Except: except, Lease: s.cfg.Timeout + time.Minute, After: s.after})

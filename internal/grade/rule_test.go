@@ -45,7 +45,7 @@ class Liar:
     def __bool__(self): return True
 `
 
-// Where the rule of docs/grading.md is broken, the test fails, whatever it makes
+// Where the rule of docs/grading-checks.md is broken, the test fails, whatever it makes
 // of that, and the feedback says how. All but that of the with passed at 5ee7338.
 func TestOnlyDataAnswers(t *testing.T) {
 	t.Parallel()

@@ -14,12 +14,12 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/policy.md instead of comparing it")
+var update = flag.Bool("update", false, "write the table of docs/enforcement.md instead of comparing it")
 
 //go:generate go test -run TestPolicyPage -update
 
 const (
-	policyPage = "../../docs/policy.md"
+	policyPage = "../../docs/enforcement.md"
 	tableBegin = "<!-- what follows is generated from pkg/policy: go generate ./pkg/policy -->\n"
 	tableEnd   = "<!-- end of what is generated -->\n"
 )
@@ -59,7 +59,7 @@ func TestPolicyPage(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(table, string(old)); diff != "" {
-		t.Errorf("docs/policy.md is not what pkg/policy enforces; run go generate ./pkg/policy (-want +got):\n%s", diff)
+		t.Errorf("docs/enforcement.md is not what pkg/policy enforces; run go generate ./pkg/policy (-want +got):\n%s", diff)
 	}
 }
 
@@ -80,7 +80,7 @@ type cellOfTable struct {
 func enforcementTable(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("\n| field | program | isolation | what enforces it | level |\n|---|---|---|---|---|\n")
+	b.WriteString("\n| field | program | isolation | mechanism | level |\n|---|---|---|---|---|\n")
 	seen := map[string]int{}
 	for i := range capabilities {
 		c := &capabilities[i]

@@ -32,7 +32,7 @@ func mcpFleet(t *testing.T) *fleet {
 	return f
 }
 
-// TestMCP runs the table of the MCP executor in docs/integrations.md, a row per test, over standard
+// TestMCP runs the table of the MCP executor in docs/integrations/sandboxes.md, a row per test, over standard
 // input and output of a process and over HTTP.
 func TestMCP(t *testing.T) {
 	t.Parallel()
@@ -156,7 +156,7 @@ func kinds(p mcp.Payload) (all string) {
 	return all
 }
 
-// mcpRows are the rows of the table in docs/integrations.md, by name.
+// mcpRows are the rows of the table in docs/integrations/sandboxes.md, by name.
 var mcpRows = []struct {
 	name string
 	tell func(*testing.T, *tools)

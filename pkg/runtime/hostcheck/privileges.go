@@ -16,7 +16,7 @@ import (
 )
 
 // Privilege is a right that a worker needs from its environment, and that a container may withhold.
-// docs/security.md has the same rows with reasons.
+// docs/operate/privileges.md has the same rows with reasons.
 type Privilege struct {
 	Name   string
 	Levels []policy.Isolation // isolations that require it

@@ -19,7 +19,7 @@ import (
 // The tests run with all privileges, so all are found; and all are in the documents.
 func TestPrivileges(t *testing.T) {
 	testenv.Needs(t, "root")
-	doc, err := os.ReadFile(filepath.Join(testenv.RepoRoot(t), "docs", "security.md"))
+	doc, err := os.ReadFile(filepath.Join(testenv.RepoRoot(t), "docs", "operate", "privileges.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestPrivileges(t *testing.T) {
 			t.Errorf("%s: %v", p.Name, p.Lacks)
 		}
 		if !strings.Contains(string(doc), "| "+p.Name+" |") && !strings.Contains(string(doc), "| `"+p.Name+"` |") {
-			t.Errorf("docs/security.md has no row for %s", p.Name)
+			t.Errorf("docs/operate/privileges.md has no row for %s", p.Name)
 		}
 	}
 }

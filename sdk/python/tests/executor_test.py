@@ -1,6 +1,6 @@
 """The executor of OpenEnv's REPL environment: each method and each field of a result, as the reference has them.
 
-A row of the table in docs/integrations.md ("The REPL executor") names a test of this file.
+A row of the table in docs/integrations/interpreters.md ("The REPL executor") names a test of this file.
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ def test_code_whose_last_assignment_has_a_value() -> None:
 
 def test_the_table_in_the_documentation() -> None:
     """It has a row for each method and field, and each row a test that exists."""
-    page = (Path(__file__).resolve().parents[3] / "docs" / "integrations.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs" / "integrations" / "interpreters.md").read_text()
     section = page.split("## The REPL executor\n")[1].split("\n## ")[0]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
     for *_, test in rows:

@@ -1,4 +1,4 @@
-"""The grading sandbox: each argument, method and field of the table in docs/integrations.md, by the test it names."""
+"""The grading sandbox: arguments, methods and fields of the table in docs/integrations/rewards.md, by test."""
 
 from __future__ import annotations
 

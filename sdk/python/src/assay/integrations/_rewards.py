@@ -37,7 +37,7 @@ class Options:
         reward: "score": weighted share of passed tests, 0 to 1; "pass": 1 if all passed, else 0; or a function of the
             result.
         first: the number of cases of a sample to take, from the first; None: all.
-        compare: of outputs: exact, whitespace, tokens or floats (docs/grading.md).
+        compare: of outputs: exact, whitespace, tokens or floats (docs/grading-outputs.md).
         tolerance: of compare floats.
         case_wall: seconds, or a duration, for one case of standard input; default 10 s, or the policy's wall.
         policy: permissions and limits of a solution with all of its tests, or the name of a stored policy; default 60 s

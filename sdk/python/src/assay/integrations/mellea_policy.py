@@ -4,7 +4,7 @@
     policy.unenforced_capabilities()  # []
     policy.to_fleet()                 # {"wall": "10s", "network": {"mode": "none"}, …}
 
-For each field, docs/integrations.md has its translation, its mechanism, and the test that attacks it.
+For each field, docs/integrations/interpreters.md has its translation, its mechanism, and the test that attacks it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     GRPOTrainer(model, reward_funcs=[code_reward], train_dataset=…)      # with a column "tests"
     GRPOTrainer(model, reward_funcs=[CodeReward("ground_truth", reward="pass")], …)
 
-A reward without a verdict is None, which TRL omits from the group. docs/integrations.md has the formats of tests.
+A reward without a verdict is None, which TRL omits from the group. docs/integrations/rewards.md has the formats of
+tests.
 """
 
 from __future__ import annotations

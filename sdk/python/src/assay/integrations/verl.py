@@ -4,8 +4,8 @@
     reward.custom_reward_function.name=compute_score
 
 verl's reward loop calls compute_score for every answer, without waiting for the previous one. Answers within a
-moment are sent together. Options (Options of this module) are reward_kwargs. docs/integrations.md has the formats
-of ground truths, and verl's handling of exceptions.
+moment are sent together. Options (Options of this module) are reward_kwargs. docs/integrations/rewards.md has the
+formats of ground truths, and verl's handling of exceptions.
 """
 
 from __future__ import annotations

@@ -322,6 +322,16 @@ CREATE TABLE public.idempotency_keys (
     held_until timestamp with time zone
 );
 
+CREATE TABLE public.imports (
+    id uuid NOT NULL,
+    fleet text NOT NULL,
+    tenant text NOT NULL COLLATE pg_catalog."C",
+    tenant_id integer NOT NULL,
+    rows bigint DEFAULT 0 NOT NULL,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    finished_at timestamp with time zone
+);
+
 CREATE TABLE public.jobs (
     id uuid NOT NULL,
     batch_id uuid DEFAULT '00000000-0000-0000-0000-000000000000'::uuid NOT NULL,
@@ -781,6 +791,9 @@ ALTER TABLE ONLY public.history
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, key);
 
+ALTER TABLE ONLY public.imports
+    ADD CONSTRAINT imports_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
 
@@ -995,6 +1008,9 @@ ALTER TABLE ONLY public.callbacks
 
 ALTER TABLE ONLY public.executes
     ADD CONSTRAINT executes_session_id_fkey FOREIGN KEY (session_id) REFERENCES public.sessions(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.imports
+    ADD CONSTRAINT imports_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenants(id);
 
 ALTER TABLE ONLY public.keys
     ADD CONSTRAINT keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenants(id);

@@ -27,7 +27,7 @@ var table = map[string]row{
 	"pkg/store": {"system of record: the idea", []string{"pkg/fleet", "pkg/job"}},
 	"pkg/store/postgres": {"over Postgres", []string{
 		"pkg/job", "pkg/store", "pkg/store/postgres/internal/lifecycle", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read",
-		"pkg/store/postgres/internal/registry", "pkg/store/postgres/internal/schema", "pkg/store/postgres/internal/submit"}},
+		"pkg/store/postgres/internal/registry", "pkg/store/postgres/internal/schema", "pkg/store/postgres/internal/submit", "pkg/store/postgres/internal/transfer"}},
 	"pkg/store/postgres/internal/pg":        {"connections, calls, errors, values", []string{"pkg/job", "pkg/store"}},
 	"pkg/store/postgres/internal/schema":    {"migrations and days", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg", "migrations"}},
 	"pkg/store/postgres/internal/format":    {"jobs and results, as columns have them", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg"}},
@@ -36,6 +36,7 @@ var table = map[string]row{
 	"pkg/store/postgres/internal/lifecycle": {"jobs, from state to state", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/format", "pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/read", "pkg/store/postgres/internal/turns"}},
 	"pkg/store/postgres/internal/turns":     {"which queued jobs get the free places of a window; pure", nil},
 	"pkg/store/postgres/internal/registry":  {"what is put and looked up by name", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg"}},
+	"pkg/store/postgres/internal/transfer":  {"tenants, from and to another fleet", []string{"pkg/job", "pkg/store", "pkg/store/postgres/internal/pg"}},
 	"pkg/store/postgres/internal/pgtest":    {"what tests of statements share", []string{"pkg/store/postgres/internal/pg", "pkg/store/postgres/internal/schema"}},
 	"pkg/store/storetest":                   {"its specification", []string{"pkg/fleet", "pkg/job", "pkg/store"}},
 	"migrations":                            {"the schema, embedded", nil},

@@ -37,6 +37,7 @@ type Store interface {
 	ResultCache
 	Environments
 	Keys
+	Transfers
 	Health
 
 	Ping(ctx context.Context) error

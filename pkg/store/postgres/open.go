@@ -14,6 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/registry"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/schema"
 	"github.com/assay-run/assay/pkg/store/postgres/internal/submit"
+	"github.com/assay-run/assay/pkg/store/postgres/internal/transfer"
 )
 
 // Config is the database and its use. Only DSN is required.
@@ -68,6 +69,7 @@ type Store struct {
 	*read.Reader
 	*registry.Registry
 	*schema.Tables
+	*transfer.Mover
 }
 
 var _ store.Store = (*Store)(nil)
@@ -81,7 +83,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := read.New(db, cfg.jobsLook)
+	r, tables := read.New(db, cfg.jobsLook), schema.New(db)
 	return &Store{
 		db:        db,
 		Reader:    r,
@@ -89,7 +91,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		Transitions: lifecycle.New(db, r, lifecycle.Config{InfraBudget: cfg.InfraBudget, PoisonAfter: cfg.PoisonAfter, PoisonWait: cfg.PoisonWait,
 			RetryDelay: cfg.RetryDelay, TakeBackAfter: cfg.TakeBackAfter, AgeEvery: cfg.AgeEvery, QueueLife: cfg.QueueLife, CancelTime: cfg.cancelTime}),
 		Registry: registry.New(db),
-		Tables:   schema.New(db),
+		Tables:   tables,
+		Mover:    transfer.New(db, r, tables),
 	}, nil
 }
 

@@ -159,8 +159,15 @@ func (s *Tables) forgetDays(ctx context.Context, age time.Duration) (days int, e
 
 // forgetDay drops the partitions of one day if all of its jobs, and their batches, have been over for long enough. It
 // checks this before it locks anything: finished jobs stay finished, and a day long past gets no new ones.
+//
+// An import is the exception: it may add jobs to an old day. So forgetDay drops nothing if rows were imported since it
+// judged the day.
 func (s *Tables) forgetDay(ctx context.Context, day time.Time, age time.Duration) (dropped bool, err error) {
-	if over, err := s.dayOver(ctx, day, age); err != nil || !over {
+	imported, err := s.imported(ctx)
+	if err != nil {
+		return false, err
+	}
+	if over, err := s.dayOver(ctx, day, age, imported); err != nil || !over {
 		return false, err
 	}
 	if err := s.db.Do(ctx, "note what is forgotten", func(ctx context.Context) error {
@@ -175,9 +182,22 @@ func (s *Tables) forgetDay(ctx context.Context, day time.Time, age time.Duration
 		err := s.exclusively(ctx, []string{parent, part}, func(ctx context.Context, tx pgx.Tx) error {
 			// The parent first, as every statement does: otherwise a session with the parent waits for the partition,
 			// and the drop waits for that session.
-			_, err := tx.Exec(ctx, `LOCK TABLE ONLY `+parent+` IN ACCESS EXCLUSIVE MODE; DROP TABLE IF EXISTS `+part)
+			if _, err := tx.Exec(ctx, `LOCK TABLE ONLY `+parent+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+				return err
+			}
+			var now int64
+			if err := tx.QueryRow(ctx, importedRows).Scan(&now); err != nil {
+				return err
+			}
+			if now != imported {
+				return errImported
+			}
+			_, err := tx.Exec(ctx, `DROP TABLE IF EXISTS `+part)
 			return err
 		})
+		if errors.Is(err, errImported) {
+			return false, nil // the next Forget judges the day again
+		}
 		if err != nil {
 			return false, err
 		}
@@ -186,10 +206,23 @@ func (s *Tables) forgetDay(ctx context.Context, day time.Time, age time.Duration
 	return true, nil
 }
 
+// errImported means that rows were imported since a day was judged.
+var errImported = errors.New("rows were imported meanwhile")
+
+// importedRows is the number of rows that all imports have added. It changes in the transaction that adds rows.
+const importedRows = `SELECT coalesce(sum(rows), 0)::bigint FROM imports`
+
+func (s *Tables) imported(ctx context.Context) (rows int64, err error) {
+	err = s.db.Do(ctx, "count imported rows", func(ctx context.Context) error {
+		return s.db.Pool.QueryRow(ctx, importedRows).Scan(&rows)
+	})
+	return rows, err
+}
+
 // dayOver reports whether a day's jobs have been over for long enough, and no batch is kept
 // that may have some of them: its jobs have ids from between its beginning and the last of
 // them, by clocks that may differ by a day.
-func (s *Tables) dayOver(ctx context.Context, day time.Time, age time.Duration) (over bool, err error) {
+func (s *Tables) dayOver(ctx context.Context, day time.Time, age time.Duration, imported int64) (over bool, err error) {
 	part, left := day.Format("jobs_20060102"), false
 	err = s.db.Do(ctx, "judge a day", func(ctx context.Context) error {
 		if err := s.db.Pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, part).Scan(&left); err != nil || !left {
@@ -204,14 +237,21 @@ func (s *Tables) dayOver(ctx context.Context, day time.Time, age time.Duration) 
 	if err != nil || !over || !left {
 		return over && err == nil, err
 	}
-	last, err := s.lastEnded(ctx, day, part)
+	last, err := s.lastEnded(ctx, day, part, imported)
 	return err == nil && last.Before(time.Now().Add(-age)), err
 }
 
-// lastEnded is the end of the last job of a day without unfinished jobs. It reads all of the day, once.
-func (s *Tables) lastEnded(ctx context.Context, day time.Time, part string) (time.Time, error) {
-	if at, known := s.ended.Load(day); known {
-		return at.(time.Time), nil
+// dayEnd is the end of the last job of a day, and the number of imported rows when it was read.
+type dayEnd struct {
+	at       time.Time // zero without jobs
+	imported int64
+}
+
+// lastEnded returns the end of the last job of a day without unfinished jobs. It reads all of the day once, and again
+// after an import.
+func (s *Tables) lastEnded(ctx context.Context, day time.Time, part string, imported int64) (time.Time, error) {
+	if end, known := s.ended.Load(day); known && end.(dayEnd).imported == imported {
+		return end.(dayEnd).at, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -225,6 +265,6 @@ func (s *Tables) lastEnded(ctx context.Context, day time.Time, part string) (tim
 	if err != nil {
 		return time.Time{}, pg.Translate("judge a day", err)
 	}
-	s.ended.Store(day, at.Time) // the zero time, if there are no jobs
+	s.ended.Store(day, dayEnd{at.Time, imported})
 	return at.Time, nil
 }

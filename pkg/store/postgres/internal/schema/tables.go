@@ -10,7 +10,7 @@ import (
 // Tables is the tables of an open database. All methods are safe for concurrent use.
 type Tables struct {
 	db    *pg.DB
-	ended sync.Map // day (time.Time) that is over → when its last job ended
+	ended sync.Map // day (time.Time) that is over → dayEnd
 
 	spansMu sync.Mutex
 	spanned job.ID // the last batch that noteSpans need not look at again

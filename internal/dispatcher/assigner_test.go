@@ -11,14 +11,13 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// assigned submits a job, as the API does, as soon as there is a worker that it
-// can be assigned to.
+// assigned submits a job as the API does, as soon as it can be assigned to a worker.
 func (f *fleet) assigned(d *replica) job.ID {
 	f.Helper()
 	return f.assignedBut(d, nil)
 }
 
-// assignedBut has the dispatcher told of an error in place of the lease.
+// assignedBut passes the dispatcher an error in place of the lease.
 func (f *fleet) assignedBut(d *replica, said error) job.ID {
 	f.Helper()
 	j := newJob()
@@ -35,7 +34,7 @@ func (f *fleet) assignedBut(d *replica, said error) job.ID {
 	return j.ID
 }
 
-// A job goes to a worker with a lease, without the queue and without a claim.
+// TestAssign checks that a worker runs a job with a lease, without the queue and without a claim.
 func TestAssign(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -64,8 +63,8 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// What a worker does not take, and what is meant for one that is gone, goes the
-// usual way at once, and nobody is charged.
+// TestAssignmentIsTakenBack checks that a job goes through the queue at once, without a charge, if its worker rejects
+// it or is gone.
 func TestAssignmentIsTakenBack(t *testing.T) {
 	t.Parallel()
 	for what, assign := range map[string]func(control.Assignment) error{
@@ -90,8 +89,8 @@ func TestAssignmentIsTakenBack(t *testing.T) {
 	}
 }
 
-// A job of which its dispatcher never heard whether it was submitted, and was, goes
-// the usual way at once.
+// TestLeaseThatNobodyHeardOf checks that a job whose submit was committed with an unknown outcome goes through the
+// queue at once.
 func TestLeaseThatNobodyHeardOf(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -107,7 +106,8 @@ func TestLeaseThatNobodyHeardOf(t *testing.T) {
 	}
 }
 
-// A worker that takes a job and is not heard is told again, and keeps it.
+// TestAssignmentUnanswered checks that an assignment is repeated if the answer is lost, and that the worker keeps the
+// job.
 func TestAssignmentUnanswered(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

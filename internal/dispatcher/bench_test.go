@@ -16,9 +16,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// BenchmarkRecorded is what a job costs from queued to recorded: scheduled,
-// published, delivered, claimed, finished, acknowledged. Accepting it is not
-// counted, and running it takes no time.
+// BenchmarkRecorded measures the cost of a job from queued to recorded: scheduled, published, delivered, claimed,
+// finished, acknowledged. Accepting the job is not counted, and running it takes no time.
 func BenchmarkRecorded(b *testing.B) {
 	for _, workers := range []int{1, 10, 100} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
@@ -66,7 +65,7 @@ func BenchmarkRecorded(b *testing.B) {
 	}
 }
 
-// BenchmarkSync is one client that waits for one job after the other.
+// BenchmarkSync measures one client that waits for one job after the other.
 func BenchmarkSync(b *testing.B) {
 	f := newFleet(b)
 	d := f.start(dispatcher.Config{}, nil, nil)
@@ -91,7 +90,7 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// swallow is a worker that takes, claims and finishes in bulk, and runs nothing.
+// swallow is a worker that claims and finishes in bulk, and runs no program.
 func (f *fleet) swallow(id string, slots int) (stop func()) {
 	f.Helper()
 	q := f.connect()
@@ -144,7 +143,7 @@ func (f *fleet) swallowOnce(ctx context.Context, id string, q control.Client, de
 	case err := <-done:
 		return err
 	}
-	// Whatever has come by now; a fetch that goes on is withdrawn.
+	// Take the waiting messages; a fetch in progress is withdrawn.
 	for len(out) > 0 {
 		ms = append(ms, <-out)
 	}

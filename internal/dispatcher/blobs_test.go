@@ -13,8 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Inputs go when nobody has asked for them for long, unless a job that waits since then
-// needs them.
+// TestOldInputsAreSwept checks that inputs without a request for BlobAge are removed, unless a job that has waited
+// since needs them.
 func TestOldInputsAreSwept(t *testing.T) {
 	f := newFleet(t)
 	dir := t.TempDir()

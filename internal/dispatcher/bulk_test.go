@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// calls remembers what a bulk called, each call taking a second.
+// calls records the calls of a bulk, each of which takes a second.
 type calls struct {
 	mu   sync.Mutex
 	made [][]int
@@ -37,7 +37,7 @@ func (c *calls) call(_ context.Context, in []int) ([]int, error) {
 	return out, nil
 }
 
-// bulkTest runs a bulk in a bubble.
+// bulkTest runs a bulk in a synctest bubble.
 func bulkTest(t *testing.T, limit int, c *calls, f func(*testing.T, *bulk[int, int])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestBulkGathers(t *testing.T) {
 		ask(1) // alone: called at once
 		ask(2, 3)
 		ask(4)
-		ask(5, 6, 7, 8, 9) // fills the second call above its limit rather than being cut
+		ask(5, 6, 7, 8, 9) // fills the second call above its limit rather than being split
 		ask(10)
 		wg.Wait()
 		if took := time.Since(start); took != 3*time.Second {
@@ -91,8 +91,8 @@ func TestBulkGathers(t *testing.T) {
 	}
 }
 
-// TestBulkErrors: bad input is its sender's alone; an outage is everybody's, and
-// not asked about once for each.
+// TestBulkErrors checks that invalid input fails only its own caller, and that an outage fails all callers with one
+// call.
 func TestBulkErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -128,7 +128,7 @@ func TestBulkErrors(t *testing.T) {
 	}
 }
 
-// TestBulkForgets: what nobody waits for any more is not done.
+// TestBulkForgets checks that input of callers that are gone is dropped.
 func TestBulkForgets(t *testing.T) {
 	t.Parallel()
 	c := &calls{}
@@ -149,8 +149,8 @@ func TestBulkForgets(t *testing.T) {
 	}
 }
 
-// TestBulkBoundsBytes: what is gathered has at most so many bytes, nothing that waits is
-// passed over or forgotten, and what is larger than that alone is not waited for.
+// TestBulkBoundsBytes checks that a call has at most maxBytes, that no input is skipped, and that larger input has
+// its own lane.
 func TestBulkBoundsBytes(t *testing.T) {
 	t.Parallel()
 	c := &calls{}
@@ -163,7 +163,7 @@ func TestBulkBoundsBytes(t *testing.T) {
 		took := map[int]time.Duration{}
 		var mu sync.Mutex
 		var wg sync.WaitGroup
-		for _, in := range [][]int{{1}, {4, 2}, {3}, {8}, {2}, {50}, {60}, {9, 9}} { // 1 is under way, the others gather
+		for _, in := range [][]int{{1}, {4, 2}, {3}, {8}, {2}, {50}, {60}, {9, 9}} { // 1 is running, the others gather
 			wg.Go(func() {
 				out, err := b.do(t.Context(), in)
 				if err != nil || len(out) != len(in) || out[0] != 10*in[0] {
@@ -176,7 +176,7 @@ func TestBulkBoundsBytes(t *testing.T) {
 			synctest.Wait()
 		}
 		wg.Wait()
-		// Calls of a second: 1, then 4+2+3, then 8+2; beside them 50, 60 and 9+9 alone.
+		// Calls of a second: 1, then 4+2+3, then 8+2; in the other lane 50, 60 and 9+9 alone.
 		for in, want := range map[int]time.Duration{1: 1, 4: 2, 3: 2, 8: 3, 2: 3, 50: 1, 60: 2, 9: 3} {
 			if took[in] != want*time.Second {
 				t.Errorf("%d took %v, want %ds", in, took[in], want)
@@ -196,7 +196,7 @@ func TestBulkBoundsBytes(t *testing.T) {
 	}
 }
 
-// TestBulkOfLargeOnesForgets: a large one whose caller has gone while it waited is not done.
+// TestBulkOfLargeOnesForgets checks that large input is dropped if its caller is gone.
 func TestBulkOfLargeOnesForgets(t *testing.T) {
 	t.Parallel()
 	c := &calls{}
@@ -225,7 +225,7 @@ func TestBulkOfLargeOnesForgets(t *testing.T) {
 	}
 }
 
-// TestOldWorkersGetAllSpecs: a worker that does not ask again is answered whole.
+// TestOldWorkersGetAllSpecs checks that a worker that does not repeat partial claims gets all specs in one answer.
 func TestOldWorkersGetAllSpecs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,13 +9,13 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestCordon: a worker that an operator has cordoned off gets no job, whichever dispatcher
-// it asks, and gets jobs again afterwards. Its half of the pool is not needed for that.
+// TestCordon checks that no dispatcher gives a cordoned worker a job, and that it gets jobs again afterwards. A
+// cordon may exceed half of the pool.
 func TestCordon(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	cfg := quick
-	cfg.RegistryEvery = never // only what is told counts
+	cfg.RegistryEvery = never // only broadcasts count
 	one, two := f.start(cfg, nil, nil), f.start(cfg, nil, nil)
 	w := f.work("w", 4, succeed)
 	batch, ids := f.submit(8)
@@ -32,7 +32,7 @@ func TestCordon(t *testing.T) {
 	all := func(what string, cordoned bool) {
 		t.Helper()
 		f.until(what, func() bool {
-			for range 20 { // each is answered by one of them
+			for range 20 { // each is answered by one dispatcher
 				beat, err := w.q.Heartbeat(t.Context(), control.HeartbeatRequest{Worker: info})
 				if err != nil || beat.Cordoned != cordoned || (beat.Rest > 0) != cordoned {
 					return false

@@ -17,8 +17,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestBatch: several dispatchers and workers record every job once, and both
-// replicas tell those who wait.
+// TestBatch checks that several dispatchers and workers record every job once, and that both replicas notify their
+// watchers.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -47,8 +47,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestFastPath: a job that was dispatched as it was accepted is published
-// directly, without the scheduler.
+// TestFastPath checks that a job that was dispatched at its acceptance is published without the scheduler.
 func TestFastPath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -67,8 +66,8 @@ func TestFastPath(t *testing.T) {
 	f.until("the job is recorded", func() bool { return f.state(j.ID) == job.Finished })
 }
 
-// TestRedelivery: a message that is delivered again, because its job takes
-// longer than the ack wait or nobody acknowledged it, runs nothing twice.
+// TestRedelivery checks that a redelivered message does not run a job twice, after a long job or a lost
+// acknowledgement.
 func TestRedelivery(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -93,7 +92,7 @@ func TestRedelivery(t *testing.T) {
 	}
 }
 
-// faultyQueue fails to publish, before or after it did.
+// faultyQueue fails to publish, before or after it published.
 type faultyQueue struct {
 	dispatcher.Queue
 	executed bool
@@ -108,8 +107,8 @@ func (q faultyQueue) Publish(ctx context.Context, ds []store.Dispatch) error {
 	return errors.Join(job.ErrUnavailable, errors.New("the test says so"))
 }
 
-// TestKilledBeforePublish: a dispatcher that dies between its transaction and
-// the publish, or after it and before it knew, costs time and no job.
+// TestKilledBeforePublish checks that no job is lost if a dispatcher dies between its transaction and the publish, or
+// between the publish and its answer.
 func TestKilledBeforePublish(t *testing.T) {
 	t.Parallel()
 	for name, executed := range map[string]bool{"not published": false, "published, not known": true} {
@@ -134,14 +133,14 @@ func TestKilledBeforePublish(t *testing.T) {
 	}
 }
 
-// TestStreamDeleted: the loss of everything that JetStream has, while jobs are
-// queued, delivered and running.
+// TestStreamDeleted checks that no job is lost if JetStream loses all data while jobs are queued, delivered and
+// running.
 func TestStreamDeleted(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	d := f.start(quick, nil, nil)
 	w := f.work("w1", 4, func(context.Context, store.Claimed) job.Outcome {
-		time.Sleep(5 * time.Millisecond) // so that the loss finds jobs at every step
+		time.Sleep(5 * time.Millisecond) // so that the loss affects jobs at every step
 		return job.Succeeded
 	})
 	batch, ids := f.submit(300)
@@ -172,8 +171,7 @@ func (f *fleet) deleteStream() {
 	}
 }
 
-// TestCancel: a running job hears of it by a message, or by its next heartbeat
-// if that message is lost.
+// TestCancel checks that a running job is canceled by a message, or by the next heartbeat if that message is lost.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -202,8 +200,7 @@ func TestCancel(t *testing.T) {
 	f.recordedOnce(batch, ids)
 }
 
-// TestSilentWorker: its jobs run elsewhere, and what it reports later is
-// fenced.
+// TestSilentWorker checks that the jobs of a silent worker run elsewhere, and that its later results are fenced.
 func TestSilentWorker(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -231,7 +228,7 @@ func TestSilentWorker(t *testing.T) {
 	}
 }
 
-// publishAll dispatches what is queued although no worker is known.
+// publishAll dispatches all queued jobs, without a known worker.
 func (f *fleet) publishAll(d *replica) {
 	f.Helper()
 	ds, err := f.store.Schedule(f.Context(), []string{placement.Any}, 1000)
@@ -243,7 +240,7 @@ func (f *fleet) publishAll(d *replica) {
 	}
 }
 
-// faultyStore commits some results and reports that it did not.
+// faultyStore commits some results and returns an error for them.
 type faultyStore struct {
 	store.Store
 	calls atomic.Int64
@@ -265,8 +262,8 @@ func (s *faultyStore) Claim(ctx context.Context, ttl time.Duration, cs []store.C
 	return claimed, err
 }
 
-// TestUnknownCommits: every other claim and result is committed and reported as
-// failed; sent again, it changes nothing.
+// TestUnknownCommits checks that repeated claims and results change nothing if every other one was committed and
+// reported as failed.
 func TestUnknownCommits(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -280,7 +277,7 @@ func TestUnknownCommits(t *testing.T) {
 	}
 }
 
-// slowStore keeps a result waiting.
+// slowStore delays a result.
 type slowStore struct {
 	store.Store
 	entered chan struct{}
@@ -293,7 +290,7 @@ func (s *slowStore) Finish(ctx context.Context, fs []store.Finish) ([]store.Fini
 	return s.Store.Finish(ctx, fs)
 }
 
-// TestStopAnswers: a dispatcher that is stopped first answers what it has taken.
+// TestStopAnswers checks that a stopping dispatcher answers the requests that it took.
 func TestStopAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

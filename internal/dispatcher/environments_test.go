@@ -36,7 +36,7 @@ func (f *fleet) connectAs(worker, pool string) *jetstream.Queue {
 	return q
 }
 
-// environment says something of an environment as a worker, until a dispatcher answers.
+// environment sends a statement about an environment as a worker, and repeats it until a dispatcher answers.
 func (f *fleet) environment(worker, pool, digest string) (reply control.EnvironmentReply) {
 	f.Helper()
 	q := f.connectAs(worker, pool)
@@ -51,8 +51,8 @@ func (f *fleet) environment(worker, pool, digest string) (reply control.Environm
 	return reply
 }
 
-// One worker's word is not enough, nor is that of other pools; what it says of another
-// worker is its own.
+// TestEnvironmentsNeedWitnesses checks that one worker's statement is not enough, and that statements of other pools do
+// not count. A worker cannot make a statement for another.
 func TestEnvironmentsNeedWitnesses(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -84,7 +84,8 @@ func TestEnvironmentsNeedWitnesses(t *testing.T) {
 	}
 }
 
-// Where they are not shared, workers are told so and nothing is kept.
+// TestEnvironmentsThatAreNotShared checks that workers learn that environments are not shared, and that no statement
+// is stored.
 func TestEnvironmentsThatAreNotShared(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -99,8 +100,8 @@ func TestEnvironmentsThatAreNotShared(t *testing.T) {
 	}
 }
 
-// Environments go when nobody has fetched or offered them for long, and nothing else that
-// lies below their prefix.
+// TestOldEnvironmentsAreSwept checks that environments without a fetch or an offer for BlobAge are removed, and no
+// other objects below their prefix.
 func TestOldEnvironmentsAreSwept(t *testing.T) {
 	f := newFleet(t)
 	dir := t.TempDir()

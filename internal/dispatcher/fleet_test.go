@@ -26,12 +26,12 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 const (
 	pool    = "default"
 	tenant  = "acme"
-	patient = 30 * time.Second // for what must happen, on a busy machine
+	patient = 30 * time.Second // timeout for expected events, on a busy machine
 	never   = time.Hour
 )
 
-// quick repairs in moments what takes seconds in earnest. Leases are long: one that ends because the
-// machine was busy is a second run, and tests count runs.
+// quick repairs within moments. Leases are long, since tests count runs: a lease that expires on a busy machine
+// causes a second run.
 var quick = dispatcher.Config{
 	LeaseTTL: 10 * time.Second, ScheduleEvery: 200 * time.Millisecond, ReapEvery: 100 * time.Millisecond,
 	RepublishAfter: 500 * time.Millisecond, RegistryEvery: 200 * time.Millisecond,
@@ -75,13 +75,13 @@ func (f *fleet) log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(f.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// started is when the workers of the tests did.
+// started is the start time of the tests' workers.
 var started = time.Now()
 
 // replica is one running dispatcher.
 type replica struct {
 	*dispatcher.Dispatcher
-	stop func() // and wait; may be called twice
+	stop func() // stops it and waits; may be called twice
 }
 
 // start runs a dispatcher on the given store and queue; nil: the fleet's.
@@ -160,8 +160,7 @@ func (f *fleet) batch(id job.ID) *job.Batch {
 	return b
 }
 
-// recordedOnce waits until a batch is done and checks that it has one result
-// for each job.
+// recordedOnce waits until a batch is done and checks that it has one result for each job.
 func (f *fleet) recordedOnce(batch job.ID, ids []job.ID) {
 	f.Helper()
 	f.until("the batch is done", func() bool { return f.batch(batch).Done() })
@@ -196,19 +195,19 @@ func (f *fleet) state(id job.ID) job.State {
 	return j.State
 }
 
-// program is what a scripted worker does for a job; ctx ends if it is canceled,
-// its lease is lost or the worker is killed.
+// program is the run of a job on a scripted worker. ctx ends if the job is canceled, its lease is lost or the worker
+// is killed.
 type program func(ctx context.Context, c store.Claimed) job.Outcome
 
 func succeed(context.Context, store.Claimed) job.Outcome { return job.Succeeded }
 
-// until the job's context ends.
+// hang runs until the job's context ends.
 func hang(ctx context.Context, _ store.Claimed) job.Outcome {
 	<-ctx.Done()
 	return job.OutcomeCanceled
 }
 
-// worker speaks to a real queue, and does as it is told.
+// worker is a scripted worker on a real queue.
 type worker struct {
 	f       *fleet
 	id      string
@@ -217,8 +216,8 @@ type worker struct {
 	run     program
 	silent  bool                           // sends no heartbeats
 	noAck   bool                           // never acknowledges
-	beat    int64                          // that it names in heartbeats; 0: it is never assigned a job
-	assign  func(control.Assignment) error // nil: it does not listen
+	beat    int64                          // heartbeat number; 0: the worker is never assigned a job
+	assign  func(control.Assignment) error // nil: it does not listen for assignments
 	stop    func()
 	refused counter
 	fenced  counter
@@ -304,7 +303,7 @@ func (w *worker) take(ctx context.Context, deliveries queue.Consumer) {
 	}
 }
 
-// begin claims and starts.
+// begin claims and starts jobs.
 func (w *worker) begin(ctx context.Context, ms []queue.Message, free func()) {
 	req := control.ClaimRequest{Worker: w.id}
 	for _, m := range ms {
@@ -349,8 +348,7 @@ func (w *worker) begin(ctx context.Context, ms []queue.Message, free func()) {
 	}
 }
 
-// holds reports whether the lease is one that this worker already has: the claim
-// of a delivery that was made again yields it again.
+// holds reports whether this worker already has the lease: claiming a redelivered job returns the same lease.
 func (w *worker) holds(c store.Claimed) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -380,7 +378,7 @@ func (w *worker) perform(ctx, jobCtx context.Context, c store.Claimed, m queue.M
 	}
 }
 
-// insist says the same again while nobody answers, as a worker does.
+// insist repeats a request until it is answered, as a worker does.
 func insist[R any](ctx context.Context, request func() (R, error)) (reply R, err error) {
 	for {
 		if reply, err = request(); err == nil || ctx.Err() != nil || !errors.Is(err, job.ErrUnavailable) {
@@ -418,7 +416,7 @@ func (w *worker) heartbeat(ctx context.Context) {
 	w.mu.Unlock()
 	reply, err := w.q.Heartbeat(ctx, req)
 	if err != nil {
-		return // the next one may do
+		return // the next heartbeat may succeed
 	}
 	for _, l := range append(reply.Lost, reply.Canceled...) {
 		w.cancel(l)

@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/fleet"
 )
 
-// TestLargestTenants: however many tenants there are, the series are few, and sum up to everything.
+// TestLargestTenants checks that many tenants have few series, which sum up to all jobs.
 func TestLargestTenants(t *testing.T) {
 	t.Parallel()
 	var groups []fleet.QueueGroup

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestGauges: what whoever decides on the number of workers sees.
+// TestGauges checks the gauges that an autoscaler reads.
 func TestGauges(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	before := otel.GetMeterProvider()
@@ -39,7 +39,7 @@ func TestGauges(t *testing.T) {
 		"default busy": 2, "default workers": 1, "past workers": 1,
 		"default running": 2, "nobody's queued": 3, "?label.gpu=a100 queued": 5, "?label.gpu=a100 dispatched": 0,
 		"nobody%27s?label.gpu=a100 queued": 1, "nobody%27s?label.gpu=a100 dispatched": 0,
-		// What no worker could run waits for pools whose workers could, or are said to be such.
+		// Jobs that no worker can run count for pools whose last workers or configuration could.
 		"default backlog": 20, "nobody's backlog": 4, "own backlog": 0, "a100 backlog": 5, "h100 backlog": 0, "past backlog": 5,
 	}
 	for _, pool := range []string{"default", "nobody's", "own", "a100", "h100", "past"} { // 0 and not absent
@@ -78,7 +78,7 @@ func gauges(t *testing.T, reader *sdkmetric.ManualReader) map[string]int64 {
 			for _, p := range g.DataPoints {
 				pool, ok := p.Attributes.Value("pool")
 				if !ok {
-					continue // of no pool: others'
+					continue // without a pool: other gauges
 				}
 				if m.Name == "assay_backlog_slots" {
 					got[pool.AsString()+" backlog"] = p.Value

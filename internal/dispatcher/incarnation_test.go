@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestRestartedWorker: the first heartbeat of a new process takes back what the one before
-// it held, long before its leases are over; if that one lives, it is refused, everywhere.
+// TestRestartedWorker checks that the first heartbeat of a new process takes back the leases of the process before
+// it, long before they expire. Every dispatcher rejects the old process if it lives.
 func TestRestartedWorker(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -55,7 +55,7 @@ func TestRestartedWorker(t *testing.T) {
 		t.Errorf("taken back after %v, like any lost lease", took)
 	}
 	f.until("both dispatchers refuse the old process", func() bool {
-		for range 20 { // each is answered by one of them
+		for range 20 { // each is answered by one dispatcher
 			if r := beat(info, store.LeaseRef{Job: old.Job, Lease: old.Lease}); r.Refused == "" || r.Rest <= 0 || len(r.Lost) != 1 {
 				return false
 			}

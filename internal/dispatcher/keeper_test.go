@@ -14,13 +14,13 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// upkept notes when it is maintained and forgotten.
+// upkept records the times of maintenance and removal.
 type upkept struct {
 	store.Store
 	began      time.Time
 	maintained []time.Duration
 	forgotten  []time.Duration
-	busy       time.Time // a backup lasts until then
+	busy       time.Time // end of a backup
 }
 
 func (u *upkept) Maintain(context.Context) error {
@@ -36,8 +36,7 @@ func (u *upkept) Forget(_ context.Context, age time.Duration) (store.Forgotten, 
 	return store.Forgotten{Days: 1}, nil
 }
 
-// TestKeeper: the leader alone does the upkeep, once an hour, and tries what fails again
-// after minutes, and not with every look.
+// TestKeeper checks that only the leader runs chores, once an hour, and that it retries failed ones after minutes.
 func TestKeeper(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

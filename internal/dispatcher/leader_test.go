@@ -7,8 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestFollowersHintsSuffice: what is queued, claimed and ended at a dispatcher that
-// does not lead is scheduled without waiting for the clock.
+// TestFollowersHintsSuffice checks that jobs queued, claimed and ended at a follower are scheduled without a wait for
+// the clock.
 func TestFollowersHintsSuffice(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -30,8 +30,8 @@ func TestFollowersHintsSuffice(t *testing.T) {
 	}
 }
 
-// TestLeaderReplaced: another dispatcher schedules and reaps once the leader has
-// gone, and once one that went without a word is overdue.
+// TestLeaderReplaced checks that another dispatcher schedules and reaps after the leader has resigned, and after a
+// leader was killed and its leadership has expired.
 func TestLeaderReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

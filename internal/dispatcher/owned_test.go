@@ -55,8 +55,8 @@ func TestOwnArtifacts(t *testing.T) {
 	}
 }
 
-// A worker is not believed to have bounded its results. Among others one above the limit is
-// refused; then it is sent alone.
+// TestResultsAboveTheLimitAreRefused checks that a result above the limit is rejected among others, so that the
+// worker sends it alone. The dispatcher does not rely on the worker's own limit.
 func TestResultsAboveTheLimitAreRefused(t *testing.T) {
 	f := store.Finish{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 7}, Result: make([]byte, job.MaxResult+1)}
 	_, err := new(recorder).HandleFinish(t.Context(), control.FinishRequest{Worker: "w", Finishes: []store.Finish{f, {}}})
@@ -65,8 +65,8 @@ func TestResultsAboveTheLimitAreRefused(t *testing.T) {
 	}
 }
 
-// Alone it ends its job, whether all of it has come or only how large it is: a worker of an
-// older release would run the job again and again.
+// TestLoneResultAboveTheLimitIsCut checks that such a result alone ends its job, whether it arrives whole or as its
+// size. A worker of an older release would run the job again and again.
 func TestLoneResultAboveTheLimitIsCut(t *testing.T) {
 	lease := store.LeaseRef{Job: job.NewID(), Lease: 7}
 	for size, req := range map[string]control.FinishRequest{

@@ -9,7 +9,7 @@ func TestNext(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	for name, c := range map[string]struct {
-		past time.Duration // since the last look
+		past time.Duration // since the last pass
 		o    observed
 		look bool
 		wait time.Duration
@@ -53,7 +53,7 @@ func TestRestAfter(t *testing.T) {
 	}
 }
 
-// What is told leads to a look only if a look could find something.
+// TestPacerAsks checks that an event leads to a pass only if the pass could find jobs.
 func TestPacerAsks(t *testing.T) {
 	t.Parallel()
 	asks := func(p *pacer, f func()) bool {

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestQuarantine: a worker that gives up jobs which another worker finishes is ordered to
-// rest. Every dispatcher then refuses its claims without touching a job. The others go on.
+// TestQuarantine checks that a worker that gives up jobs which another worker finishes is quarantined. Every
+// dispatcher then rejects its claims without touching a job. The other workers continue.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -49,7 +49,7 @@ func TestQuarantine(t *testing.T) {
 		return err == nil && reply.Rest > 0 && len(reply.Claimed) == 0
 	}
 	f.until("both dispatchers refuse its claims", func() bool {
-		for range 20 { // each is answered by one of them
+		for range 20 { // each is answered by one dispatcher
 			if !refused() {
 				return false
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// stuckStore is a store whose Reap does not come to an end.
+// stuckStore is a store whose Reap does not return.
 type stuckStore struct {
 	store.Store
 	once   sync.Once
@@ -38,7 +38,7 @@ func (*stuckStore) Unclaimed(ctx context.Context, _ time.Duration, _ int) ([]sto
 
 func (*stuckStore) ReapSessions(context.Context, time.Duration) (int64, error) { return 0, nil }
 
-// TestLeasesDoNotWait: leases are taken back while the rest of a round of the reaper goes on.
+// TestLeasesDoNotWait checks that leases are taken back while the rest of a round of the reaper hangs.
 func TestLeasesDoNotWait(t *testing.T) {
 	t.Parallel()
 	s := &stuckStore{began: make(chan struct{})}

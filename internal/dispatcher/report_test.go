@@ -49,7 +49,7 @@ func reportsOf(f *fleet) (leader *nouns.Report, others []nouns.Report) {
 	return leader, others
 }
 
-// TestOnlyTheLeaderCounts: of two dispatchers one counts the queue, and both report how they work.
+// TestOnlyTheLeaderCounts checks that one of two dispatchers counts the queue, and that both write reports.
 func TestOnlyTheLeaderCounts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -65,7 +65,8 @@ func TestOnlyTheLeaderCounts(t *testing.T) {
 	}
 }
 
-// TestReportsFailedLooks: the report of the leader has looks that failed, with their error, and its last round of reaping.
+// TestReportsFailedLooks checks that the leader's report has the failed passes with their error, and the last round
+// of reaping.
 func TestReportsFailedLooks(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -78,7 +79,7 @@ func TestReportsFailedLooks(t *testing.T) {
 	})
 }
 
-// unscheduling fails every look.
+// unscheduling fails every pass.
 type unscheduling struct{ store.Store }
 
 func (*unscheduling) Schedule(context.Context, []string, int) ([]store.Dispatch, error) {

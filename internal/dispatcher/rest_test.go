@@ -17,7 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// backlogged is a store with jobs of one pool in the queue.
+// backlogged is a store with queued jobs of one pool.
 type backlogged struct {
 	store.Scheduler
 	queued, looks atomic.Int64
@@ -41,14 +41,13 @@ type deaf struct{ Queue }
 func (deaf) Publish(context.Context, []store.Dispatch) error { return nil }
 func (deaf) SendClasses(string, []string) error              { return nil }
 
-// TestRest: claims gather between looks where workers are at pace, and where they are
-// slower only while the window has no room for all that is queued.
+// TestRest checks that claims gather between passes at high claim rates, and at lower rates only with a backlog.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		pace, queued int  // claims in half a second, and jobs in the queue before that
-		each         bool // every claim follows something that was queued
-		least, most  int  // looks
+		each         bool // a job is queued before every claim
+		least, most  int  // passes
 	}{
 		"at pace":                      {pace: 100, queued: 1000, least: 5, most: 40},
 		"slower, with a backlog":       {pace: 30, queued: 1000, least: 5, most: 14},
@@ -84,7 +83,7 @@ func TestRest(t *testing.T) {
 					sched.took("w", 1)
 					time.Sleep(rateEvery / time.Duration(c.pace))
 				}
-				for range c.pace { // to be known for it
+				for range c.pace { // to establish the rate
 					claim()
 				}
 				synctest.Wait()
@@ -103,7 +102,7 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// slowed is a store that fills no window above some size in time.
+// slowed is a store that fails for windows above some size.
 type slowed struct {
 	backlogged
 	most    int
@@ -118,8 +117,8 @@ func (s *slowed) Schedule(_ context.Context, _ []string, window int) ([]store.Di
 	return make([]store.Dispatch, 1), nil
 }
 
-// TestFailedLooksNarrowTheWindow: the scheduler halves the window until looks succeed, and widens
-// it again after that.
+// TestFailedLooksNarrowTheWindow checks that the scheduler halves the window until passes succeed, and widens it
+// again after that.
 func TestFailedLooksNarrowTheWindow(t *testing.T) {
 	t.Parallel()
 	s := &slowed{most: 5}

@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestWakesSuffice: no job waits for the clock. What is queued while the window
-// is full, retried, or held back by a tenant's limit is scheduled when it can be.
+// TestWakesSuffice checks that no job waits for the clock: jobs that were queued while the window was full, retried,
+// or held back by a tenant's cap are scheduled as soon as possible.
 func TestWakesSuffice(t *testing.T) {
 	t.Parallel()
 	cfg := quick
@@ -36,7 +36,7 @@ func TestWakesSuffice(t *testing.T) {
 		d.Wake()
 		f.until("the window is full", func() bool { return f.batch(batch1).Counts[job.Dispatched] >= 2 })
 		batch2, ids2 := f.submit(20)
-		d.Wake() // this look finds no room
+		d.Wake() // this pass finds no room
 		close(gate)
 		f.recordedOnce(batch1, ids1)
 		f.recordedOnce(batch2, ids2)
@@ -79,8 +79,8 @@ func TestWakesSuffice(t *testing.T) {
 	})
 }
 
-// TestClockSuffices: nobody wakes the scheduler, as when the dispatcher that
-// accepted the jobs has died.
+// TestClockSuffices checks that jobs are scheduled without a wake-up, as after the death of the dispatcher that
+// accepted them.
 func TestClockSuffices(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -90,11 +90,8 @@ func TestClockSuffices(t *testing.T) {
 	f.recordedOnce(batch, ids)
 }
 
-// TestLateBinding: while all slots are taken, next to nothing is dispatched, so
-// that what is submitted later may still go first.
-// TestSinglesShareTheWindow: a tenant that submits its jobs one by one has no way
-// around the window, so a later batch of another tenant has its turns. On 5ee7338
-// that batch waited for all of them.
+// TestSinglesShareTheWindow checks that single jobs of a tenant do not bypass the window, so that a later batch of
+// another tenant gets its turns.
 func TestSinglesShareTheWindow(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -146,6 +143,8 @@ func TestSinglesShareTheWindow(t *testing.T) {
 	}
 }
 
+// TestLateBinding checks that next to no jobs are dispatched while all slots are taken, so that later jobs may still go
+// first.
 func TestLateBinding(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -167,11 +166,10 @@ func TestLateBinding(t *testing.T) {
 		ws, err := f.store.Workers(t.Context(), 0)
 		return err == nil && len(ws) == 1 && ws[0].Busy == 20
 	})
-	// What was dispatched while slots were free stays so. Of a batch that comes
-	// later no more follows than the least window.
+	// Jobs that were dispatched while slots were free stay so. A later batch gets at most the least window.
 	late, lateIDs := f.submit(50, func(j *store.NewJob) { j.Priority = 10 })
 	d.Wake()
-	for range 5 { // looks
+	for range 5 { // passes
 		d.Wake()
 		time.Sleep(cfg.ScheduleEvery / 4)
 		if n := f.batch(late).Counts[job.Dispatched]; n > 3 {

@@ -22,7 +22,7 @@ func (known) Reveal(_ context.Context, claimed []store.Claimed) (map[job.ID]cont
 	return out, nil
 }
 
-// Secrets are in the answer to a claim that won, and in no other.
+// TestSecretsTravelWithTheClaim checks that secrets are only in the answer to a successful claim.
 func TestSecretsTravelWithTheClaim(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

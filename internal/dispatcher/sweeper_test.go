@@ -16,8 +16,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// What attempts stored is removed unless it is the record's or still under way,
-// and what no attempt stored is left alone.
+// TestOrphanedObjectsAreSwept checks that objects of attempts are removed unless the record names them or the attempt
+// still runs, and that other objects stay.
 func TestOrphanedObjectsAreSwept(t *testing.T) {
 	f := newFleet(t)
 	objects, err := object.Open(t.Context(), "file://"+t.TempDir())
@@ -63,7 +63,7 @@ func TestOrphanedObjectsAreSwept(t *testing.T) {
 	}
 }
 
-// Young objects are nobody's yet.
+// TestYoungObjectsAreNotSwept checks that objects younger than OrphanAge stay.
 func TestYoungObjectsAreNotSwept(t *testing.T) {
 	f := newFleet(t)
 	objects, err := object.Open(t.Context(), "file://"+t.TempDir())
@@ -88,7 +88,8 @@ func TestYoungObjectsAreNotSwept(t *testing.T) {
 	}
 }
 
-// What is another fleet's is not swept, and neither is what looks so, whoever marked it.
+// TestObjectsOfOthersAreNotSwept checks that no objects of another fleet are removed: neither below its mark nor in
+// an unmarked store with many unknown objects.
 func TestObjectsOfOthersAreNotSwept(t *testing.T) {
 	for name, before := range map[string]func(*object.Store) int{
 		"marked by another fleet": func(o *object.Store) int {
@@ -159,7 +160,7 @@ func (c *counting) SweepTemp(ctx context.Context, age time.Duration) (int, error
 	return c.Objects.SweepTemp(ctx, age)
 }
 
-// running brings a new job to running without a dispatcher.
+// running makes a job run without a dispatcher.
 func (f *fleet) running() store.LeaseRef {
 	f.Helper()
 	_, ids := f.submit(1)
@@ -181,7 +182,7 @@ func (f *fleet) running() store.LeaseRef {
 	return store.LeaseRef{}
 }
 
-// A dry run counts what a sweep would remove, and neither removes nor marks anything.
+// TestDrySweep checks that a dry run counts the removable objects, and removes and marks none.
 func TestDrySweep(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -39,7 +39,7 @@ func TestWatchersAreForgotten(t *testing.T) {
 	b, stopB := e.watch("1")
 	c, stopC := e.watch("2")
 	e.notify("1")
-	e.notify("1") // hints do not pile up, and nobody blocks
+	e.notify("1") // hints do not pile up and do not block
 	if len(a) != 1 || len(b) != 1 || len(c) != 0 {
 		t.Errorf("hints: %d %d %d", len(a), len(b), len(c))
 	}

@@ -21,7 +21,8 @@ func (n newer) Key(ctx context.Context, tenant string, id job.ID) (store.Key, er
 	return k, err
 }
 
-// Only an admin revokes a key of an unknown role: it may permit more than any other role.
+// TestRevokeKeyOfUnknownRole checks that only an admin revokes a key of an unknown role, which may permit more than
+// any other.
 func TestRevokeKeyOfUnknownRole(t *testing.T) {
 	t.Parallel()
 	f := open(t, testenv.Postgres(t), t.TempDir())

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// fixture is operators over a real database and a directory of objects.
+// fixture is an Admin with a real database and a directory of objects.
 type fixture struct {
 	*testing.T
 	store   *postgres.Store
@@ -62,7 +62,7 @@ func (f *fixture) mustBe(err, want error) {
 	}
 }
 
-// submit makes a batch of two jobs; over: they are canceled.
+// submit creates a batch of two jobs; with over they are canceled.
 func (f *fixture) submit(over bool) (batch job.ID, jobs []job.ID) {
 	f.Helper()
 	b := store.NewBatch{ID: job.NewID(), Tenant: "t"}
@@ -87,8 +87,8 @@ func run(t *testing.T, name string, args ...string) {
 	}
 }
 
-// TestRestoreRevokesAndErasesAgain: what was revoked and erased after a dump is so again after the
-// dump is restored, and what was not erased is there.
+// TestRestoreRevokesAndErasesAgain checks that revocations and erasures after a dump are repeated when the dump is
+// restored, and that other work stays.
 func TestRestoreRevokesAndErasesAgain(t *testing.T) {
 	t.Parallel()
 	dir, dsn := t.TempDir(), testenv.Postgres(t)
@@ -103,7 +103,7 @@ func TestRestoreRevokesAndErasesAgain(t *testing.T) {
 		keys = append(keys, k.ID)
 	}
 	erasedBatch, _ := f.submit(true)
-	late, _ := f.submit(false) // over after the dump
+	late, _ := f.submit(false) // ends after the dump
 	kept, jobs := f.submit(true)
 
 	dump := filepath.Join(t.TempDir(), "dump.sql")
@@ -119,12 +119,12 @@ func TestRestoreRevokesAndErasesAgain(t *testing.T) {
 	}
 	_, err = f.admin.EraseJob(ctx, admin.Who{Name: "root"}, "t", jobs[0])
 	f.must(err)
-	_, err = f.admin.EraseJob(ctx, admin.Who{Name: "root"}, "t", job.NewID()) // fails, and leaves no note
+	_, err = f.admin.EraseJob(ctx, admin.Who{Name: "root"}, "t", job.NewID()) // fails; no such job
 	f.mustBe(err, job.ErrNotFound)
 	if _, err = f.admin.EraseBatch(ctx, admin.Who{Name: "root"}, "t", func() job.ID { b, _ := f.submit(false); return b }()); !errors.Is(err, job.ErrConflict) {
 		t.Errorf("a batch that is not over: %v", err)
 	}
-	f.must(f.admin.Reapply(ctx)) // the same history: there is nothing to do
+	f.must(f.admin.Reapply(ctx)) // the same history: nothing to repeat
 
 	other := testenv.Postgres(t)
 	run(t, "psql", "--quiet", "--set=ON_ERROR_STOP=1", "--dbname="+other, "--file="+dump)
@@ -168,7 +168,7 @@ func TestRestoreRevokesAndErasesAgain(t *testing.T) {
 	}
 }
 
-// TestNoteThatCannotBeWritten: without its note, nothing is revoked.
+// TestNoteThatCannotBeWritten checks that a key is not revoked if its note cannot be written.
 func TestNoteThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -183,7 +183,7 @@ func TestNoteThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// twice is a store that another dispatcher erases from at the same time, and first.
+// twice is a store from which another dispatcher erases first, at the same time.
 type twice struct{ admin.Store }
 
 func (s twice) EraseJob(ctx context.Context, a *store.Action, tenant string, id job.ID) error {
@@ -207,7 +207,8 @@ func (s partly) EraseBatch(context.Context, *store.Action, string, job.ID) error
 	return errors.New("no")
 }
 
-// TestNotesOfFailedErasures checks that an erasure that fails keeps its note: jobs may be gone, and another erasure has the same note.
+// TestNotesOfFailedErasures checks that a failed erasure keeps its note: jobs may be gone, and another erasure has
+// the same note.
 func TestNotesOfFailedErasures(t *testing.T) {
 	t.Parallel()
 	f := open(t, testenv.Postgres(t), t.TempDir())

@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/fleet"
 )
 
-// TestVerdict: each fault is named with its figures, the gravest first, and a fleet that works has none.
+// TestVerdict checks that each fault is named with its figures, the gravest first, and that a healthy fleet has none.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -32,7 +32,7 @@ func TestVerdict(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(*api.WhySlow)
-		want []string // the beginnings of the verdict
+		want []string // beginnings of the findings
 	}{
 		{"no leader", func(w *api.WhySlow) { w.Leader = nil }, []string{"No dispatcher leads"}},
 		{"failed looks", func(w *api.WhySlow) {

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// nothing is a tenant without policies, and without a limit.
+// nothing is a tenant without policies and limits.
 type nothing struct{ none }
 
 type none interface{ store.Policies }
@@ -37,8 +37,7 @@ func newAdmitter(t testing.TB) *admit.Admitter {
 	}
 }
 
-// BenchmarkLines is admission alone, without a store: jobs/s is what it could
-// accept.
+// BenchmarkLines measures admission without a store: jobs/s is its highest rate.
 func BenchmarkLines(b *testing.B) {
 	var body strings.Builder
 	for i := range 10000 {

@@ -39,7 +39,7 @@ func restrictedTo(t *testing.T, p string) func(raw string) (*job.Spec, error) {
 
 const helperTests = `"program":{"tests":{"code":"print(1)","stdio":[{"stdout":"1"}],`
 
-// A key that is restricted to a policy cannot give a helper more than the policy has.
+// TestRestrictedHelpersAreRefused checks that a key restricted to a policy cannot give a helper more than the policy.
 func TestRestrictedHelpersAreRefused(t *testing.T) {
 	t.Parallel()
 	strict := restrictedTo(t, `{"memory":"48Mi","wall":"5s","syscalls":"strict","subprocesses":false,"processes":4}`)
@@ -78,7 +78,8 @@ func TestRestrictedHelpersAreRefused(t *testing.T) {
 	}
 }
 
-// A policy with rules for imports cannot hold for helpers, whose imports nothing checks.
+// TestRestrictedHelpersHaveNoRulesForImports checks that helpers are rejected under a policy with import rules, since
+// their imports are not checked.
 func TestRestrictedHelpersHaveNoRulesForImports(t *testing.T) {
 	t.Parallel()
 	ruled, free := restrictedTo(t, `{"imports":{"deny":["os"]}}`), restrictedTo(t, `{}`)
@@ -100,7 +101,8 @@ func TestRestrictedHelpersHaveNoRulesForImports(t *testing.T) {
 	}
 }
 
-// What a helper does not ask for is the policy's, and the worker is ordered to hold it to that.
+// TestRestrictedHelpersHaveThePolicysLimits checks that a helper without own limits gets the policy's, and that the
+// stored policy makes the worker enforce them.
 func TestRestrictedHelpersHaveThePolicysLimits(t *testing.T) {
 	t.Parallel()
 	strict := restrictedTo(t, `{"memory":"48Mi","wall":"5s"}`)
@@ -134,7 +136,7 @@ func TestRestrictedHelpersHaveThePolicysLimits(t *testing.T) {
 	}
 }
 
-// A key that is restricted to a label is answered from results with its label alone.
+// TestCacheKeysOfLabels checks that a key restricted to a label gets only cached results with its label.
 func TestCacheKeysOfLabels(t *testing.T) {
 	t.Parallel()
 	a := withResultCache(t)

@@ -29,7 +29,7 @@ func admitted(t *testing.T, raw string) job.Spec {
 	return s
 }
 
-// Admission says what was left to the catalogue.
+// TestProgramsInLanguages checks that admission completes a spec from the catalogue.
 func TestProgramsInLanguages(t *testing.T) {
 	t.Parallel()
 	got := admitted(t, `{"program":{"code":{"language":"C++","files":{"main.cpp":"1","b/c.cpp":""},"compile":{"flags":["-O0"]}}}}`).Program.Code
@@ -81,7 +81,7 @@ func TestProgramsThatLanguagesRefuse(t *testing.T) {
 	}
 }
 
-// So it does for the code of a checker, and for the languages that have multipliers.
+// TestCheckersInLanguages checks the same for the code of a checker, and for the languages of multipliers.
 func TestCheckersInLanguages(t *testing.T) {
 	t.Parallel()
 	const tests = `{"program":{"tests":{"code":"1","stdio":[{}],`
@@ -117,7 +117,7 @@ func TestCheckersInLanguages(t *testing.T) {
 	}
 }
 
-// images has python and c in its default image, everything in another, and knows nothing of the rest.
+// images has python and c in the default image, all languages in another, and no data about other images.
 type images map[string][]string
 
 func (i images) Lacks(image, language string) ([]string, bool) {
@@ -134,7 +134,8 @@ func (i images) With(language string) (out []string) {
 	return out
 }
 
-// A language that the image does not have is refused, with what it has and where the language is, before anything runs.
+// TestLanguagesThatImagesLack checks that a language that the image lacks is rejected. The error names the image's
+// languages, and images with the language.
 func TestLanguagesThatImagesLack(t *testing.T) {
 	t.Parallel()
 	a := withResultCache(t)
@@ -148,7 +149,7 @@ func TestLanguagesThatImagesLack(t *testing.T) {
 		`"program":{"code":{"language":"rust","source":"1"}}`:                                                                    "program.code.language: the image python has no rust, but c, python; no image of this fleet is known to have it",
 		`"image":"none","program":{"code":{"language":"c","source":"1"}}`:                                                        "program.code.language: the image none has no c, but no language of the catalogue; name an image that has it: polyglot, python",
 		`"image":"polyglot","program":{"code":{"language":"haskell","source":"1"}}`:                                              "",
-		`"image":"ghcr.io/a/own:v1","program":{"code":{"language":"rust","source":"1"}}`:                                         "", // the worker will see
+		`"image":"ghcr.io/a/own:v1","program":{"code":{"language":"rust","source":"1"}}`:                                         "", // the worker checks it
 		`"image":"none","program":{"tests":{"code":"1","stdio":[{}]}}`:                                                           "",
 		`"program":{"tests":{"language":"C","code":"1","stdio":[{}],"checker":{"code":{"language":"python","source":"1"}}}}`:     "",
 	} {

@@ -29,7 +29,7 @@ func TestUnder(t *testing.T) {
 	}
 }
 
-// Laying anything over nothing changes nothing, and over itself neither.
+// FuzzUnder checks that merging over an empty object, and over itself, changes nothing.
 func FuzzUnder(f *testing.F) {
 	for _, s := range []string{`{"a":{"b":[1,null]},"c":"\u00e9"}`, `{}`, `[`, `{"a":1}x`, `{"a":1,"a":2}`} {
 		f.Add(s)

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// counted answers with how often it was asked, as the weight.
+// counted returns the number of its calls as the weight.
 type counted struct {
 	asked int
 	err   error

@@ -44,7 +44,7 @@ func TestCacheKey(t *testing.T) {
 	for _, same := range []string{
 		`{` + program + `,"cache":true,"image":"python"}`,
 		`{"cache":true,"name":"n","labels":{"a":"b"},"priority":7,"expires_in":"1h","retry":{"max_attempts":3,"on":["failed"]},` + program + `}`,
-		`{"cache":true,"policy":{"wall":"30s","memory":"256Mi"},` + program + `}`, // the defaults, said
+		`{"cache":true,"policy":{"wall":"30s","memory":"256Mi"},` + program + `}`, // the defaults, explicitly
 		`{"cache":true,"program":{"python":{"variables":{"y":2,"x":1},"code":"print(x)"}}}`,
 	} {
 		if got := keyOf(t, a, same); !bytes.Equal(got, base) {

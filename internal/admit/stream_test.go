@@ -29,7 +29,7 @@ func jobs(n int) string {
 	return b.String()
 }
 
-// take admits a stream and returns what came out.
+// take admits a stream and returns the admitted jobs.
 func take(t *testing.T, r io.Reader) (out []store.NewJob, chunks int, err error) {
 	t.Helper()
 	in, err := newAdmitter(t).Open(t.Context(), "default", nil, nil, nil)
@@ -68,8 +68,8 @@ func TestLinesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// However the chunks race, the first bad line is the one that is named, and
-// nothing after it comes out.
+// TestFirstBadLineIsNamed checks that the error names the first bad line, however the chunks race, and that no later
+// job is admitted.
 func TestFirstBadLineIsNamed(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -89,7 +89,7 @@ func TestFirstBadLineIsNamed(t *testing.T) {
 	}
 }
 
-// A body that breaks off is an error, whatever came before.
+// TestBrokenBody checks that an incomplete body is an error.
 func TestBrokenBody(t *testing.T) {
 	t.Parallel()
 	broken := io.MultiReader(strings.NewReader(jobs(1500)), iotest.ErrReader(errors.New("gone")))
@@ -98,7 +98,7 @@ func TestBrokenBody(t *testing.T) {
 	}
 }
 
-// A sink that fails, or a context that ends, ends the reading at once.
+// TestSinkEndsTheReading checks that a failed sink or the end of the context stops reading at once.
 func TestSinkEndsTheReading(t *testing.T) {
 	t.Parallel()
 	in, err := newAdmitter(t).Open(t.Context(), "default", nil, nil, nil)
@@ -136,7 +136,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The stored spec is what DecodeSpec would have made, with the whole policy.
+// TestStoredSpec checks that the stored spec equals DecodeSpec's, with the whole policy.
 func TestStoredSpec(t *testing.T) {
 	t.Parallel()
 	raw := `{"name":"a<b>","program":{"python":{"code":"1"}},"policy":{"memory":"64Mi"},"retry":{"max_attempts":3,"on":["timed_out"]},"expires_in":"1h","priority":-5}`
@@ -170,8 +170,8 @@ func (g granted) Tenant(_ context.Context, name string) (store.Tenant, error) {
 	return store.Tenant{Name: name, Weight: 1, Ceiling: json.RawMessage(g.ceiling)}, nil
 }
 
-// What is stored opens the addresses that the ceiling opens, whatever a client
-// writes in their place, in the job or in the defaults of its batch.
+// TestPrivateAddressesInTheStoredSpec checks that only the ceiling opens private addresses, whatever the client
+// writes in the job or the batch's defaults.
 func TestPrivateAddressesInTheStoredSpec(t *testing.T) {
 	t.Parallel()
 	const forged = `{"policy":{"network":{"mode":"allow","allow":["127.0.0.1:80","10.1.2.3:443"],"private":["127.0.0.0/8:*","169.254.169.254:80"]}}`

@@ -51,8 +51,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestBlackHole: callbacks to a host that takes connections and does not answer cost a few tries,
-// and the other host of the tenant is served.
+// TestBlackHole checks that a host that accepts connections and does not answer costs a few tries. Another host of the
+// tenant gets its callback.
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// The example of the Standard Webhooks specification.
+// TestSignatureIsTheStandards checks the example of the Standard Webhooks specification.
 func TestSignatureIsTheStandards(t *testing.T) {
 	t.Parallel()
 	k, err := keyOf("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
@@ -74,7 +74,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What the operator names is open, at that port, and nothing wider opens it.
+// TestAllow checks that exactly the addresses and ports that the operator allows are open. Wider ranges do not open
+// special addresses.
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -33,7 +33,7 @@ func (s secrets) Open(_ context.Context, tenant, name string) (string, error) {
 
 const key = "0123456789abcdef0123456789abcdef"
 
-// fixture is a real store and senders before it.
+// fixture is a real store with senders.
 type fixture struct {
 	*testing.T
 	store   *postgres.Store
@@ -54,7 +54,7 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{t, s, secrets{"acme/hook": key}}
 }
 
-// done makes a batch that is done and has a callback.
+// done creates a finished batch with a callback.
 func (f *fixture) done(c job.Callback) job.ID {
 	f.Helper()
 	id, err := f.store.SubmitBatch(f.Context(), store.NewBatch{ID: job.NewID(), Tenant: "acme", Name: "b", Callback: &c},
@@ -68,7 +68,7 @@ func (f *fixture) done(c job.Callback) job.ID {
 	return id
 }
 
-// allowLocal is what an operator who calls the own machine would say.
+// allowLocal returns rules that allow loopback addresses.
 func allowLocal(t *testing.T) netrule.Rules {
 	t.Helper()
 	r, err := netrule.ParseRanges([]string{"127.0.0.0/8:*", "[::1]:*"})
@@ -102,7 +102,7 @@ func (f *fixture) start(s *Sender) (stop func()) {
 	return stop
 }
 
-// until waits for the callback of a batch to look as it should.
+// until waits until ok accepts the callback of a batch.
 func (f *fixture) until(id job.ID, what string, ok func(*job.Delivery) bool) *job.Delivery {
 	f.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -123,7 +123,7 @@ func (f *fixture) until(id job.ID, what string, ok func(*job.Delivery) bool) *jo
 
 func delivered(d *job.Delivery) bool { return !d.DeliveredAt.IsZero() }
 
-// call is one request as the receiver saw it.
+// call is one request at the receiver.
 type call struct {
 	id, timestamp, signature string
 	body                     []byte
@@ -137,7 +137,7 @@ func (c call) event(t *testing.T) (e Event) {
 	return e
 }
 
-// receiver is a server that writes down who called it and answers as it is told.
+// receiver is a server that records requests and sends scripted answers.
 type receiver struct {
 	*httptest.Server
 	mu    sync.Mutex

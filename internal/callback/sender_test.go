@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// A receiver that fails twice gets the same delivery three times, each signed
-// for its own moment.
+// TestRetriedUntilAnswered checks that a receiver that fails twice gets the same delivery three times, each signed
+// for its own time.
 func TestRetriedUntilAnswered(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -51,8 +51,7 @@ func TestUnsignedWithoutASecret(t *testing.T) {
 	}
 }
 
-// A receiver that hangs costs a lane for as long as a try may take, and nothing
-// else.
+// TestHangingReceiver checks that a hanging receiver costs only one lane, for the timeout of a try.
 func TestHangingReceiver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -75,7 +74,7 @@ func TestHangingReceiver(t *testing.T) {
 	}
 }
 
-// A redirect is not followed, not even to where a callback may go.
+// TestRedirectsAreNotFollowed checks that no redirect is followed, not even to an allowed address.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -107,7 +106,8 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// A secret that has gone since stops the callback, rather than its signature.
+// TestNeverUnsignedAgainstTheTenantsWill checks that a callback whose secret was deleted is not sent, rather than
+// sent unsigned.
 func TestNeverUnsignedAgainstTheTenantsWill(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -120,7 +120,7 @@ func TestNeverUnsignedAgainstTheTenantsWill(t *testing.T) {
 	}
 }
 
-// Stopped in the middle of a try, a sender leaves it to the next at once.
+// TestSurvivesItsSender checks that a sender that stops during a try leaves it to the next one at once.
 func TestSurvivesItsSender(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -142,7 +142,7 @@ func TestSurvivesItsSender(t *testing.T) {
 	}
 }
 
-// Many senders at once send each callback once.
+// TestOneSenderAtATime checks that several senders send each callback once.
 func TestOneSenderAtATime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -162,8 +162,8 @@ func TestOneSenderAtATime(t *testing.T) {
 	}
 }
 
-// A name that leads inside is refused when it is dialled, whatever it resolved
-// to when it was accepted.
+// TestNamesThatLeadInside checks that a name of an internal address is rejected at the dial, whatever it resolved to
+// before.
 func TestNamesThatLeadInside(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// A lone job goes to the worker with most room of those that were heard of here lately.
+// TestChoose checks that a single job goes to the worker with the most free slots whose last heartbeat here is
+// recent.
 func TestChoose(t *testing.T) {
 	t.Parallel()
 	f, _ := newTestFleet()
@@ -42,8 +43,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Sessions go in turn to workers with free slots, then to busy ones, and to those in
-// quarantine or that drain only where there is no other.
+// TestRanked checks that sessions go to workers with free slots in turn, then to busy ones. Quarantined and draining
+// workers are last.
 func TestRanked(t *testing.T) {
 	t.Parallel()
 	f, l := newTestFleet()
@@ -78,7 +79,7 @@ func TestRanked(t *testing.T) {
 	}
 }
 
-// Nobody is refused for want of a worker that another dispatcher has heard of since.
+// TestWorkersThatCameSince checks that no request is rejected for lack of a worker that another dispatcher knows.
 func TestWorkersThatCameSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &listing{ws: map[string]store.Worker{}}

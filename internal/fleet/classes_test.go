@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// queuedClasses is a store that knows which classes wait, by tenant.
+// queuedClasses is a store with the classes of waiting jobs, by tenant.
 type queuedClasses struct {
 	store.Store
 	of   map[string][]string
@@ -45,8 +45,8 @@ func (q *queuedClasses) PoolsOf(_ context.Context, tenant string) ([]string, err
 	return q.of[tenant], q.err()
 }
 
-// TestClassesOfOneTenant: whoever submits jobs with ever other needs is refused more of
-// them, and nobody else is. On c877d6f everybody was, as unavailable.
+// TestClassesOfOneTenant checks that one tenant cannot take more classes than its limit, and that other tenants can still
+// take some.
 func TestClassesOfOneTenant(t *testing.T) {
 	t.Parallel()
 	f := New(Config{}, &queuedClasses{of: map[string][]string{"mean": {"", "gpu", "?label.x=0"}}})
@@ -72,8 +72,7 @@ func TestClassesOfOneTenant(t *testing.T) {
 	}
 }
 
-// TestClassesOfManyTenants: when few are left, those who have many get no more, and
-// those who have none do.
+// TestClassesOfManyTenants checks that the last classes go to tenants without any.
 func TestClassesOfManyTenants(t *testing.T) {
 	t.Parallel()
 	f := New(Config{}, &queuedClasses{})
@@ -101,7 +100,7 @@ func TestClassesOfManyTenants(t *testing.T) {
 	}
 }
 
-// TestClassesUnknown: what cannot be counted is not refused.
+// TestClassesUnknown checks that no class is rejected while the store is unavailable.
 func TestClassesUnknown(t *testing.T) {
 	t.Parallel()
 	f := New(Config{}, &queuedClasses{down: true})

@@ -22,7 +22,7 @@ import (
 type listing struct {
 	Store
 	ws   map[string]store.Worker
-	says int // of Spoken
+	says int // answer of Spoken
 	puts int
 	fail error
 }
@@ -77,7 +77,7 @@ func TestRegistryCounts(t *testing.T) {
 	if pool := r.Took("a", 4); pool != "p" {
 		t.Errorf("pool %q", pool)
 	}
-	r.Took("a", 9) // never below nothing
+	r.Took("a", 9) // never below 0
 	r.Took("c", -9)
 	r.Took("nobody", 3)
 	r.want(t, map[string]Size{"p": {12, 4}, "q": {2, 2}})
@@ -88,7 +88,7 @@ func TestRegistryCounts(t *testing.T) {
 	}
 	r.want(t, map[string]Size{"p": {4, 4}, "q": {2, 2}})
 
-	// What others report comes through the store, which forgets the silent.
+	// Workers of other dispatchers come from the store, which forgets silent ones.
 	l.ws["d"] = store.Worker{ID: "d", Pool: "q", Slots: 7, InUse: 1}
 	if err := r.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
@@ -101,8 +101,8 @@ func TestRegistryCounts(t *testing.T) {
 	r.want(t, map[string]Size{"p": {0, 0}, "q": {9, 6}})
 }
 
-// TestCrews: classes that the same workers run are together, and those of an exclusive
-// pool run what names it.
+// TestCrews checks that classes with the same workers share a crew, and that an exclusive pool runs only jobs that
+// name it.
 func TestCrews(t *testing.T) {
 	t.Parallel()
 	r, _ := newTestFleet()
@@ -147,8 +147,7 @@ func TestRegistryOutage(t *testing.T) {
 	}
 }
 
-// TestRegistryStampede: however many workers join at once, they are written
-// down in few statements, and without waiting for the clock.
+// TestRegistryStampede checks that many new workers are stored with few statements and without a wait for the clock.
 func TestRegistryStampede(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,8 +168,8 @@ func TestRegistryStampede(t *testing.T) {
 	})
 }
 
-// The lowest version of all dispatchers is what workers are told; after an error, what was
-// known before.
+// TestRegistryKnowsWhatIsSpoken checks that workers get the lowest protocol version of all dispatchers, and the last
+// known one after an error.
 func TestRegistryKnowsWhatIsSpoken(t *testing.T) {
 	r, l := newTestFleet()
 	for says, want := range map[int]int64{0: 0, control.Protocol: control.Protocol, control.Protocol + 7: control.Protocol} {

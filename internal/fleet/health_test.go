@@ -61,8 +61,7 @@ func TestHealthForgets(t *testing.T) {
 	})
 }
 
-// outcomes has a worker bring jobs to a result, and give up others, which the worker "elsewhere"
-// then brings to a result.
+// outcomes makes a worker finish some jobs and give up others, which the worker "elsewhere" then finishes.
 func outcomes(h *health, worker string, done, failed int) {
 	for range done {
 		h.ended(worker, []job.ID{job.NewID()})
@@ -74,7 +73,7 @@ func outcomes(h *health, worker string, done, failed int) {
 	}
 }
 
-// A job counts once against a worker, however often it fails there.
+// TestHealthCountsJobs checks that a job counts once against a worker, however often it fails there.
 func TestHealthCountsJobs(t *testing.T) {
 	t.Parallel()
 	h := newHealth()
@@ -95,7 +94,8 @@ func TestHealthCountsJobs(t *testing.T) {
 	}
 }
 
-// Jobs that end nowhere else are no evidence, however many they are: clients choose them.
+// TestHealthIgnoresJobsThatFailEverywhere checks that jobs without a result elsewhere are no evidence, since clients
+// choose them.
 func TestHealthIgnoresJobsThatFailEverywhere(t *testing.T) {
 	t.Parallel()
 	h := newHealth()
@@ -104,7 +104,7 @@ func TestHealthIgnoresJobsThatFailEverywhere(t *testing.T) {
 		id := job.NewID()
 		h.failed("bad", []job.ID{id})
 		h.failed("bad", []job.ID{id})
-		h.ended("bad", []job.ID{id}) // it was the job, or passed by itself
+		h.ended("bad", []job.ID{id}) // the job's fault, or temporary
 		h.failed("bad", []job.ID{job.NewID()})
 	}
 	if sick := h.sick([]string{"good", "bad"}); len(sick) > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// What an image has is what its label says where every worker that has the image says the same.
+// TestLanguagesOfImages checks that an image's label counts if every worker with the image reports the same.
 func TestLanguagesOfImages(t *testing.T) {
 	t.Parallel()
 	old, now := map[string]string{"c": "gcc 11"}, map[string]string{"c": "gcc 12", "lua": "5.4"}

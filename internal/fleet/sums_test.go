@@ -17,7 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// countCrews is Crews by going over every worker for every class.
+// countCrews returns the same as Crews by going over every worker for every class.
 func (f *Fleet) countCrews(classes ...string) (crews []Crew) {
 	known := map[string]int{}
 	for _, class := range classes {
@@ -48,8 +48,8 @@ func (f *Fleet) countCrews(classes ...string) (crews []Crew) {
 	return crews
 }
 
-// TestSumsEqualACount holds the sums to a count over all workers, while workers report, take jobs,
-// change what they offer, are cordoned off, rest and are gone.
+// TestSumsEqualACount compares the sums with a count over all workers, while workers report, take jobs, change
+// offers, are cordoned and quarantined, and leave.
 func TestSumsEqualACount(t *testing.T) {
 	t.Parallel()
 	classes := []string{placement.Any, "p", "q", "?memory=1Gi", "p?memory=2Gi", "?memory=8Gi", "?label.a=b"}
@@ -99,7 +99,7 @@ func TestSumsEqualACount(t *testing.T) {
 	})
 }
 
-// BenchmarkCrew is what a single job costs the fleet of 1 and of 2,000 workers.
+// BenchmarkCrew measures the cost of a single job for fleets of 1 and of 2,000 workers.
 func BenchmarkCrew(b *testing.B) {
 	for _, n := range []int{1, 2000} {
 		f, _ := newTestFleet()

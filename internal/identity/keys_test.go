@@ -19,10 +19,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// unused are the methods that a gate has no use for.
+// unused implements the methods that a gate does not call.
 type unused struct{ store.Store }
 
-// keptKeys is a store of keys, in memory.
+// keptKeys is a store of keys in memory.
 type keptKeys struct {
 	unused
 	asked, read, noted, keysRead atomic.Int64
@@ -65,7 +65,7 @@ func (k *keptKeys) KeysUsed(context.Context, map[job.ID]time.Time) error {
 	return nil
 }
 
-// put makes a key and returns its token.
+// put creates a key and returns its token.
 func (k *keptKeys) put(key store.Key) (job.ID, string) {
 	token, hash := identity.NewKeyToken()
 	key.ID = job.NewID()
@@ -85,7 +85,7 @@ func (k *keptKeys) revoke(id job.ID) {
 	k.changed = append(k.changed, id)
 }
 
-// restoreWithout is a restore of a dump that does not have a key.
+// restoreWithout restores a dump without a key.
 func (k *keptKeys) restoreWithout(id job.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,7 +99,7 @@ func (k *keptKeys) setDown(down bool) {
 	k.down = down
 }
 
-// gated runs f with a gate over a store, in time that goes as fast as nobody waits.
+// gated runs f in a synctest bubble with a gate over a store.
 func gated(t *testing.T, f func(t *testing.T, s *keptKeys, g *identity.Keys)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,8 @@ func TestKeyExpires(t *testing.T) {
 	})
 }
 
-// Guesses cost the store what waiting does: as many questions as fit into the time, and no look at the keys.
+// TestGuessesCostTheStoreNothing checks that guesses cost the store only polls, at the highest rate, and no read of
+// keys.
 func TestGuessesCostTheStoreNothing(t *testing.T) {
 	t.Parallel()
 	gated(t, func(t *testing.T, s *keptKeys, g *identity.Keys) {
@@ -301,15 +302,15 @@ func TestGatesInARow(t *testing.T) {
 	})
 }
 
-// refusing is a gate that refuses everybody.
+// refusing is a gate that rejects every request.
 type refusing struct{ error }
 
 func (g refusing) Identify(*http.Request) (identity.Identity, error) {
 	return identity.Identity{}, g.error
 }
 
-// TestManyKeysAreReadOnce: of 1,000 keys, a change brings the one that changed, and revoked keys
-// are forgotten.
+// TestManyKeysAreReadOnce checks that a change among 1,000 keys reads only the changed key, and that revoked keys are
+// forgotten.
 func TestManyKeysAreReadOnce(t *testing.T) {
 	t.Parallel()
 	gated(t, func(t *testing.T, s *keptKeys, g *identity.Keys) {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A socket that its program has closed belongs to no user: the kernel reports user 0 for it.
+// TestUserOfClosedSockets checks that a socket that its program has closed belongs to no user: the kernel reports
+// user 0 for it.
 func TestUserOfClosedSockets(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {

@@ -51,7 +51,7 @@ func local(t *testing.T, g identity.Gate, address string) func(edit func(*http.R
 	}
 }
 
-// The user who runs a fleet needs no token; another one does, and so do browsers and pages.
+// TestLocalUsers checks that the user who runs a fleet needs no token. Other users, browsers and pages need one.
 func TestLocalUsers(t *testing.T) {
 	t.Parallel()
 	me := os.Geteuid()
@@ -97,7 +97,8 @@ func TestLocalUsers(t *testing.T) {
 	}
 }
 
-// A request through another user's proxy, or from another machine, belongs to no local user.
+// TestLocalUsersOverLoopbackOnly checks that requests through another user's proxy, or from another machine, belong
+// to no local user.
 func TestLocalUsersOverLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	addrs, err := net.InterfaceAddrs()
@@ -116,7 +117,7 @@ func TestLocalUsersOverLoopbackOnly(t *testing.T) {
 	}
 }
 
-// "uid:NUMBER" in the list of tokens is a user of this machine, and no token.
+// TestLocalUsersInTokens checks that "uid:NUMBER" in the list of tokens is a user of this machine, and no token.
 func TestLocalUsersInTokens(t *testing.T) {
 	t.Parallel()
 	uid := "uid:" + strconv.Itoa(os.Geteuid())
@@ -140,7 +141,7 @@ func TestLocalUsersInTokens(t *testing.T) {
 	}
 }
 
-// Gates that let in requests without a token are found among several.
+// TestNeedsNoToken checks that gates that admit requests without a token are found among several.
 func TestNeedsNoToken(t *testing.T) {
 	t.Parallel()
 	tokens := identity.Tokens{}

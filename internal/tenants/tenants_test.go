@@ -46,8 +46,8 @@ func TestReadTenants(t *testing.T) {
 	}
 }
 
-// TestPoliciesOfTenants: a dispatcher that starts stores them, and one that starts again
-// makes no version of what has not changed.
+// TestPoliciesOfTenants checks that a starting dispatcher stores the policies, and that a restart makes no version of
+// unchanged ones.
 func TestPoliciesOfTenants(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	if err := postgres.Migrate(t.Context(), dsn); err != nil {
@@ -83,7 +83,8 @@ func TestPoliciesOfTenants(t *testing.T) {
 	}
 }
 
-// What was changed over the API since a file was read stays when it is read again, until the entry itself is changed.
+// TestTheFileAndTheAPI checks that changes over the API stay when the file is applied again, until the entry itself
+// changes.
 func TestTheFileAndTheAPI(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	if err := postgres.Migrate(t.Context(), dsn); err != nil {

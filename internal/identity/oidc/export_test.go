@@ -2,10 +2,10 @@ package oidc
 
 import "time"
 
-// SetPause says how long lies between two questions for keys.
+// SetPause sets the minimum time between two requests for keys.
 func (g *Gate) SetPause(d time.Duration) { g.issuer.pause = d }
 
-// Age has keys be as old as d.
+// Age sets the age of the keys to d.
 func (g *Gate) Age(d time.Duration) {
 	g.issuer.mu.Lock()
 	defer g.issuer.mu.Unlock()

@@ -53,7 +53,7 @@ func (f *fixture) identify(token string) (identity.Identity, error) {
 	return f.gate.Identify(r)
 }
 
-// in is groups and more claims.
+// in returns claims with groups.
 func in(groups any, more ...any) map[string]any {
 	out := map[string]any{"groups": groups}
 	for i := 0; i < len(more); i += 2 {
@@ -86,7 +86,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a token, it lets nobody in, and its holder is told what it is.
+// TestWhoIsNotLetIn checks that a token with any defect is rejected, and that the error names the defect.
 func TestWhoIsNotLetIn(t *testing.T) {
 	f := start(t)
 	late, soon := time.Now().Add(-time.Minute).Unix(), time.Now().Add(time.Minute).Unix()
@@ -132,7 +132,7 @@ func unsigned(issuer string) string {
 		part(map[string]any{"iss": issuer, "aud": "assay", "sub": "u", "exp": time.Now().Add(time.Hour).Unix(), "groups": "ops"}) + "."
 }
 
-// symmetric signs with what everybody may have, as if it were a secret.
+// symmetric signs with the public key as if it were a shared secret.
 func symmetric(t *testing.T, s *oidctest.Issuer) string {
 	t.Helper()
 	public, err := s.Public().MarshalJSON()
@@ -150,7 +150,7 @@ func symmetric(t *testing.T, s *oidctest.Issuer) string {
 	return text
 }
 
-// changed makes another group of a token's.
+// changed replaces a group in a token.
 func changed(token string) string {
 	parts := strings.Split(token, ".")
 	raw, _ := base64.RawURLEncoding.DecodeString(parts[1])
@@ -158,7 +158,8 @@ func changed(token string) string {
 	return strings.Join(parts, ".")
 }
 
-// What the issuer signs with from now on is good without a restart, and what it signed with before is not.
+// TestRotatedKeysArePickedUp checks that new keys of the issuer are accepted without a restart, and old ones
+// rejected.
 func TestRotatedKeysArePickedUp(t *testing.T) {
 	f := start(t)
 	old := f.issuer.Sign(in("team-a"))
@@ -173,7 +174,7 @@ func TestRotatedKeysArePickedUp(t *testing.T) {
 	}
 }
 
-// A key that the issuer has taken back is not used for long, whoever is signed with it.
+// TestKeysThatWereTakenBack checks that a withdrawn key is soon rejected.
 func TestKeysThatWereTakenBack(t *testing.T) {
 	f := start(t)
 	old := f.issuer.Sign(in("team-a"))
@@ -187,8 +188,8 @@ func TestKeysThatWereTakenBack(t *testing.T) {
 	}
 }
 
-// Without its issuer a gate starts; it then says that it cannot know, and goes on when the issuer is there. What it knows
-// it goes on with while the issuer is away.
+// TestTheIssuerIsAway checks that a gate starts without its issuer and returns job.ErrUnavailable until it answers.
+// Known keys stay valid while the issuer is away.
 func TestTheIssuerIsAway(t *testing.T) {
 	f := start(t)
 	f.issuer.Away.Store(true)
@@ -213,13 +214,13 @@ func TestTheIssuerIsAway(t *testing.T) {
 	}
 }
 
-// However many tokens name keys that there are not, the issuer is not asked for each.
+// TestTheIssuerIsNotFlooded checks that many tokens with unknown keys do not cause a request to the issuer each.
 func TestTheIssuerIsNotFlooded(t *testing.T) {
 	f := start(t)
 	f.gate.SetPause(time.Hour)
 	other := oidctest.Start()
 	defer other.Close()
-	other.Rotate(jose.ES256) // to another name
+	other.Rotate(jose.ES256) // to another key ID
 	for range 50 {
 		if _, err := f.identify(other.Sign(in("team-a", "iss", f.issuer.URL))); !errors.Is(err, api.ErrUnauthorized) {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 
 const public = "https://assay.example.com"
 
-// browse goes where it is sent, and returns with what the issuer sends it back.
+// browse follows a sign-in to the issuer and returns the parameters of the issuer's redirect.
 func (f *fixture) browse(address string) url.Values {
 	f.Helper()
 	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

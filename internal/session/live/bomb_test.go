@@ -12,8 +12,9 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// At 5ee7338 decoding the displays allocated 2.2 GiB, the output 1.5, the tables 1.3 and
-// the columns 0.8; the others are of the same shape and cost little.
+// TestFramesThatGrowWhenTheyAreDecoded checks that frames that grow when decoded are rejected. Before the limits,
+// displays allocated 2.2 GiB, the output 1.5, the tables 1.3 and the columns 0.8. The other frames have the same
+// shape and cost little.
 func TestFramesThatGrowWhenTheyAreDecoded(t *testing.T) {
 	fill := func(head, part, tail string) []byte {
 		return []byte(head + strings.Repeat(part+",", (maxAnswer-len(head)-len(tail)-10)/(len(part)+1)) + part + tail)
@@ -41,7 +42,7 @@ func TestFramesThatGrowWhenTheyAreDecoded(t *testing.T) {
 	}
 }
 
-// FuzzFrame: whatever a session says, a frame that is taken is within its limits.
+// FuzzFrame checks that every accepted frame of a session is within its limits.
 func FuzzFrame(f *testing.F) {
 	for _, raw := range []string{`{"op":"ready"}`, `{"op":"done","id":1,"display":[{}],"output":[["stdout","x"]]}`, `{"op":"call","call":1,"name":"f","args":[1],"kwargs":{}}`} {
 		f.Add([]byte(raw))
@@ -57,8 +58,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// What calls that wait for an answer hold of the worker's memory has an end, and the
-// session is told so. On 5ee7338 each of 256 could hold 24 MiB.
+// TestArgumentsOfOpenCallsAreBounded checks that the memory of unanswered calls is bounded, and that the session gets
+// an error beyond the bound.
 func TestArgumentsOfOpenCallsAreBounded(t *testing.T) {
 	args := func(size int) json.RawMessage { return json.RawMessage(`["` + strings.Repeat("x", size-4) + `"]`) }
 	l := &live{calls: map[int64]job.HostCall{}, policy: policy.Policy{Callbacks: policy.Callbacks{Allow: []string{"f"}, MaxCalls: 1000}}}

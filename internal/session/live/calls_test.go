@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// A call that was refused was made all the same, and costs nothing of the budget.
+// TestRefusedCallsAreCounted checks that a rejected call counts as made, but not against the budget.
 func TestRefusedCallsAreCounted(t *testing.T) {
 	t.Parallel()
 	l := &live{calls: map[int64]job.HostCall{}, policy: policy.Policy{Callbacks: policy.Callbacks{Allow: []string{"f"}, MaxCalls: 2}}}
@@ -23,7 +23,7 @@ func TestRefusedCallsAreCounted(t *testing.T) {
 	}
 }
 
-// A policy that names no functions in particular leaves it to the client which there are.
+// TestAnyFunctionMayBeCalled checks that a policy without named functions allows all functions of the client.
 func TestAnyFunctionMayBeCalled(t *testing.T) {
 	t.Parallel()
 	l := &live{calls: map[int64]job.HostCall{}, policy: policy.Policy{Callbacks: policy.Callbacks{Allow: []string{policy.AnyFunction}, MaxCalls: 1}}}

@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// leaving are sandboxes in which there are always the same files.
+// leaving makes sandboxes that always have the same files.
 type leaving struct {
 	sandboxes
 	files  []string
@@ -48,7 +48,7 @@ func (l leaver) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, 
 	return leaves{p, l, a.Collect}, err
 }
 
-// leaves is a program that has left files when it ends.
+// leaves is a program that leaves files at its end.
 type leaves struct {
 	runtime.Process
 	in   leaver
@@ -64,13 +64,13 @@ func (p leaves) Wait() (*runtime.Report, error) {
 	return report, err
 }
 
-// exports is a store of exports that refuses a file, or the list.
+// exports is a store of exports that rejects a file, or the list.
 type exports struct {
 	mu     sync.Mutex
 	begun  int
 	bad    string
 	list   error
-	sealed []string // what is kept of each export that counts, and what is said
+	sealed []string // files and messages of each sealed export
 	hold   chan struct{}
 	held   chan struct{}
 }
@@ -79,7 +79,7 @@ func (s *exports) Begin() Exporting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun++
-	return &shelved{of: s, live: s.begun > 1} // the first is for the end
+	return &shelved{of: s, live: s.begun > 1} // the first is the final export
 }
 
 type shelved struct {
@@ -111,7 +111,7 @@ func (s *shelved) Seal(_ context.Context, refused []string) error {
 	return nil
 }
 
-// exporting opens a session whose files are exported to s.
+// exporting opens a session that exports its files to s.
 func exporting(t *testing.T, s *exports, files ...string) (call func(control.SessionOp) (control.SessionReply, error), closed chan struct{}) {
 	t.Helper()
 	rt := &leaving{files: files, closed: make(chan struct{})}
@@ -125,7 +125,8 @@ func exporting(t *testing.T, s *exports, files ...string) (call func(control.Ses
 	}, rt.closed
 }
 
-// What cannot be stored is named, and keeps neither the export nor the end from the rest.
+// TestExportsSayWhatIsMissing checks that an export names the files that could not be stored, and stores the others.
+// So does the final export.
 func TestExportsSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := &exports{bad: "/out/b"}
@@ -148,8 +149,8 @@ func TestExportsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// An export that is under way when its session ends is over before the sandbox is, and the
-// end's counts. Where the list cannot be stored the end says so.
+// TestEndsDuringAnExport checks that an export ends before its session's sandbox, and that only the final export
+// counts. If its list cannot be stored, the session's message has the error.
 func TestEndsDuringAnExport(t *testing.T) {
 	t.Parallel()
 	s := &exports{hold: make(chan struct{}), held: make(chan struct{})}

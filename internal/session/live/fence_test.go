@@ -21,8 +21,7 @@ func opened(t *testing.T, m *Manager, n int) (ids []job.ID) {
 	return ids
 }
 
-// TestLostSessionsEnd: sessions that are over by the record end, with what they are promised, and
-// the others go on.
+// TestLostSessionsEnd checks that sessions with an ended record end and release their room, and that others continue.
 func TestLostSessionsEnd(t *testing.T) {
 	t.Parallel()
 	m := manage(t, Config{Runtime: &sandboxes{}, Limits: Limits{Places: 8}})
@@ -42,14 +41,14 @@ func TestLostSessionsEnd(t *testing.T) {
 	})
 }
 
-// TestUnconfirmedSessionsEnd: without an answer to a heartbeat all sessions end in time, and with
-// one they go on.
+// TestUnconfirmedSessionsEnd checks that all sessions end in time without an answer to a heartbeat, and continue with
+// one.
 func TestUnconfirmedSessionsEnd(t *testing.T) {
 	t.Parallel()
 	m := manage(t, Config{Runtime: &sandboxes{}, Limits: Limits{Places: 8}})
 	opened(t, m, 2)
 	now := time.Now()
-	m.fence(now.Add(24 * time.Hour)) // a dispatcher of the last release says nothing about it
+	m.fence(now.Add(24 * time.Hour)) // a dispatcher of the last release sends no time
 	m.Confirm(now, time.Hour)
 	m.fence(now.Add(59 * time.Minute))
 	m.Confirm(now.Add(50*time.Minute), time.Hour)

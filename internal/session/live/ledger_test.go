@@ -10,15 +10,14 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A tenant that takes all it can leaves others as much. On 5ee7338 the first one
-// took all places, with any memory.
+// TestGreedyTenantLeavesOthersTheirShare checks that a tenant that takes all it can leaves as much to others.
 func TestGreedyTenantLeavesOthersTheirShare(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		limits  Limits
 		greedy  share
 		victim  share
-		victims int // at least
+		victims int // minimum
 	}{
 		"places":          {Limits{Places: 512}, share{1, 1000, 256 << 20}, share{1, 1000, 256 << 20}, 128},
 		"4 GiB each":      {Limits{Places: 512, Memory: 64 * job.GiB}, share{1, 1000, 4 << 30}, share{1, 1000, 256 << 20}, 60},
@@ -55,8 +54,7 @@ func TestGreedyTenantLeavesOthersTheirShare(t *testing.T) {
 	}
 }
 
-// Whatever is opened and closed by whomever, what is promised stays within the
-// limits, and in the end nothing is held.
+// TestLedgerIsKept checks that commitments stay within the limits, and that none is left after all sessions ended.
 func TestLedgerIsKept(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// sandboxes are a runtime whose sessions say that they are ready, and then wait.
+// sandboxes is a runtime whose sessions report that they are ready, and then wait.
 type sandboxes struct {
 	runtime.Runtime
 	made atomic.Int64
@@ -41,7 +41,7 @@ func (sandbox) Start(context.Context, runtime.Attempt) (runtime.Process, error) 
 	return program{near, far}, nil
 }
 
-// program is one that ends when it is stopped.
+// program runs until it is stopped.
 type program struct{ near, far net.Conn }
 
 func (p program) Conn() net.Conn { return p.near }
@@ -55,7 +55,7 @@ func (p program) Wait() (*runtime.Report, error) {
 	return report, nil
 }
 
-// line is a way to dispatchers that nobody is at the end of.
+// line is a connection without dispatchers.
 type line struct{ serving chan struct{} }
 
 func (l line) ServeSessions(context.Context, string, func(context.Context, control.SessionCall) (control.SessionReply, error)) error {
@@ -84,8 +84,8 @@ func opening(tenant, pol string) control.SessionCall {
 		Spec: &job.SessionSpec{Policy: json.RawMessage(pol), IdleTimeout: job.Duration(time.Hour)}}
 }
 
-// One tenant opens as many sessions of 4 GiB as it can, all at once; another opens
-// some beside it. On 5ee7338 the first got all of the 512 places, and 2 TiB.
+// TestOneTenantTakesAllPlaces checks that one tenant that opens many sessions of 4 GiB at once leaves room for
+// another tenant.
 func TestOneTenantTakesAllPlaces(t *testing.T) {
 	t.Parallel()
 	rt := &sandboxes{}
@@ -113,7 +113,7 @@ func TestOneTenantTakesAllPlaces(t *testing.T) {
 	}
 }
 
-// What a session held comes back when it ends, however it ends.
+// TestPlacesComeBack checks that a session's room is released at its end, however it ends.
 func TestPlacesComeBack(t *testing.T) {
 	t.Parallel()
 	m := manage(t, Config{Runtime: &sandboxes{}, Limits: Limits{Places: 4}})
@@ -127,7 +127,7 @@ func TestPlacesComeBack(t *testing.T) {
 		if _, err := m.Handle(t.Context(), opening("t", `{"memory":"1Gi"}`)); !errors.Is(err, job.ErrTooMany) {
 			t.Fatalf("a third: %v", err)
 		}
-		if _, err := m.Handle(t.Context(), a); err == nil { // the same again: a conflict, which must not count twice
+		if _, err := m.Handle(t.Context(), a); err == nil { // repeated: a conflict, which must not count twice
 			t.Fatal("opened twice")
 		}
 		for _, c := range []control.SessionCall{a, b} {
@@ -139,8 +139,8 @@ func TestPlacesComeBack(t *testing.T) {
 	}
 }
 
-// A host that is short of memory opens no sessions, and one that is about to have
-// none ends those of the tenant that is promised most, the least used first.
+// TestHostRunsShort checks that a host with little memory opens no sessions. A host with almost none ends sessions of
+// the tenant with the largest commitments, the least recently used first.
 func TestHostRunsShort(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -188,7 +188,7 @@ func await(t *testing.T, done func() bool) {
 	}
 }
 
-// slow is a runtime whose sandboxes take until they are let go, whoever gives up.
+// slow is a runtime whose sandboxes are ready only when released, even after the caller gave up.
 type slow struct {
 	sandboxes
 	began, let chan struct{}
@@ -200,8 +200,8 @@ func (s *slow) Acquire(ctx context.Context, k runtime.Key) (runtime.Slot, error)
 	return s.sandboxes.Acquire(ctx, k)
 }
 
-// A session that is closed while its sandbox is made does not come to be: a dispatcher that
-// did not wait for it has no other way to be rid of it.
+// TestClosedWhileItIsMade checks that a session that is closed before its sandbox is ready is not created. A
+// dispatcher that stopped waiting cannot end it otherwise.
 func TestClosedWhileItIsMade(t *testing.T) {
 	t.Parallel()
 	rt := &slow{began: make(chan struct{}, 1), let: make(chan struct{})}

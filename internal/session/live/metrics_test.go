@@ -17,8 +17,8 @@ import (
 	"github.com/assay-run/assay/pkg/control"
 )
 
-// TestSessionsAreTracedAndCounted: each request is a span of the trace that it came
-// in, but for those that clients repeat all the time; beginnings and ends are counted.
+// TestSessionsAreTracedAndCounted checks that each request is a span in its trace, except the periodic ones, and that
+// starts and ends are counted.
 func TestSessionsAreTracedAndCounted(t *testing.T) {
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	spans, reader := tracetest.NewSpanRecorder(), sdkmetric.NewManualReader()
@@ -64,7 +64,7 @@ func TestSessionsAreTracedAndCounted(t *testing.T) {
 	})
 }
 
-// sums are the counters, by name and the value of their label.
+// sums returns the counters, by name and the value of their label.
 func sums(t *testing.T, reader *sdkmetric.ManualReader) map[string]int64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics

@@ -11,14 +11,15 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// unbuilt is a runtime that cannot install any packages.
+// unbuilt is a runtime that cannot install packages.
 type unbuilt struct{ runtime.Runtime }
 
 func (unbuilt) Acquire(_ context.Context, k runtime.Key) (runtime.Slot, error) {
 	return nil, fmt.Errorf("acquire: %w", &runtime.BuildError{Message: fmt.Sprintf("pip failed: no distribution of %v", k.Packages)})
 }
 
-// A session whose packages cannot be installed is refused with the name of the field, and leaves no reserved room.
+// TestPackagesThatCannotBeInstalled checks that a session whose packages cannot be installed is rejected with the
+// name of the field, and leaves no reserved room.
 func TestPackagesThatCannotBeInstalled(t *testing.T) {
 	t.Parallel()
 	m := manage(t, Config{Runtime: unbuilt{}, Limits: Limits{Places: 4}})

@@ -20,13 +20,13 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// host runs cases that say in their input how long they take, how much CPU time, and what they write.
+// host runs cases whose input has their duration, their CPU time and their output.
 type host struct {
-	free       atomic.Int64 // rooms beside the job's own
+	free       atomic.Int64 // rooms besides the job's own
 	open, most atomic.Int64
 	begun      atomic.Int64
-	waits      func() time.Duration // for which a case waits for a core besides; nil: none do
-	late       time.Duration        // after its end that is heard
+	waits      func() time.Duration // how long a case waits for a core besides; nil: never
+	late       time.Duration        // delay between a case's end and its report
 }
 
 type scripted struct{ h *host }
@@ -76,12 +76,12 @@ func (s scripted) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, 
 	return rep, nil
 }
 
-// timed is a case that takes so long and writes what it says.
+// timed returns a case with this duration, CPU time and output.
 func timed(takes, cpu time.Duration, says string) job.Stdio {
 	return job.Stdio{Stdin: fmt.Sprintf("%d %d %s", takes, cpu, says), Stdout: "yes"}
 }
 
-// graded grades cases with so many rooms beside the job's own, and returns how long that took.
+// gradedBeside grades cases with some rooms besides the job's own, and returns the duration of the grading.
 func gradedBeside(t *testing.T, rooms int, tests job.Tests, wall, cpu time.Duration) (rep *runtime.Report, h *host, took time.Duration, err error) {
 	t.Helper()
 	return gradedOn(t, &host{}, rooms, tests, wall, cpu)
@@ -128,7 +128,7 @@ func gradedOn(t *testing.T, h *host, rooms int, tests job.Tests, wall, cpu time.
 	return rep, h, took, err
 }
 
-// charged reports whether a time in milliseconds is that of the programs, and the little that the worker's own work for them adds.
+// charged reports whether a time in milliseconds is the programs' time plus the worker's small overhead.
 func charged(ms, programs float64) bool { return ms >= programs && ms < programs+80 }
 
 func TestCasesRunSideBySide(t *testing.T) {
@@ -154,7 +154,8 @@ func TestCasesRunSideBySide(t *testing.T) {
 	}
 }
 
-// Whatever room there is, the verdicts are the same: also where the job's time or CPU time is over, and where the first failure is the last case.
+// TestRoomChangesNoVerdict checks that the verdicts do not depend on the room. This includes jobs whose time or CPU
+// time ends, and jobs whose last case is the first failure.
 func TestRoomChangesNoVerdict(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -191,7 +192,8 @@ func TestRoomChangesNoVerdict(t *testing.T) {
 	}
 }
 
-// A failure of ours counts where it is asked for, and nobody waits for what is not needed.
+// TestFailuresAheadOfTheCase checks that a failure of the worker counts only if the case's verdict is needed. The grading
+// does not wait for other cases.
 func TestFailuresAheadOfTheCase(t *testing.T) {
 	t.Parallel()
 	ours, slow := timed(time.Second, 0, "ours"), timed(time.Hour, 0, "yes")
@@ -204,7 +206,8 @@ func TestFailuresAheadOfTheCase(t *testing.T) {
 	}
 }
 
-// What cases wait for a core, and what is done for them beside their programs, is no part of the job's time.
+// TestContentionTakesNoTime checks that waits for a core, and the worker's own work for cases, do not count in the
+// job's time.
 func TestContentionTakesNoTime(t *testing.T) {
 	t.Parallel()
 	var cases []job.Stdio

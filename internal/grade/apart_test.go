@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A check that no solution in another process could pass has no verdict, whatever the solution does.
+// TestChecksThatNeedOneProcess checks that a check that no solution in another process can pass has no verdict.
 func TestChecksThatNeedOneProcess(t *testing.T) {
 	t.Parallel()
 	const right, wrong = "def f(*x): return x[0] if x else None\n", "def f(*x): raise FileNotFoundError(2, 'x')\n"

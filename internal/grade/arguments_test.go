@@ -8,7 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Arguments that the image cannot hold are errors of the tests, and a solution cannot cause such an error.
+// TestUndecodableArguments checks that arguments that the image cannot decode are errors of the tests, and that a
+// solution cannot cause such an error.
 func TestUndecodableArguments(t *testing.T) {
 	t.Parallel()
 	const (

@@ -6,7 +6,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Checks await coroutine functions as they would in one process, or call them and get what they come to.
+// TestAwaiting checks that checks can await coroutine functions as in one process, or call them and get the result.
 func TestAwaiting(t *testing.T) {
 	t.Parallel()
 	const code = `

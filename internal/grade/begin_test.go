@@ -12,19 +12,19 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// slow is a runtime whose sandboxes take long to make. What runs in them keeps its limit as that of a real one does: its clock
-// stands for what is waited.
+// slow is a runtime whose sandboxes take long to create. Its programs keep their limits as in a real runtime: their
+// clock stands still during waits.
 type slow struct {
-	making, makes time.Duration // the first program's sandbox; an interactor's
+	making, makes time.Duration // delays of the first program's sandbox, and of an interactor's
 	programs      atomic.Int64
-	begins        chan string // who begins
+	begins        chan string // receives the name of each program that begins
 }
 
 func (*slow) Close() {}
 
 func (*slow) Start(context.Context, runtime.Attempt) (runtime.Process, error) { panic("a service") }
 
-// ran is what a scripted program comes to.
+// ran returns the report of a scripted program.
 func ran(o job.Outcome, code int, wall time.Duration) *runtime.Report {
 	return &runtime.Report{Result: job.Result{Outcome: o, State: o.State(), ExitCode: &code, Usage: job.Usage{WallMS: job.Milliseconds(wall)}}}
 }
@@ -49,10 +49,10 @@ func (s *slow) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, err
 	return ran(job.Succeeded, 0, took), err
 }
 
-// took is how long a scripted program runs.
+// took is the duration of a scripted program.
 const took = 200 * time.Millisecond
 
-// interactor accepts what says something within its limit.
+// interactor accepts a program that writes within the interactor's limit.
 func (s *slow) interactor(a runtime.Attempt) (*runtime.Report, error) {
 	time.Sleep(s.makes)
 	s.begins <- "interactor"
@@ -73,8 +73,8 @@ func (s *slow) interactor(a runtime.Attempt) (*runtime.Report, error) {
 	return ran(job.TimedOut, -1, time.Since(began)), nil
 }
 
-// TestSandboxesThatTakeLong: the limits of a program and of its interactor do not depend on how long either's sandbox takes to
-// make, and that time is no part of the grading's, nor taken from it twice.
+// TestSandboxesThatTakeLong checks that the limits of a program and its interactor do not depend on the creation of
+// their sandboxes. That time does not count in the grading's, and is not subtracted twice.
 func TestSandboxesThatTakeLong(t *testing.T) {
 	t.Parallel()
 	s := &slow{making: 3 * time.Second, makes: 100 * time.Millisecond, begins: make(chan string, 10)}
@@ -102,7 +102,7 @@ func TestSandboxesThatTakeLong(t *testing.T) {
 	}
 }
 
-// tardy is a runtime on which the sandbox of a solution takes long to make, and that of its check does not.
+// tardy is a runtime in which only the sandbox of a solution takes long to create.
 type tardy struct {
 	local
 	making time.Duration
@@ -110,7 +110,7 @@ type tardy struct {
 
 func (s tardy) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, error) {
 	wall, plan := a.Plan.Policy.Wall.D(), *a.Plan
-	plan.Policy.Wall = job.Duration(time.Minute) // the limit is kept here
+	plan.Policy.Wall = job.Duration(time.Minute) // tardy enforces the limit
 	a.Plan = &plan
 	if a.Service == string(solutionSide) {
 		time.Sleep(s.making)
@@ -124,7 +124,7 @@ func (s tardy) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, e
 	return w, nil
 }
 
-// watched is a program whose clock stands for what is waited.
+// watched is a program whose clock stands still during waits.
 type watched struct {
 	runtime.Process
 	done chan struct{}
@@ -152,7 +152,7 @@ func (w *watched) Wait() (*runtime.Report, error) {
 	return rep, err
 }
 
-// TestChecksThatWait: a check does not use up its time while the sandbox of the solution is made, first or again.
+// TestChecksThatWait checks that a check's time does not run while the solution's sandbox is created, first or again.
 func TestChecksThatWait(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// crowd is a solution that answers with a frame of its own, which has this value.
+// crowd is a solution that answers with a frame of its own with this value.
 const crowd = `
 import os, struct
 def f(x):
@@ -21,7 +21,7 @@ def f(x):
     while data: data = data[os.write(6, data):]
 `
 
-// Suites as people write them, and solutions that must pass or fail them.
+// TestChecks grades realistic suites with solutions that must pass or fail them.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -322,7 +322,7 @@ def f(x, k=None):
 			t.Parallel()
 			testenv.Sample(t)
 			spec := &job.Tests{Code: code, Function: "f"}
-			// The case stands between two that must not notice.
+			// The case stands between two that must not be affected.
 			for _, raw := range []string{`{"args":[0],"expected":0}`, c.c, `{"args":["state"],"expected":1}`} {
 				var one job.Case
 				if err := json.Unmarshal([]byte(raw), &one); err != nil {
@@ -342,7 +342,8 @@ def f(x, k=None):
 	}
 }
 
-// Whatever is wrong with a solution's text is said of every case, once.
+// TestSolutionsThatCannotBeLoaded checks that an error in a solution's text is reported for every case, with one line
+// of feedback.
 func TestSolutionsThatCannotBeLoaded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ code, says string }{
@@ -424,7 +425,8 @@ func TestWeightsAndStopping(t *testing.T) {
 	}
 }
 
-// A case that hangs leaves time for those after it, without limits of its own.
+// TestHangsLeaveTimeForOthers checks that a case that hangs leaves time for the later ones, without limits of its
+// own.
 func TestHangsLeaveTimeForOthers(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"code":"import time\ndef f(x):\n    while x == 1: time.sleep(0.1)\n    return x","function":"f","cases":[
@@ -439,7 +441,7 @@ func TestHangsLeaveTimeForOthers(t *testing.T) {
 			t.Errorf("%s ran with %+v", c.Name, c.Limits)
 		}
 	}
-	if l := r.Tests.Cases[0].Limits; l != nil && (l.Wall < job.Duration(3*time.Second) || l.Wall > job.Duration(6*time.Second)) { // half of what is left
+	if l := r.Tests.Cases[0].Limits; l != nil && (l.Wall < job.Duration(3*time.Second) || l.Wall > job.Duration(6*time.Second)) { // half the rest
 		t.Errorf("the first ran with %v", l.Wall)
 	}
 	if got := strings.Join(outcomes, ", "); got != "case 1 succeeded, case 2 timed_out, case 3 succeeded, test_a succeeded, test_b timed_out, test_c succeeded" {
@@ -447,7 +449,7 @@ func TestHangsLeaveTimeForOthers(t *testing.T) {
 	}
 }
 
-// What hangs until the time is over is the solution, and the check says so.
+// TestHangAtTheEnd checks that a solution that hangs until the time ends is named in the check's message.
 func TestHangAtTheEnd(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"code":"def f(x):\n    while x: pass\n","function":"f","check":"f(0)\nf(1)\n"}`, func(p *policy.Policy) { p.Wall = job.Duration(3 * time.Second) })
@@ -457,7 +459,7 @@ func TestHangAtTheEnd(t *testing.T) {
 	}
 }
 
-// The same mistake makes the same lines, whenever it is made.
+// TestFeedbackIsStable checks that the same mistake leads to the same lines in every run.
 func TestFeedbackIsStable(t *testing.T) {
 	t.Parallel()
 	const tests = `{"code":"class A: pass\ndef f(x):\n    if x == 1: return A()\n    if x == 2: return {3, 1, 2}\n    raise ValueError(A.__name__)","function":"f",

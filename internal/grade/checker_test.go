@@ -16,7 +16,7 @@ import (
 
 func python3(code string) *job.Code { return &job.Code{Language: "python", Source: code} }
 
-// sameSum accepts any numbers of the same sum as the answer's.
+// sameSum accepts any numbers with the same sum as the answer's.
 const sameSum = `
 import sys, os
 want = sum(map(int, open(sys.argv[2]).read().split()))
@@ -30,7 +30,7 @@ if not ok:
 sys.exit(42 if ok else 43)
 `
 
-// firstCase is the first case of what a checker or interactor decides.
+// firstCase grades tests and returns the first case.
 func firstCase(t *testing.T, tests *job.Tests, edit ...func(*policy.Policy)) (*runtime.Report, job.CaseResult) {
 	t.Helper()
 	if err := (job.Spec{Program: job.Program{Tests: tests}}).Validate(); err != nil {
@@ -104,7 +104,7 @@ func TestCheckers(t *testing.T) {
 	}
 }
 
-// fragile is a checker that fails in some way on what is no number, and accepts the answer.
+// fragile returns a checker that fails in some way for other text than numbers, and accepts the answer.
 func fragile(protocol job.Protocol, fails, ends string) string {
 	read := "text, answer = sys.stdin.read(), open(sys.argv[2]).read()"
 	if protocol == job.Testlib {
@@ -113,8 +113,8 @@ func fragile(protocol job.Protocol, fails, ends string) string {
 	return "import os, sys\n" + read + "\nif not text.strip().isdigit():\n    " + fails + "\ngood = text.strip() == answer.strip()\n" + ends
 }
 
-// A checker that accepts the answer is not broken: that it does not survive an output is that output's doing, and no excuse for
-// it. One that does not accept the answer, or that says that the tests are wrong, is.
+// TestOutputsThatBreakACheckerAreWrong checks that an output that breaks a checker is wrong if the checker accepts
+// the answer. A checker that rejects the answer, or reports wrong tests, is broken.
 func TestOutputsThatBreakACheckerAreWrong(t *testing.T) {
 	t.Parallel()
 	const kattis, testlib = "sys.exit(42 if good else 43)", "sys.exit(0 if good else 1)"
@@ -148,7 +148,7 @@ func TestOutputsThatBreakACheckerAreWrong(t *testing.T) {
 	}
 }
 
-// There is an end to the time of checkers that a solution can use up.
+// TestCheckersAreBrokenSoOften checks that a solution cannot use up checkers' time without limit.
 func TestCheckersAreBrokenSoOften(t *testing.T) {
 	t.Parallel()
 	tests := &job.Tests{Code: "print('x')", Checker: &job.Checker{Code: python3(fragile("", "while True: pass", "sys.exit(42 if good else 43)")), Wall: job.Duration(3 * time.Second)}}
@@ -170,7 +170,8 @@ func TestCheckersAreBrokenSoOften(t *testing.T) {
 	}
 }
 
-// What a program did that did not come to its end is no question for a checker, and its exit codes are its own.
+// TestCheckersAreAskedAboutOutputsOnly checks that a checker gets no output of a failed program, and that the
+// program's exit codes are not taken for the checker's.
 func TestCheckersAreAskedAboutOutputsOnly(t *testing.T) {
 	t.Parallel()
 	const forever = "while True: pass"
@@ -188,7 +189,7 @@ func TestCheckersAreAskedAboutOutputsOnly(t *testing.T) {
 	}
 }
 
-// A checker has what the program wrote, byte by byte, and as much as a checker may need.
+// TestCheckersHaveTheBytes checks that a checker gets the exact bytes of large and binary outputs.
 func TestCheckersHaveTheBytes(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]string{
@@ -208,7 +209,7 @@ func TestCheckersHaveTheBytes(t *testing.T) {
 	}
 }
 
-// A case may have other bytes than text, by value or by reference, and is compared by them.
+// TestCasesOfBytes checks cases with binary data, by value or by reference, which is compared by its bytes.
 func TestCasesOfBytes(t *testing.T) {
 	t.Parallel()
 	const echo = "import sys\nsys.stdout.buffer.write(sys.stdin.buffer.read())"
@@ -232,7 +233,7 @@ func TestCasesOfBytes(t *testing.T) {
 	r, err := Run(t.Context(), Config{
 		Tests: tests, Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: policy.Default()}},
 		Acquire: func(context.Context, string, string) (runtime.Slot, error) { return local{}, nil },
-		Blob: func(_ context.Context, ref string) (*Blob, error) { // as one on a disk: its bytes are nowhere in memory
+		Blob: func(_ context.Context, ref string) (*Blob, error) { // as on a disk: no copy of its bytes is in memory
 			open := func(context.Context) (io.ReadCloser, error) {
 				return io.NopCloser(bytes.NewReader(blobs[ref])), nil
 			}
@@ -255,7 +256,7 @@ func TestCasesOfBytes(t *testing.T) {
 	}
 }
 
-// A blob that cannot be had is no verdict.
+// TestBlobsThatCannotBeHad checks that there is no verdict without a blob of the tests.
 func TestBlobsThatCannotBeHad(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
@@ -270,7 +271,7 @@ func TestBlobsThatCannotBeHad(t *testing.T) {
 	}
 }
 
-// The limits of a case are multiplied for the language of the solution.
+// TestMultipliers checks that the limits of a case are multiplied for the language of the solution.
 func TestMultipliers(t *testing.T) {
 	t.Parallel()
 	second := job.Duration(time.Second)
@@ -295,7 +296,7 @@ func TestMultipliers(t *testing.T) {
 	}
 }
 
-// case_wall limits the cases without a wall of their own.
+// TestCaseWall checks that case_wall limits the cases without a wall of their own.
 func TestCaseWall(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"code":"def f(x):\n    while x: pass\n    return x","function":"f","case_wall":"300ms","cases":[{"args":[1],"expected":1},{"args":[0],"expected":0,"wall":"2s"},{"args":[0],"expected":0}],
@@ -312,7 +313,7 @@ func TestCaseWall(t *testing.T) {
 	}
 }
 
-// A checker, or an interactor, of a job whose policy restricts helpers is held to that policy.
+// TestRestrictedChecker checks that a policy that restricts helpers limits a job's checker or interactor.
 func TestRestrictedChecker(t *testing.T) {
 	t.Parallel()
 	for _, restricted := range []bool{true, false} {

@@ -18,7 +18,7 @@ func clocked(wall time.Duration) *grading {
 	return &grading{Config: Config{Attempt: runtime.Attempt{Plan: &policy.Plan{Policy: p}}}, clock: newClock(&p, runtime.NewCPUBudget(time.Hour))}
 }
 
-// TestClockRunsWhileTheWorkerWaits: the time of a grading is that in which its programs owe the worker a message.
+// TestClockRunsWhileTheWorkerWaits checks that the clock runs only while the worker waits for a program's message.
 func TestClockRunsWhileTheWorkerWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := clocked(time.Minute)
@@ -31,7 +31,7 @@ func TestClockRunsWhileTheWorkerWaits(t *testing.T) {
 		g.halt()
 		time.Sleep(time.Second)
 		at(0)
-		resume := g.pause() // making a sandbox
+		resume := g.pause() // a sandbox is created
 		time.Sleep(time.Second)
 		resume()
 		at(0)
@@ -51,7 +51,7 @@ func TestClockRunsWhileTheWorkerWaits(t *testing.T) {
 	})
 }
 
-// TestShares: a case without a limit of its own leaves time for the others, and has a least time.
+// TestShares checks that a case without its own limit leaves time for the others, and has a minimum time.
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -78,7 +78,8 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// TestDoubtfulTimeOutsAreRunAgain: a time-out without CPU time on a busy host is no verdict; one with CPU time, or again and again, is.
+// TestDoubtfulTimeOutsAreRunAgain checks that a case that timed out without CPU time on a busy host runs again. It is
+// a verdict after CPU time, or after repeated time-outs.
 func TestDoubtfulTimeOutsAreRunAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		wall    time.Duration // one second if zero
@@ -126,7 +127,8 @@ func TestDoubtfulTimeOutsAreRunAgain(t *testing.T) {
 	}
 }
 
-// TestDoubtOfTheRestOfAWall: the case that met the limit may have had little of the wall left, for time that the cases before it lost.
+// TestDoubtOfTheRestOfAWall checks the doubt about a case that had little of the wall left, because earlier cases
+// lost time.
 func TestDoubtOfTheRestOfAWall(t *testing.T) {
 	p := policy.Default()
 	p.Wall, p.Network.Mode = job.Duration(300*time.Millisecond), policy.NetworkNone

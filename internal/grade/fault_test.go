@@ -13,7 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// What no solution could have passed is the check's error, and nothing else is.
+// TestWhoseErrorItIs checks that a failure that no solution could avoid is the check's error, and that no other
+// failure is.
 func TestWhoseErrorItIs(t *testing.T) {
 	t.Parallel()
 	const ok, humanEval = "def f(x): return x", `
@@ -34,7 +35,7 @@ def check(candidate):
 		setup, code, check string
 		want               job.Outcome // of each case
 	}{
-		// Before the solution was asked anything.
+		// Before the first call of the solution.
 		"a syntax error":          {"", ok, "def check(candidate)\n    assert candidate(1) == 1", job.CheckError},
 		"a name, first":           {"", ok, "def check(candidate):\n    x = encode(1)\n    assert candidate(x) == 1", job.CheckError},
 		"a module":                {"", ok, "import nonesuch\nassert f(1) == 1", job.CheckError},
@@ -50,7 +51,7 @@ def check(candidate):
 		"a setup that exits":      {"import os\nos._exit(0)", ok, "assert f(1) == 1", job.CheckError},
 		"a setup and no solution": {"1/0", "def f(x) return", "assert f(1) == 1", job.CheckError},
 
-		// A name that nothing defines, where every run gets to.
+		// An undefined name in code that every run reaches.
 		"HumanEval/32":           {"", ok, humanEval, job.CheckError},
 		"HumanEval/32, setup":    {"def poly(*a): return 0", ok, humanEval, job.Succeeded},
 		"HumanEval/32, raises":   {"", "def f(x): raise NameError(\"name 'poly' is not defined\")", humanEval, job.Exception},
@@ -61,7 +62,7 @@ def check(candidate):
 		"a check that is called": {"", ok, "def verify(g):\n    r = g(1)\n    assert nothing == r\nverify(f)", job.CheckError},
 		"in a loop over a list":  {"", ok, "for x in [1, 2]:\n    r = f(x)\n    assert r == nothing", job.CheckError},
 
-		// What a wrong solution could have brought about, or a right one avoided, is a failure as any other.
+		// A wrong solution could cause these, or a right one avoid them, so they are normal failures.
 		"a branch for failures":   {"", ok, "def check(candidate):\n    if candidate(1) != 2:\n        report('wrong')", job.Failed},
 		"a message for failures":  {"", ok, "r = f(1)\nassert r == 2, describe(r)", job.Failed},
 		"after or":                {"", ok, "assert f(1) == 2 or nothing", job.Failed},
@@ -110,8 +111,8 @@ def check(candidate):
 	}
 }
 
-// A case of which python makes nothing is the tests' error, whatever the solution does; and
-// one that python alone trips over is none.
+// TestValuesOfCases checks that a case that Python cannot decode is an error of the tests for every solution. Values
+// at which only Python's own limits fail are valid.
 func TestValuesOfCases(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("7", 6000)
@@ -154,7 +155,7 @@ func TestValuesOfCases(t *testing.T) {
 	}
 }
 
-// A grading has one outcome: errors of the tests leave no score, whatever else there is.
+// TestErrorsLeaveNoScore checks that errors of the tests leave no score, whatever the other results.
 func TestErrorsLeaveNoScore(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"code":"def f(x): return x","function":"f","cases":[{"args":[1],"expected":1},{"args":[1],"expected":2},{"args":[1],"expected":{"$no":1}}]}`)
@@ -167,7 +168,7 @@ func TestErrorsLeaveNoScore(t *testing.T) {
 	}
 }
 
-// bare is an image without python.
+// bare is an image without Python.
 type bare struct{}
 
 func (bare) Close() {}
@@ -178,8 +179,8 @@ func (bare) Run(context.Context, runtime.Attempt) (*runtime.Report, error) {
 
 func (bare) Start(context.Context, runtime.Attempt) (runtime.Process, error) { return unbegun{}, nil }
 
-// unbegun is a program for which there is no interpreter. That is found out after it was begun: it has a stream, which
-// is at its end.
+// unbegun is a program without an interpreter. The runtime detects that after the start: the program has a stream,
+// which is at its end.
 type unbegun struct{}
 
 func (unbegun) Conn() net.Conn {
@@ -207,7 +208,7 @@ func TestImagesWithoutPython(t *testing.T) {
 	}
 }
 
-// unfit is a slot whose disk does not hold the inputs: nothing of the job runs in it.
+// unfit is a slot whose disk does not hold the inputs, so no program of the job runs.
 type unfit struct{ bare }
 
 func (unfit) Start(context.Context, runtime.Attempt) (runtime.Process, error) {
@@ -222,7 +223,7 @@ func (unfitted) Wait() (*runtime.Report, error) {
 	return &runtime.Report{Result: job.Result{Outcome: job.SetupError, Message: "policy.disk: no room"}}, nil
 }
 
-// A solution that could not be tried has no score.
+// TestInputsThatDoNotFit checks that a solution that could not run has no score.
 func TestInputsThatDoNotFit(t *testing.T) {
 	for name, tests := range map[string]*job.Tests{
 		"cases": {Code: "x", Function: "f", Cases: make([]job.Case, 1)}, "check": {Code: "x", Function: "f", Check: "f(1)"},

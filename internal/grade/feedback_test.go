@@ -36,7 +36,7 @@ func TestCrashLine(t *testing.T) {
 	}
 }
 
-// Failures of one kind have one line, which is the same in every run and shows blanks.
+// TestFeedbackLines checks that failures of one kind have one line, which is the same in every run and shows blanks.
 func TestFeedbackLines(t *testing.T) {
 	t.Parallel()
 	raised := func(name, call, text string) job.CaseResult {
@@ -75,7 +75,7 @@ func TestFeedbackLines(t *testing.T) {
 	}
 }
 
-// Message and feedback describe long outputs and values correctly.
+// TestFeedbackOfLongOutputs checks that message and feedback describe long outputs and values correctly.
 func TestFeedbackOfLongOutputs(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"code": "n = int(input())\nif n == 1: print('x' * 5000 + 'a')\nif n == 2: print(*range(5000), 7)\nif n == 3: print('a  b')\nif n == 4: print('x' * 65536)",
@@ -102,7 +102,8 @@ func TestFeedbackOfLongValues(t *testing.T) {
 	}
 }
 
-// An output beyond the limit is described by its beginning, and never as an output that ends too early.
+// TestFeedbackOfOutputsThatAreTooLong checks that an output beyond the limit is described by its beginning, and never
+// as one that ends too early.
 func TestFeedbackOfOutputsThatAreTooLong(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"code": "import sys\nn = int(input())\nsys.stdout.write('1 2\\n' if n == 1 else ' ' * 2000000 if n == 2 else '')\nsys.stdout.write('3\\n' * 1000000)",

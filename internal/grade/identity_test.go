@@ -17,7 +17,8 @@ class Slots:
     __slots__ = ("a", "b")
 `
 
-// Objects that a check passes keep their identity, their type and their content at the solution and on the way back.
+// TestIdentity checks that objects that a check passes keep their identity, type and content at the solution and on
+// the way back.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ code, check string }{

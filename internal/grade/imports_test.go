@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Rules for imports are for the solution, however it is graded and however it imports, and
-// neither for the setup nor for the check. At f72b5e1 such a policy was refused.
+// TestImportsOfASolution checks that import rules apply to the solution, however it is graded and however it imports.
+// They do not apply to the setup and the check.
 func TestImportsOfASolution(t *testing.T) {
 	t.Parallel()
 	const (
@@ -52,7 +52,7 @@ func TestImportsOfASolution(t *testing.T) {
 			r = runTests(t, &job.Tests{
 				Code: c.code + "print(f(int(input())))\n", Setup: c.setup, Stdio: []job.Stdio{{Stdin: "7", Stdout: "7\n"}},
 			}, func(p *policy.Policy) { p.Imports = c.rules })
-			if c.outcome != job.Succeeded { // its exit code is all that a script says
+			if c.outcome != job.Succeeded { // a script's only report is its exit code
 				c.outcome = job.Failed
 			}
 			imported(t, r.Tests.Cases, c.says, c.outcome)
@@ -69,7 +69,8 @@ func imported(t *testing.T, cases []job.CaseResult, says string, outcome job.Out
 	}
 }
 
-// A script under rules is a script: its name, its arguments, its exit code and its last words.
+// TestScriptsUnderRules checks that a script under import rules has its usual name, arguments, exit code and last
+// output.
 func TestScriptsUnderRules(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]job.Stdio{

@@ -9,7 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// guessing is an interactor: the program is to find the number of the answer with questions, by "higher" and "lower".
+// guessing is an interactor. The program must find the number in the answer by questions, which it answers with
+// "higher" and "lower".
 const guessing = `
 import sys
 secret = int(open(sys.argv[2]).read())

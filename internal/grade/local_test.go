@@ -25,8 +25,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// local is a slot without walls: the host's python3. What needs walls is tested
-// in test/cheats, on the real runtime.
+// local is a slot without walls: the host's python3. The tests in test/cheats check walls on the real runtime.
 type local struct{}
 
 func (local) Close() {}
@@ -84,7 +83,7 @@ func (local) Run(ctx context.Context, a runtime.Attempt) (*runtime.Report, error
 	return rep, err
 }
 
-// laid puts a file where argv finds it: those of the feedback in a directory of their own, all others in one.
+// laid writes a file to the path in argv: feedback files to their own directory, all others to one.
 func laid(ctx context.Context, dir string, f runtime.File) error {
 	if filepath.Dir(f.Path) == feedbackDir {
 		dir = filepath.Join(dir, filepath.Base(feedbackDir))
@@ -147,13 +146,13 @@ func (local) Start(ctx context.Context, a runtime.Attempt) (runtime.Process, err
 	return p, p.start()
 }
 
-// program is a process of the host: a runtime.Process.
+// program is a process of the host. It implements runtime.Process.
 type program struct {
 	cmd       *exec.Cmd
 	ctx       context.Context
 	cancel    context.CancelFunc
 	conn      net.Conn
-	done      chan struct{} // closed when it has ended
+	done      chan struct{} // closed at its end
 	rep       *runtime.Report
 	out, errs bytes.Buffer
 }
@@ -173,7 +172,7 @@ func newProgram(ctx context.Context, a runtime.Attempt, argv ...string) (*progra
 	return p, nil
 }
 
-// start starts it, and has its children go with it.
+// start starts the process in a group with its children.
 func (p *program) start() error {
 	if err := p.cmd.Start(); err != nil {
 		return err
@@ -214,7 +213,7 @@ func (p *program) Wait() (*runtime.Report, error) {
 	return rep, nil
 }
 
-// run grades without walls.
+// run grades tests without walls.
 func run(t *testing.T, tests string, edit ...func(*policy.Policy)) *runtime.Report {
 	t.Helper()
 	spec := &job.Tests{}
@@ -242,7 +241,7 @@ func runTests(t *testing.T, spec *job.Tests, edit ...func(*policy.Policy)) *runt
 	return rep
 }
 
-// builtOf is the program of a checker in python.
+// builtOf returns the program of a checker in Python.
 func builtOf(t *testing.T, c *job.Code) *Built {
 	t.Helper()
 	if c == nil {

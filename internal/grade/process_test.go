@@ -22,7 +22,7 @@ func gradeOne(t *testing.T, code string) (byCase, byCheck job.CaseResult, writte
 	return r.Tests.Cases[0], r.Tests.Cases[1], r.Stdout.Text
 }
 
-// Only the process that was called answers for a solution.
+// TestForkedChildrenDoNotAnswer checks that only the called process answers for a solution.
 func TestForkedChildrenDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestForkedChildrenDoNotAnswer(t *testing.T) {
 	}
 }
 
-// A solution may do to SIGCHLD whatever it likes.
+// TestSolutionsThatReapChildren checks that a solution may handle SIGCHLD in any way.
 func TestSolutionsThatReapChildren(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]string{
@@ -95,7 +95,7 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// Output that C has buffered belongs to the solution's output, once.
+// TestOutputOfC checks that output in C's buffers belongs to the solution's output, once.
 func TestOutputOfC(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]string{
@@ -106,7 +106,7 @@ func TestOutputOfC(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			byCase, byCheck, written := gradeOne(t, code)
-			if !byCase.Passed || !byCheck.Passed || strings.Count(written, "out") != 2 { // once a sandbox
+			if !byCase.Passed || !byCheck.Passed || strings.Count(written, "out") != 2 { // once per sandbox
 				t.Errorf("wrote %q", written)
 			}
 		})

@@ -45,8 +45,8 @@ class Liar:
     def __bool__(self): return True
 `
 
-// Where the rule of docs/grading-checks.md is broken, the test fails, whatever it makes
-// of that, and the feedback says how. All but that of the with passed at 5ee7338.
+// TestOnlyDataAnswers checks that a test that breaks the rule of docs/grading-checks.md fails, even if its code handles the
+// error. The feedback explains the breach.
 func TestOnlyDataAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ code, check, says string }{
@@ -86,7 +86,7 @@ func TestOnlyDataAnswers(t *testing.T) {
 	}
 }
 
-// What honest solutions return, and what checks do with it, has to work.
+// TestHonestShapes checks the values that honest solutions return, and how checks use them.
 func TestHonestShapes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -139,8 +139,8 @@ func TestHonestShapes(t *testing.T) {
 	}
 }
 
-// An instance of the class under test may say what it likes of itself. The result
-// says that it was asked.
+// TestWhatObjectsSayIsMarked checks that results mark answers that an instance of the class under test gives about
+// itself.
 func TestWhatObjectsSayIsMarked(t *testing.T) {
 	t.Parallel()
 	tests := &job.Tests{
@@ -161,7 +161,7 @@ func TestWhatObjectsSayIsMarked(t *testing.T) {
 	}
 }
 
-// A name says whether a class is to be written, unless the test does.
+// TestWhatIsToBeWritten checks that the function's name determines whether a class is expected, unless the test does.
 func TestWhatIsToBeWritten(t *testing.T) {
 	yes, no := true, false
 	for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Checks that need one process, as those of some benchmarks do.
+// TestSharedProcess checks that checks can run in the solution's process, as some benchmarks need it.
 func TestSharedProcess(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -12,7 +12,8 @@ import (
 	"github.com/assay-run/assay/internal/frame"
 )
 
-// TestStrayFrames holds that a case ends at the first frame that is too long for it, or after 1 MiB of frames that it does not wait for.
+// TestStrayFrames checks that a case ends at the first frame that is too long for it. It also ends after 1 MiB of frames
+// that it does not wait for.
 func TestStrayFrames(t *testing.T) {
 	t.Parallel()
 	values := func(n int) string { return strings.Repeat("[],", n) + "[]" }
@@ -65,7 +66,7 @@ func TestStrayFrames(t *testing.T) {
 	}
 }
 
-// TestAnswersAmongStrayFrames holds that frames of earlier cases, and the largest answer, break nothing.
+// TestAnswersAmongStrayFrames checks that frames of earlier cases, and the largest answer, break no case.
 func TestAnswersAmongStrayFrames(t *testing.T) {
 	t.Parallel()
 	large := `{"op": "return", "id": 7, "value": "` + strings.Repeat("x", MaxFrame-50) + `"}`
@@ -84,8 +85,8 @@ func TestAnswersAmongStrayFrames(t *testing.T) {
 	}
 }
 
-// flooded returns the frames of case 7, and the stream of a solution that sends first, and flood until the worker hangs up; sent counts the
-// bytes of flood that the worker has read.
+// flooded returns the frames of case 7, and the stream of a solution that sends first, and then flood until the
+// worker hangs up. sent counts the bytes of flood that the worker has read.
 func flooded(t *testing.T, first []string, flood string) (*caseFrames, io.Reader, *atomic.Int64) {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -108,7 +109,7 @@ func flooded(t *testing.T, first []string, flood string) (*caseFrames, io.Reader
 	return &caseFrames{id: 7}, ours, &sent
 }
 
-// TestNoCut: an end within a frame is no breach of the protocol, also within the part that is read twice.
+// TestNoCut checks that an end within a frame is no breach of the protocol, also within the part that is read twice.
 func TestNoCut(t *testing.T) {
 	t.Parallel()
 	for _, sent := range []int{1, 4, 100, 5000} {

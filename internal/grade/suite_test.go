@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestSuites runs checks as unittest runs them.
+// TestSuites checks that suites run as unittest runs them.
 func TestSuites(t *testing.T) {
 	t.Parallel()
 	const right, wrong = "def f(x):\n    if x < 0: raise ValueError('neg')\n    return x\n", "def f(x):\n    raise NotImplementedError\n"

@@ -47,7 +47,7 @@ func args(raw ...string) (out []json.RawMessage) {
 	return out
 }
 
-// What may be under test, by cases and by checks alike.
+// TestWhatMayBeUnderTest checks the forms of a function under test, in cases and in checks.
 func TestWhatMayBeUnderTest(t *testing.T) {
 	t.Parallel()
 	for function, c := range map[string]struct{ arg, want string }{
@@ -79,7 +79,7 @@ func TestWhatMayBeUnderTest(t *testing.T) {
 	}
 }
 
-// Coroutine functions are awaited in the solution's sandbox; those of a check are run.
+// TestCoroutines checks that coroutine functions are awaited in the solution's sandbox, and that a check's are run.
 func TestCoroutines(t *testing.T) {
 	t.Parallel()
 	r := runTests(t, &job.Tests{Code: methods, Function: "later", Check: "async def test_a():\n    import asyncio\n    await asyncio.sleep(0)\n    assert candidate(1) == 2\n" +
@@ -94,7 +94,7 @@ func TestCoroutines(t *testing.T) {
 	}
 }
 
-// A case without an expectation has to return, whatever.
+// TestCasesThatExpectNothing checks that a case without an expectation passes if the function returns.
 func TestCasesThatExpectNothing(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"code":"def f(x):\n    if x == 1: return f\n    if x == 2: return 'x' * (100 << 20)\n    if x == 3: raise ValueError(x)\n    if x == 4:\n        import os\n        os._exit(0)\n    return x","function":"f",
@@ -111,8 +111,8 @@ func TestCasesThatExpectNothing(t *testing.T) {
 	}
 }
 
-// A check may be given further functions of the solution by name, and those only. What they
-// answer is the solution's word about itself, which the result says.
+// TestFurtherFunctions checks that a check gets the named further functions of the solution and no others. The result
+// marks their answers as the solution's own.
 func TestFurtherFunctions(t *testing.T) {
 	t.Parallel()
 	const code = "def encode(x): return x[::-1]\ndef decode(x): return x[::-1]\ndef other(x): return x\nclass Liar:\n    def __eq__(self, o): return True\ndef lie(x): return Liar()\n"
@@ -148,8 +148,8 @@ func TestFurtherFunctions(t *testing.T) {
 	}
 }
 
-// The first exception by which the solution failed is in the result: its own frames, and
-// nothing of the check.
+// TestExceptionsOfSolutions checks that the result has the first exception that failed the solution, with the
+// solution's own frames only.
 func TestExceptionsOfSolutions(t *testing.T) {
 	t.Parallel()
 	const code = "def g(x):\n    return {}[x]\n\ndef f(x):\n    return g(x)\n"
@@ -191,7 +191,7 @@ func TestExceptionsOfSolutions(t *testing.T) {
 	}
 }
 
-// A script says itself what it ended with: its last lines are there, and an exception is one.
+// TestExceptionsOfScripts checks that the result has a script's exception and last lines, from its stderr.
 func TestExceptionsOfScripts(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"setup":"import sys","code":"x = 1\nsys.stderr.write('note\\n' * 1000)\nint(input())\n","stdio":[{"stdin":"1","stdout":"","memory":"100Mi","wall":"1m"},{"stdin":"k","stdout":""},{"stdin":"","stdout":"","argv":["sh","-c","echo no >&2; exit 3"]}]}`)
@@ -222,7 +222,7 @@ func TestExceptionsOfScripts(t *testing.T) {
 	}
 }
 
-// What an exception usually means is said of those that are derived, too.
+// TestHints checks that derived exceptions get the hints of their bases.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]string{

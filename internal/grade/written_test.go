@@ -10,9 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/capture"
 )
 
-// What the record says of the solution's output is of all runs together, and never
-// more than the policy's limit. On 490fff9 it was that of the first run alone, and as
-// long as what that was compared with.
+// TestWritten checks that the record has the output of all runs together, and at most the policy's limit.
 func TestWritten(t *testing.T) {
 	t.Parallel()
 	p := policy.Default()

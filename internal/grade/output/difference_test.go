@@ -25,7 +25,7 @@ func describe(t interface{ Fatal(...any) }, got, want string, s job.Stdio) strin
 	return text
 }
 
-// count is the numbers from 0 up to n, and then the last.
+// count returns the numbers from 0 up to n, and then last.
 func count(n int, sep string, last string) string {
 	var b strings.Builder
 	for i := range n {
@@ -133,7 +133,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Descriptions of differences are true for random outputs.
+// TestDescriptionsAreTrue checks that descriptions of differences are true for random outputs.
 func TestDescriptionsAreTrue(t *testing.T) {
 	t.Parallel()
 	letters := []string{"a", "B", "b", "1", "1.0", " ", "  ", "\t", "\n", "\n\n", "\r\n", "é", "\u0301", "\u00a0", "\xff", "\xc3", strings.Repeat("x", 300), strings.Repeat("y ", 9000)}
@@ -171,7 +171,7 @@ func TestDescriptionsAreTrue(t *testing.T) {
 
 func isBlank(r rune) bool { return r < 128 && isSpace(byte(r)) }
 
-// An output that cannot be read is no difference.
+// TestDescribeWhatCannotBeRead checks that an unreadable output is no difference.
 func TestDescribeWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	bad := errors.New("a disk")

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// same compares, and fails if that cannot be done.
+// same compares and fails the test on an error.
 func same(t interface{ Fatal(...any) }, got, want string, s job.Stdio) bool {
 	ok, err := Same(strings.NewReader(got), strings.NewReader(want), &s)
 	if err != nil {
@@ -27,7 +27,7 @@ func TestSameOutput(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		got, want string
-		is        string // the ways to compare by which they are the same: exact, whitespace, tokens, floats, unordered
+		is        string // the comparisons that accept them: exact, whitespace, tokens, floats, unordered
 	}{
 		{"a\n", "a\n", "ewtfu"},
 		{"a", "a\n", "wtfu"},
@@ -93,7 +93,7 @@ func TestTolerances(t *testing.T) {
 	}
 }
 
-// What is read in parts, whatever their sizes, is compared as what is read at once.
+// TestOutputsInParts checks that outputs compare the same if they are read in parts of any size.
 func TestOutputsInParts(t *testing.T) {
 	t.Parallel()
 	letters := []string{"a", "bb", " ", "  ", "\t", "\n", "\n\n", "\r\n", "\v", "\x00", "\xff", strings.Repeat("x", 70_000), strings.Repeat(" ", 70_000)}
@@ -122,7 +122,7 @@ func TestOutputsInParts(t *testing.T) {
 	})
 }
 
-// tidy is what whitespace compares, of what is in memory.
+// tidy returns text as the whitespace comparison sees it.
 func tidy(s string) string {
 	lines := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
 	for i, line := range lines {
@@ -131,7 +131,7 @@ func tidy(s string) string {
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
 }
 
-// An output that cannot be read is no wrong answer.
+// TestOutputThatCannotBeRead checks that an unreadable output is not a wrong answer.
 func TestOutputThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	bad := errors.New("a disk")

@@ -48,7 +48,7 @@ func TestCompared(t *testing.T) {
 	}
 }
 
-// The first difference is found exactly where two values are not equal.
+// TestDifferencesAreThoseOfEqual checks that a difference is found exactly if two values are not equal.
 func TestDifferencesAreThoseOfEqual(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -68,7 +68,7 @@ func TestDifferencesAreThoseOfEqual(t *testing.T) {
 	})
 }
 
-// A set is shown in the same order in every run.
+// TestSetsAreShownInOrder checks that a set is shown in the same order in every run.
 func TestSetsAreShownInOrder(t *testing.T) {
 	t.Parallel()
 	items := []string{`"b"`, "10", "9", `"a"`, "-1", "2.5", `{"$tuple": [1]}`, "null"}

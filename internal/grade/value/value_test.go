@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// pairs are python expressions; python itself says which of them are equal, and
-// its end of the encoding writes them.
+// expressions are pairs of Python expressions. Python itself decides which of them are equal, and its codec encodes
+// them.
 const expressions = `
 import datetime as dt
 from collections import deque as deq
@@ -41,8 +41,7 @@ values = [
 ]
 `
 
-// python runs a program beside the modules of the guest and reads the JSON that
-// it prints.
+// interpret runs a Python program with the guest's modules and decodes the JSON that it prints.
 func interpret(t *testing.T, code string, out any) {
 	t.Helper()
 	cmd := exec.Command("python3", "-B", "-c", "import sys; sys.path.insert(0, '.')\nimport json, assay_wire\n"+code)
@@ -58,7 +57,7 @@ func interpret(t *testing.T, code string, out any) {
 	}
 }
 
-// Every pair of values is equal here exactly if it is equal in python.
+// TestEqualIsPythonsEquality checks that a pair of values is equal here exactly if it is equal in Python.
 func TestEqualIsPythonsEquality(t *testing.T) {
 	t.Parallel()
 	var said struct {
@@ -94,7 +93,7 @@ print(json.dumps({
 	}
 }
 
-// unhashable reports whether v could not be a member of a set.
+// unhashable reports whether v cannot be a member of a set.
 func unhashable(v Value) bool {
 	switch v.Kind {
 	case List, Dict, Set, ByteArray, Other:
@@ -108,7 +107,8 @@ func unhashable(v Value) bool {
 	return false
 }
 
-// What is no plain value equals nothing, not even what looks the same.
+// TestOthersEqualNothing checks that a value that is not plain data equals no value, not even one that looks the
+// same.
 func TestOthersEqualNothing(t *testing.T) {
 	t.Parallel()
 	var encoded []json.RawMessage
@@ -150,7 +150,7 @@ print(json.dumps([codec.encode(v) for v in [Int(1), Str("a"), List([1]), Any(), 
 	}
 }
 
-// What python encodes and decodes again is the same value.
+// TestEncodingIsLossless checks that Python decodes its own encoding to the same value.
 func TestEncodingIsLossless(t *testing.T) {
 	t.Parallel()
 	var lost []string
@@ -248,9 +248,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A solution that writes its answer as raw bytes may name a key of a dict twice. It
-// equals nothing: on 5ee7338 it was equal to whatever has that key, the same value and
-// one entry more.
+// TestKeysAreMetOnce checks that a dict with a repeated key equals no value. A solution that writes raw frames can
+// send one.
 func TestKeysAreMetOnce(t *testing.T) {
 	t.Parallel()
 	for _, twice := range []string{`{"a":1,"a":1}`, `{"$dict":[["a",1],["a",1]]}`, `{"$dict":[[1,1],[1.0,1]]}`} {
@@ -267,7 +266,7 @@ func TestKeysAreMetOnce(t *testing.T) {
 	}
 }
 
-// Comparing takes time in proportion to the values, whatever they are.
+// TestNestedSetsAreCheapToCompare checks that a comparison takes time in proportion to the values.
 func TestNestedSetsAreCheapToCompare(t *testing.T) {
 	t.Parallel()
 	raw := `1`

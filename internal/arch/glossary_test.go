@@ -1,8 +1,8 @@
 package arch
 
 import (
-	"os"
-	"path/filepath"
+	"go/ast"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,7 +10,7 @@ import (
 
 // term is a row of docs/glossary.md.
 type term struct {
-	word, meaning, where string
+	word, meaning, where string   // where has a path and an identifier, in backticks
 	never                []string // words that are not used for it
 }
 
@@ -39,7 +39,8 @@ func glossary(t *testing.T) (terms []term) {
 	return terms
 }
 
-// A word has one row, a word that is not used has one replacement, and the place exists.
+// TestGlossary checks that each word has one row, that each former word has one replacement, and that
+// each row has a meaning.
 func TestGlossary(t *testing.T) {
 	terms := glossary(t)
 	if len(terms) < 50 {
@@ -55,13 +56,116 @@ func TestGlossary(t *testing.T) {
 			}
 			words[strings.ToLower(word)] = row.word
 		}
-		place := backticked.FindStringSubmatch(row.where)
-		if row.meaning == "" || place == nil {
-			t.Errorf("%q has no meaning or no place", row.word)
-			continue
-		}
-		if _, err := os.Stat(filepath.Join("../..", place[1])); err != nil {
-			t.Errorf("%q: %v", row.word, err)
+		if row.meaning == "" {
+			t.Errorf("%q has no meaning", row.word)
 		}
 	}
+}
+
+// TestGlossaryIdentifiers checks that the third column of each row names an identifier that its
+// directory or file declares.
+func TestGlossaryIdentifiers(t *testing.T) {
+	t.Parallel()
+	declared := map[string]map[string]bool{} // by directory and by file
+	for name, f := range sources(t) {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		for _, identifier := range declarations(f) {
+			for _, place := range []string{name, path.Dir(name)} {
+				if declared[place] == nil {
+					declared[place] = map[string]bool{}
+				}
+				declared[place][identifier] = true
+			}
+		}
+	}
+	for _, row := range glossary(t) {
+		place := backticked.FindAllStringSubmatch(row.where, -1)
+		if len(place) != 2 || row.where != place[0][0]+": "+place[1][0] {
+			t.Errorf("%q: the place is %q; write `path`: `identifier`", row.word, row.where)
+		} else if !declared[place[0][1]][place[1][1]] {
+			t.Errorf("%q: %s declares no %s; correct its row in docs/glossary.md", row.word, place[0][1], place[1][1])
+		}
+	}
+}
+
+var pythonDeclaration = regexp.MustCompile(`(?m)^(?:(?:async )?def |class )(\w+)`)
+
+// declarations returns the identifiers that a file declares: functions, types, constants and
+// variables, and Type.Member for methods and fields. Of Python files it returns functions and classes.
+func declarations(f *source) (names []string) {
+	if f.ast == nil {
+		for _, m := range pythonDeclaration.FindAllStringSubmatch(f.text, -1) {
+			names = append(names, m[1])
+		}
+		return names
+	}
+	for _, d := range f.ast.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			names = append(names, receiver(d)+d.Name.Name)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				names = append(names, specified(spec)...)
+			}
+		}
+	}
+	return names
+}
+
+// specified returns the identifiers of one constant, variable or type, with the members of a type.
+func specified(spec ast.Spec) (names []string) {
+	switch spec := spec.(type) {
+	case *ast.ValueSpec:
+		for _, id := range spec.Names {
+			names = append(names, id.Name)
+		}
+	case *ast.TypeSpec:
+		names = append(names, spec.Name.Name)
+		for _, member := range members(spec.Type) {
+			names = append(names, spec.Name.Name+"."+member)
+		}
+	}
+	return names
+}
+
+// receiver returns the name of a method's type and a dot, or "" for a function.
+func receiver(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return ""
+	}
+	expr := d.Recv.List[0].Type
+	if star, ok := expr.(*ast.StarExpr); ok {
+		expr = star.X
+	}
+	switch generic := expr.(type) {
+	case *ast.IndexExpr:
+		expr = generic.X
+	case *ast.IndexListExpr:
+		expr = generic.X
+	}
+	if id, ok := expr.(*ast.Ident); ok {
+		return id.Name + "."
+	}
+	return ""
+}
+
+// members returns the names of a struct's fields or of an interface's methods.
+func members(expr ast.Expr) (names []string) {
+	var list *ast.FieldList
+	switch expr := expr.(type) {
+	case *ast.StructType:
+		list = expr.Fields
+	case *ast.InterfaceType:
+		list = expr.Methods
+	default:
+		return nil
+	}
+	for _, field := range list.List {
+		for _, id := range field.Names {
+			names = append(names, id.Name)
+		}
+	}
+	return names
 }

@@ -17,8 +17,8 @@ import (
 
 const module = "github.com/assay-run/assay"
 
-// pkg is a package as go list describes it. Our own paths are written ./pkg/job,
-// because the standard library has an internal/ too.
+// pkg is a package in the output of go list. Our own paths are written ./pkg/job, because the standard library has an
+// internal/ too.
 type pkg struct {
 	ImportPath   string
 	Standard     bool
@@ -38,7 +38,7 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// load lists our packages, and says which paths are the standard library's.
+// load returns our packages, and a function that reports whether a path is the standard library's.
 func load(t *testing.T) ([]pkg, func(string) bool) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -54,13 +54,13 @@ func load(t *testing.T) ([]pkg, func(string) bool) {
 	return ours, func(path string) bool { return names[path] || strings.HasPrefix(path, "vendor/") || path == "C" }
 }
 
-// touch looks at every Go file, so that a cached pass is not reused after one
-// of them changed: the go command cannot see what go list has read.
+// touch reads every Go file, so that the go command does not reuse a cached pass after a change: it cannot see which
+// files go list has read.
 func touch(t *testing.T, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // gone in the meantime
+		case errors.Is(err, fs.ErrNotExist): // deleted meanwhile
 			return nil
 		case err != nil:
 			return err
@@ -104,7 +104,7 @@ func golist(t *testing.T, dir, pattern string) []pkg {
 	}
 }
 
-// short writes our own paths as ./pkg/job, and leaves all others as they are.
+// short writes our own paths as ./pkg/job, and returns other paths unchanged.
 func short(path string) string {
 	if own, ok := strings.CutPrefix(path, module+"/"); ok {
 		return "./" + own
@@ -112,7 +112,7 @@ func short(path string) string {
 	return path
 }
 
-// check returns what is wrong with the imports of pkgs.
+// check returns the violations in the imports of pkgs.
 func check(pkgs []pkg, std func(string) bool) (problems []string) {
 	report := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	for _, p := range pkgs {
@@ -156,7 +156,7 @@ func under(path, prefix string) bool {
 	return path == prefix || strings.HasPrefix(path, prefix+"/")
 }
 
-// within is under, for patterns such as cmd/...
+// within is under for patterns such as cmd/...
 func within(path, pattern string) bool {
 	if dir, ok := strings.CutSuffix(pattern, "/..."); ok {
 		return under(path, dir)

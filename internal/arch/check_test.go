@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The rules must be able to fail.
+// TestCheckFindsViolations checks that the rules can fail.
 func TestCheckFindsViolations(t *testing.T) {
 	t.Parallel()
 	std := func(path string) bool { return !strings.Contains(path, ".") }
@@ -41,12 +41,12 @@ func TestCheckFindsViolations(t *testing.T) {
 	}
 }
 
-// The table itself must point inward and name only what is in it.
+// TestTableIsConsistent checks that the table's imports point inward and are rows of it.
 func TestTableIsConsistent(t *testing.T) {
 	t.Parallel()
 	rank := func(p string) int { return slices.Index([]string{"pkg", "internal", "cmd"}, strings.Split(p, "/")[0]) }
-	// The guest, what decodes its words, and the image archives are internal because nobody else should
-	// import them, but they are leaves: they know none of the control plane.
+	// These are internal, to keep others from importing them, and also leaves: they import nothing of the control
+	// plane.
 	leaves := []string{"internal/guest", "internal/guest/launcher", "internal/boundedjson", "internal/budget", "internal/frame", "internal/ociimage", "guest/python"}
 	for name, r := range table {
 		if strings.HasPrefix(name, "./") || r.is == "" {
@@ -80,8 +80,8 @@ func TestTableIsConsistent(t *testing.T) {
 	}
 }
 
-// testOnly packages may be imported by suites, by each other and by drivers of
-// real binaries, never by what is shipped.
+// TestTestPackagesStayInTests checks that only suites, other test packages and drivers of real binaries import
+// testOnly packages.
 func TestTestPackagesStayInTests(t *testing.T) {
 	t.Parallel()
 	for name, r := range table {

@@ -18,7 +18,7 @@ var (
 	notInURL = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
 )
 
-// Whatever a page refers to in this tree is there: the file, and the heading.
+// TestLinks checks that the links of pages within this tree lead to existing files and headings.
 func TestLinks(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -27,7 +27,7 @@ func TestLinks(t *testing.T) {
 	pages := 0
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // gone in the meantime
+		case errors.Is(err, fs.ErrNotExist): // deleted meanwhile
 			return nil
 		case err != nil:
 			return err
@@ -63,7 +63,7 @@ func checkLinks(t *testing.T, page string) {
 	}
 }
 
-// anchors are the names that GitHub gives to the headings of a page.
+// anchors returns GitHub's names for the headings of a page.
 func anchors(text string) (names []string) {
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
 		plain := notInURL.ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), "")

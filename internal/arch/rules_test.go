@@ -1,7 +1,7 @@
 package arch
 
-// home is the only place of a technology. A prefix that ends in / or in a whole
-// path names modules; tests are exempt, except from reaching a binary.
+// home is the only place of a technology. A prefix that ends in / or with a whole path names modules. Tests are
+// exempt, except from reaching a binary.
 type home struct {
 	prefix string
 	in     []string // our packages, "" for everything
@@ -41,8 +41,7 @@ var homes = []home{
 	{"github.com/getkin/kin-openapi/", []string{"test/..."}, testing_},
 }
 
-// stdOnly may import nothing but the standard library and what the table
-// allows them of ours.
+// stdOnly lists the packages that may import only the standard library and the packages of ours in the table.
 var stdOnly = map[string]string{
 	"pkg/job":     "the domain outlives every dependency",
 	"pkg/fleet":   "the domain outlives every dependency",
@@ -55,7 +54,7 @@ var stdOnly = map[string]string{
 	"migrations":  "files, embedded",
 }
 
-// reach is what must not be linked into a package, by whatever way.
+// reach is packages that must not be linked into a package, directly or indirectly.
 type reach struct {
 	from   string
 	never  []string // prefixes; ours are written ./internal/x

@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// Sizes in lines, tests not counted. Packages have no limit: they are cut by subject.
+// Sizes in lines, without tests. Packages have no limit.
 const (
 	fileLines     = 400
 	functionLines = 70
@@ -70,12 +70,12 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// isTest says whether a file is read by case: a test, or a suite.
+// isTest reports whether a file is a test or a test suite.
 func isTest(name string) bool {
 	return strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_test.py") || slices.Contains(testOnly, path.Dir(name))
 }
 
-// A comment that begins with the name of something else was that thing's once.
+// TestCommentsNameTheirOwn checks that no doc comment starts with the name of another declaration.
 func TestCommentsNameTheirOwn(t *testing.T) {
 	t.Parallel()
 	src := sources(t)
@@ -106,7 +106,7 @@ func TestCommentsNameTheirOwn(t *testing.T) {
 	}
 }
 
-// subject is the identifier that a comment is about: "x is …", "x returns …", and so on.
+// subject returns the identifier that a comment is about: "x is …", "x returns …", and so on.
 func subject(doc *ast.CommentGroup) string {
 	words := strings.Fields(doc.Text())
 	if len(words) < 2 {
@@ -127,7 +127,7 @@ type source struct {
 	ast   *ast.File
 }
 
-// sources are all Go and Python files of the tree, by name. They are read once.
+// sources returns all Go and Python files of the tree, by name. They are read once.
 func sources(t *testing.T) map[string]*source {
 	t.Helper()
 	found, err := readSources()
@@ -158,7 +158,7 @@ var readSources = sync.OnceValues(func() (map[string]*source, error) {
 	return found, err
 })
 
-// walk calls f with each file of the tree: its name there, and where it is from here. Hidden folders and bin are left out.
+// walk calls f with each file of the tree: its name there, and its path from here. It skips hidden folders and bin.
 func walk(f func(name, file string) error) error {
 	root := filepath.Join("..", "..")
 	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -183,7 +183,7 @@ type function struct {
 	lines int
 }
 
-// functions are those of a Go file; methods are named after their receivers' methods alone.
+// functions returns the functions of a Go file. Methods have their own name, without the receiver.
 func (f *source) functions() (all []function) {
 	if f.ast == nil {
 		return nil
@@ -196,7 +196,7 @@ func (f *source) functions() (all []function) {
 	return all
 }
 
-// documented is what a comment belongs to.
+// documented is a declaration with its doc comment.
 type documented struct {
 	names []string
 	doc   *ast.CommentGroup
@@ -208,7 +208,7 @@ func (f *source) documented() (all []documented) {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
 			if strings.HasSuffix(f.set.Position(d.Pos()).Filename, "_test.go") && strings.HasPrefix(d.Name.Name, "Test") {
-				continue // what it says is about what it tests
+				continue // comments of tests are about the tested subject
 			}
 			all = append(all, documented{[]string{d.Name.Name}, d.Doc, d.Pos()})
 		case *ast.GenDecl:

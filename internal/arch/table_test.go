@@ -1,13 +1,13 @@
 package arch
 
-// row is one of our packages: what it is, and which of our other packages its
-// code may import. Tests of a package may import more (see testOnly).
+// row is one of our packages: its purpose, and the packages of ours that its code may import. Tests of a package may
+// import more (see testOnly).
 type row struct {
 	is      string
 	imports []string
 }
 
-// ideas are interfaces and nouns without any technology behind them.
+// ideas are the packages of interfaces and nouns, without a technology.
 var ideas = []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue", "pkg/control", "pkg/runtime"}
 
 func with(base []string, more ...string) []string {
@@ -214,10 +214,9 @@ var table = map[string]row{
 	"test/prom":        {"PromQL over series of tests", nil},
 }
 
-// outside is what a driver of real binaries needs to know of the inside.
+// outside is the packages that a driver of real binaries may import.
 var outside = with(ideas, "api", "pkg/client", "pkg/object", "pkg/runtime/containerd", "examples/humaneval",
 	"internal/dev", "internal/testenv", "internal/telemetry")
 
-// testOnly are packages for tests: code imports them only where the table above
-// says so.
+// testOnly are packages for tests. Code imports them only where the table above allows it.
 var testOnly = []string{"internal/identity/oidc/oidctest", "internal/testenv", "pkg/store/storetest", "pkg/store/postgres/internal/pgtest", "pkg/queue/queuetest", "pkg/runtime/runtimetest", "pkg/runtime/containerd/image/imagetest", "pkg/runtime/environment/environmenttest", "test/corpus", "test/hostile", "test/prom"}

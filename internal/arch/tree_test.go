@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Every row of the table is a package, and so is whatever an exception is made for.
+// TestTableExists checks that every row of the table, and every exception, is an existing package.
 func TestTableExists(t *testing.T) {
 	t.Parallel()
 	for _, name := range slices.Concat(slices.Sorted(maps.Keys(table)), testOnly) {
@@ -29,7 +29,7 @@ func TestTableExists(t *testing.T) {
 	}
 }
 
-// Every folder that the README's tree names exists.
+// TestREADME checks that every folder in the README's tree exists.
 func TestREADME(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
@@ -49,8 +49,8 @@ func TestREADME(t *testing.T) {
 
 var word = regexp.MustCompile("`([a-z0-9_/]+)`")
 
-// treeOf are the folders of the section "The tree": those in the first column, and in the second one, of a row that
-// names a single folder that ends in a slash, those beneath it.
+// treeOf returns the folders of the section "The tree". These are the folders of the first column. If a row names a
+// single folder that ends in a slash, the second column has folders beneath it.
 func treeOf(readme string) (folders []string) {
 	_, tree, _ := strings.Cut(readme, "\n## The tree\n")
 	tree, _, _ = strings.Cut(tree, "\n## ")
@@ -83,8 +83,7 @@ func TestTreeOf(t *testing.T) {
 	}
 }
 
-// outward is what packages of pkg import of internal all the same, beneath which folder, and why: others could import
-// neither.
+// outward lists the internal packages that packages of pkg may import: below which folder, and why.
 var outward = map[string]struct{ in, reason string }{
 	"internal/boundedjson": {"pkg/runtime/...", "decodes what programs say, as sessions and the grader do"},
 	"internal/guest":       {"pkg/runtime/...", "the protocol between an implementation and its own program inside is nobody else's affair"},
@@ -114,8 +113,8 @@ func TestPublicPackagesImportNothingInternal(t *testing.T) {
 	}
 }
 
-// behindWalls are folders beneath which a file may have what the compiler does not check, beside the import of unsafe
-// (see homes).
+// behindWalls are the folders whose files may use compiler directives that bypass checks. See homes for imports of
+// unsafe.
 var behindWalls = []string{"internal/guest"}
 
 var linkname = regexp.MustCompile(`(?m)^//go:(linkname|nosplit|norace|noescape)\b`)

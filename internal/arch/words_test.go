@@ -12,16 +12,16 @@ import (
 	"unicode/utf8"
 )
 
-// wordsMayStand reports whether words that are not used may stand in a file: where they are listed, and in what is never
+// wordsMayStand reports whether a file may contain rejected words: the list itself, and files that are never
 // rewritten.
 func wordsMayStand(name string) bool {
 	return name == "docs/glossary.md" || strings.HasPrefix(name, "migrations/") || path.Base(name) == "go.sum"
 }
 
-// Nothing says what the glossary has another word for.
+// TestWords checks that no file contains a word that the glossary rejects.
 func TestWords(t *testing.T) {
 	t.Parallel()
-	replaced := map[string]string{} // by what is not used, lower case
+	replaced := map[string]string{} // rejected word in lower case → its replacement
 	for _, row := range glossary(t) {
 		for _, word := range row.never {
 			replaced[strings.ToLower(word)] = row.word

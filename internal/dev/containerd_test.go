@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// binDir is where to look for containerd before PATH, so that the tests can run against another version.
+// binDir is searched for containerd before PATH, so that the tests can run with another version.
 var binDir = os.Getenv("ASSAY_TEST_CONTAINERD_BIN")
 
 func startContainerd(t *testing.T, dir string) *dev.Containerd {
@@ -43,10 +43,10 @@ func ctr(t *testing.T, address string, args ...string) string {
 	return string(out)
 }
 
-// namespace is the test's own: runc keeps its records by namespace, whichever containerd they belong to.
+// namespace returns a namespace for the test: runc keeps its records by namespace, for all containerds of the host.
 func namespace(t *testing.T) string { return "dev-" + strings.ToLower(t.Name()) }
 
-// container is a running container that holds everything that has to be cleaned up.
+// container is a running container and the resources that must be cleaned up.
 type container struct {
 	state string // containerd's state directory
 	init  int    // the container's first process
@@ -56,7 +56,7 @@ type container struct {
 	shimSocket string
 }
 
-// runContainer starts a container from the host's own programs: no image is needed.
+// runContainer starts a container with the host's programs, without an image.
 func runContainer(t *testing.T, dir, address string) *container {
 	t.Helper()
 	rootfs := filepath.Join(t.TempDir(), "rootfs")
@@ -147,7 +147,7 @@ func mountsBelow(t *testing.T, dir string) string {
 	return strings.Join(found, "")
 }
 
-// assertGone checks that nothing of the container is left on the host.
+// assertGone checks that the host has no leftovers of the container.
 func (c *container) assertGone(t *testing.T) {
 	t.Helper()
 	for what, pid := range map[string]int{"init": c.init, "shim": c.shim, "a daemon of the container": c.child} {
@@ -174,7 +174,7 @@ func TestContainerdStopLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	d := startContainerd(t, dir)
 	c := runContainer(t, dir, d.Address())
-	for range 2 { // stopping twice does nothing
+	for range 2 { // the second stop does nothing
 		if err := d.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,8 @@ func TestContainerdStopLeavesNothing(t *testing.T) {
 	}
 }
 
-// A killed parent takes the daemon along but not the containers, which are the shims' children: the next start does.
+// TestContainerdSweepsAfterAKilledParent checks that the next start removes the containers of a killed parent. Its
+// daemon ends with it, but the containers are children of the shims.
 func TestContainerdSweepsAfterAKilledParent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -200,7 +201,8 @@ func TestContainerdSweepsAfterAKilledParent(t *testing.T) {
 	c.assertGone(t)
 }
 
-// The worst case: daemon and shim are killed, and nobody is left who knows the container.
+// TestContainerdSweepsAfterAKilledShim checks the same if the shims were killed, too, so that no process knows the
+// container.
 func TestContainerdSweepsAfterAKilledShim(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -20,9 +20,9 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestFleet builds the real programs once, for all that needs them.
+// TestFleet builds the real programs once, for all tests that need them.
 func TestFleet(t *testing.T) {
-	bin := testenv.Programs(t, "faults") // whose worker can do without containerd
+	bin := testenv.Programs(t, "faults") // with a worker that can run without containerd
 	for name, test := range map[string]func(*testing.T, dev.FleetConfig){
 		"heals": fleetHeals, "stops and comes back": fleetComesBack, "as a command": fleetCommand, "cannot start": fleetCannotStart,
 		"asks for tokens": fleetAsksForTokens, "asks for tokens of the environment": fleetAsksForInheritedTokens, "is not another one": fleetIsNotAnother,
@@ -68,9 +68,9 @@ func submit(t *testing.T, url string, n int) (*client.Client, *job.Batch) {
 	return c, b
 }
 
-// Both programs come back after kill -9, and every job is recorded once.
+// fleetHeals checks that both programs restart after kill -9, and that every job is recorded once.
 func fleetHeals(t *testing.T, cfg dev.FleetConfig) {
-	cfg.Env = []string{"ASSAY_LEASE_TTL=5s"} // those of the dead worker have to end first
+	cfg.Env = []string{"ASSAY_LEASE_TTL=5s"} // the leases of the dead worker must expire first
 	f, err := dev.StartFleet(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func fleetHeals(t *testing.T, cfg dev.FleetConfig) {
 	}
 }
 
-// A fleet that was stopped has left nothing, and finds its data again.
+// fleetComesBack checks that a stopped fleet leaves no processes, and finds its data again.
 func fleetComesBack(t *testing.T, cfg dev.FleetConfig) {
 	var first job.ID
 	for round := range 2 {
@@ -139,8 +139,8 @@ func fleetComesBack(t *testing.T, cfg dev.FleetConfig) {
 	}
 }
 
-// The command prints one line when it is ready, and ends on SIGTERM; after
-// kill -9 of it nothing goes on without it.
+// fleetCommand checks that the command prints one line when it is ready, and ends on SIGTERM. After kill -9 no
+// process of the fleet continues.
 func fleetCommand(t *testing.T, cfg dev.FleetConfig) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		cmd := exec.Command(filepath.Join(cfg.BinDir, "assay"), "dev", "--runtime", "noop", "--data", cfg.Dir, "--listen", "127.0.0.1:0")
@@ -171,7 +171,7 @@ func fleetCommand(t *testing.T, cfg dev.FleetConfig) {
 	}
 }
 
-// What cannot start is said, with its log, and nothing is left running.
+// fleetCannotStart checks that a failed start returns an error with the program's log, and leaves no processes.
 func fleetCannotStart(t *testing.T, cfg dev.FleetConfig) {
 	cfg.Env = []string{"ASSAY_LEASE_TTL=soon"}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -189,8 +189,8 @@ func fleetCannotStart(t *testing.T, cfg dev.FleetConfig) {
 	}
 }
 
-// A fleet that lets in only who has a token finds its own worker all the same, with a token that is only its own; those
-// of the user's work, and the worker, which sits beside untrusted code, is told none of them.
+// fleetAsksForTokens checks that a fleet with tokens creates one for its own use. It passes no token to the worker,
+// which runs beside untrusted code.
 func fleetAsksForTokens(t *testing.T, cfg dev.FleetConfig) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(file, []byte("of-a=a,of-b=b\nof-operator=ops:operator\n# of nobody"), 0o600); err != nil {
@@ -229,7 +229,7 @@ func fleetAsksForTokens(t *testing.T, cfg dev.FleetConfig) {
 	}
 }
 
-// What the environment says reaches the dispatcher, too.
+// fleetAsksForInheritedTokens checks that the environment's tokens reach the dispatcher.
 func fleetAsksForInheritedTokens(t *testing.T, cfg dev.FleetConfig) {
 	t.Setenv("ASSAY_TOKENS", "of-a=a")
 	f, err := dev.StartFleet(t.Context(), cfg)
@@ -252,7 +252,7 @@ func fleetAsksForInheritedTokens(t *testing.T, cfg dev.FleetConfig) {
 	}
 }
 
-// A shell in which another fleet is operated has settings that say where its parts are: none of them is for this one.
+// fleetIsNotAnother checks that a fleet ignores the environment's addresses and directories of another fleet.
 func fleetIsNotAnother(t *testing.T, cfg dev.FleetConfig) {
 	for name, value := range map[string]string{
 		"ASSAY_CONTAINERD_ADDRESS": "/nonexistent/containerd.sock",

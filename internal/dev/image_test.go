@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// Whoever interrupts the building of the image leaves nothing half built, and whoever builds it beside is named. The
-// building itself is tested by make test-wheels: it takes half a minute and a mirror of packages.
+// TestImageIsBuiltWholeOrNotAtAll checks that an interrupted build leaves no partial image, and that a concurrent
+// build is an error. make test-wheels tests the build itself, which takes half a minute and a package mirror.
 func TestImageIsBuiltWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	testenv.Needs(t, "root and mmdebstrap")

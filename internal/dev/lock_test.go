@@ -22,7 +22,7 @@ func TestAcquireNamesTheHolder(t *testing.T) {
 		t.Errorf("the error does not name process %s and %s: %v", pid, dir, err)
 	}
 
-	// The kernel lets go for a killed process.
+	// The kernel releases the lock of a killed process.
 	h.kill()
 	lock, err := dev.Acquire(dir)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// helperVar makes this test binary a process that starts a component in the directory and waits to be killed.
+// helperVar makes this test binary start a component in the directory and wait to be killed.
 const helperVar = "ASSAY_TEST_START"
 
 func TestMain(m *testing.M) {
@@ -64,7 +64,7 @@ type helper struct {
 	childPID int
 }
 
-// startHelper returns when the component in the other process has started.
+// startHelper starts a component in another process, and returns when it has started.
 func startHelper(t *testing.T, component, dir string) *helper {
 	t.Helper()
 	if component != "lock" {
@@ -92,13 +92,13 @@ func startHelper(t *testing.T, component, dir string) *helper {
 	return h
 }
 
-// kill is kill -9.
+// kill kills the process with SIGKILL.
 func (h *helper) kill() {
 	_ = h.cmd.Process.Kill()
 	_ = h.cmd.Wait()
 }
 
-// eventually polls until ok or a generous time is over.
+// eventually polls until ok, or fails the test after a long timeout.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -110,7 +110,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// alive says whether a process runs; a zombie that nobody has waited for yet does not.
+// alive reports whether a process runs. A zombie does not.
 func alive(pid int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -120,7 +120,7 @@ func alive(pid int) bool {
 	if !strings.HasPrefix(state, "Z") {
 		return true
 	}
-	// Its first thread is over; until the others are, its files are open and its sockets answer.
+	// Its first thread has ended. While others run, its files are open and its sockets answer.
 	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	return len(threads) > 1
 }
@@ -134,7 +134,7 @@ func uidOf(t *testing.T, pid int) uint32 {
 	return info.Sys().(*syscall.Stat_t).Uid
 }
 
-// longDir returns a directory whose path is too long to hold a socket.
+// longDir returns a directory whose path is too long for a socket.
 func longDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
@@ -144,7 +144,7 @@ func longDir(t *testing.T) string {
 	return dir
 }
 
-// stopContext is for stopping at the end of a test, when the test's own context has ended.
+// stopContext returns a context for stops at the end of a test, when the test's own context has ended.
 func stopContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

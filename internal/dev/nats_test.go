@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// serverInfo reads what a NATS server says to everybody who connects.
+// serverInfo returns the information that a NATS server sends to every client.
 func serverInfo(t *testing.T, url string) (info struct {
 	MaxPayload int  `json:"max_payload"`
 	JetStream  bool `json:"jetstream"`
@@ -44,7 +44,7 @@ func startNATS(t *testing.T, cfg dev.NATSConfig) *dev.NATS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(n.Stop) // again after the test's own: stopping twice does nothing
+	t.Cleanup(n.Stop) // again after the test's own: the second stop does nothing
 	return n
 }
 

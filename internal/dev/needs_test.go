@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// executables makes a directory of programs that do nothing.
+// executables creates a directory of programs that do nothing.
 func executables(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,7 +32,7 @@ func TestWhatLacksIsSaid(t *testing.T) {
 	whole := machine{root: true, self: "/venv/assay", path: all, postgres: func() error { return nil }, has: debian("mmdebstrap")}
 	for name, c := range map[string]struct {
 		change func(*machine, *FleetConfig)
-		says   []string // all that is said, in its order; none: nothing lacks
+		says   []string // the whole output, in order; empty: no program is missing
 	}{
 		"whole":         {func(*machine, *FleetConfig) {}, nil},
 		"not root":      {func(m *machine, _ *FleetConfig) { m.root = false }, []string{"root: ", "run: sudo /venv/assay"}},
@@ -83,7 +83,7 @@ func TestWhatLacksIsSaid(t *testing.T) {
 	}
 }
 
-// passed are settings of dispatcher and worker that mean the same for a fleet on one machine, and are handed on.
+// passed lists the settings of dispatcher and worker that a fleet on one machine passes to them from the environment.
 var passed = []string{
 	"ASSAY_AUDIT_RETENTION", "ASSAY_CELL", "ASSAY_CONTAINERD_NAMESPACE", "ASSAY_CPU", "ASSAY_DROP_INS", "ASSAY_EGRESS_NETNS", "ASSAY_EGRESS_NEVER", "ASSAY_EGRESS_PRIVATE", "ASSAY_ENVIRONMENT_SPACE",
 	"ASSAY_ENVIRONMENT_WITNESSES", "ASSAY_GRACE", "ASSAY_IMAGES", "ASSAY_IMAGE_CREDENTIALS", "ASSAY_IMAGE_REGISTRIES", "ASSAY_IMAGE_SPACE",
@@ -92,7 +92,7 @@ var passed = []string{
 	"ASSAY_RUNTIMES", "ASSAY_SLOTS", "ASSAY_SPOOL", "ASSAY_TENANTS_FILE", "ASSAY_TOKENS", "ASSAY_WARM_MEMORY",
 }
 
-// Whoever adds a setting decides whether the fleet of assay dev may be told of it by the environment.
+// TestEverySettingIsDecided checks that each setting is either passed from the environment or the fleet's own.
 func TestEverySettingIsDecided(t *testing.T) {
 	t.Parallel()
 	declared := regexp.MustCompile(`env:"(ASSAY_[A-Z_]+)"`)

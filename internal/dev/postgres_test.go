@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// startPostgres starts a server that is stopped at the end of the test at the latest.
+// startPostgres starts a server that stops at the end of the test at the latest.
 func startPostgres(t *testing.T, cfg dev.PostgresConfig) *dev.Postgres {
 	t.Helper()
 	testenv.Needs(t, "Postgres")
@@ -54,7 +54,7 @@ func TestPostgresKeepsItsDataAcrossRestarts(t *testing.T) {
 	if err := p.DropDatabase(t.Context(), "second"); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // stopping twice does nothing
+	for range 2 { // the second stop does nothing
 		if err := p.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,8 @@ func TestPostgresKeepsItsDataAcrossRestarts(t *testing.T) {
 	}
 }
 
-// A parent that is killed takes the server along; the next start recovers what was committed.
+// TestPostgresDiesWithItsParent checks that the server ends with a killed parent, and that the next start recovers
+// committed data.
 func TestPostgresDiesWithItsParent(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "pg")
@@ -86,7 +87,7 @@ func TestPostgresDiesWithItsParent(t *testing.T) {
 	startPostgres(t, dev.PostgresConfig{Dir: dir})
 }
 
-// After a crash the pid file may name a process that has nothing to do with it.
+// TestPostgresTakesOverAStalePIDFile checks a start after a crash, when the pid file names an unrelated process.
 func TestPostgresTakesOverAStalePIDFile(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "pg")
@@ -106,7 +107,8 @@ func TestPostgresTakesOverAStalePIDFile(t *testing.T) {
 	startPostgres(t, dev.PostgresConfig{Dir: dir})
 }
 
-// An initdb that was interrupted leaves half a cluster beside the place of the real one.
+// TestPostgresIgnoresHalfACluster checks that an interrupted initdb leaves a partial cluster only outside the final
+// directory.
 func TestPostgresIgnoresHalfACluster(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

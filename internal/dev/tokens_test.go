@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/internal/dev"
 )
 
-// assay dev lets in its own user, and under sudo the one who called it.
+// TestOwnTokens checks that assay dev admits its own user, and under sudo the user who called it.
 func TestOwnTokens(t *testing.T) {
 	me := "uid:" + strconv.Itoa(os.Geteuid()) + "=default:admin"
 	for sudo, others := range map[string][]string{"": nil, "x": nil, "12345": {"uid:12345=default:admin"}} {

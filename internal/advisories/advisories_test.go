@@ -52,7 +52,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A gVisor that scripts/runsc built is as old as its commit, not older than all.
+// TestVersionsThatAreDays checks that a gVisor built by scripts/runsc is as old as its commit.
 func TestVersionsThatAreDays(t *testing.T) {
 	t.Parallel()
 	for version, day := range map[string]int{"release-20260901.0": 20260901, "v0.0.0-20260905035102-160fafc42237": 20260905, "v0.0.0": 0} {
@@ -62,7 +62,7 @@ func TestVersionsThatAreDays(t *testing.T) {
 	}
 }
 
-// The table says where each hole is written about, and versions that can be read.
+// TestTable checks that each row has a source, and versions that can be parsed.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	id := regexp.MustCompile(`^CVE-20\d\d-\d{4,}$`)
@@ -81,7 +81,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// fake makes a host with these files and programs that print these versions.
+// fake returns a host with these files, and programs that print these versions.
 func fake(t *testing.T, files, programs map[string]string) Host {
 	t.Helper()
 	h := Host{Root: t.TempDir()}

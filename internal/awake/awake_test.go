@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStay reads what is said to the kernel, in place of it.
+// TestStay reads the requests to the kernel from a pipe in its place.
 func TestStay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "device")
 	if err := unix.Mkfifo(path, 0o600); err != nil {
@@ -48,12 +48,12 @@ func TestStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	hears(however)
-	silent() // nobody waits
+	silent() // no client waits
 
 	began := time.Now()
 	k.Stay()
 	hears(never)
-	for range 5 { // they stay awake, and need not be told again
+	for range 5 { // they stay awake without another request
 		k.Stay()
 		silent()
 	}
@@ -74,7 +74,7 @@ func TestStay(t *testing.T) {
 	}
 }
 
-// TestKernel asks the real one what it makes of it.
+// TestKernel checks that the real kernel honours the requests.
 func TestKernel(t *testing.T) {
 	if _, err := Open(Device, time.Second); errors.Is(err, fs.ErrNotExist) {
 		t.Logf("%v: on this machine there is nothing to ask", err)

@@ -24,7 +24,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// A text that is read is counted as one that is there, however it is cut.
+// TestTextsAreCountedAsTheyArrive checks that a text in two parts has the same count as the whole text.
 func TestTextsAreCountedAsTheyArrive(t *testing.T) {
 	for _, raw := range []string{`{"a":[1,{"b":"\"[,"},null]}`, `["\\\\",[],"\\\""]`, `"[[[[,,,,"`} {
 		want, _ := Count([]byte(raw), Limits{100, 10})
@@ -37,7 +37,7 @@ func TestTextsAreCountedAsTheyArrive(t *testing.T) {
 	}
 }
 
-// bomb is JSON of many values without an end. It counts what is read of it.
+// bomb is endless JSON of many values. It counts the read bytes.
 type bomb struct{ read int }
 
 func (b *bomb) Read(p []byte) (int, error) {
@@ -48,7 +48,8 @@ func (b *bomb) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Of a text with too many values no more is read, and held, than it takes to see it.
+// TestReadingStopsAtTheLimits checks that little more is read and held of a text with too many values than needed to
+// detect it.
 func TestReadingStopsAtTheLimits(t *testing.T) {
 	const most = 24 << 20
 	l := Limits{64 << 10, 100}
@@ -84,7 +85,7 @@ func TestReadingStopsAtTheLimits(t *testing.T) {
 	}
 }
 
-// FuzzCount: what is counted is never less than what is built.
+// FuzzCount checks that the count is never less than the number of decoded values.
 func FuzzCount(f *testing.F) {
 	for _, raw := range []string{`{"a":[1,{"b":"\"[,"},null]}`, `[[],{},""]`, `"\u0022,"`, `[1e5,-0.1]`} {
 		f.Add([]byte(raw))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestMemoryIsBounded has many enter at once.
+// TestMemoryIsBounded lets many callers enter at once.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	m := New(10, 6)
@@ -41,7 +41,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestOneTenantDoesNotHoldOthersUp fills one tenant's share.
+// TestOneTenantDoesNotHoldOthersUp checks that a tenant at its share does not delay others.
 func TestOneTenantDoesNotHoldOthersUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestOneTenantDoesNotHoldOthersUp(t *testing.T) {
 	})
 }
 
-// TestEnterEndsWithItsContext gives up while it waits.
+// TestEnterEndsWithItsContext checks that a waiting caller returns when its context ends.
 func TestEnterEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/assay-run/assay/internal/certs"
 )
 
-// write makes a certificate of a name, by itself, and returns what trusts it.
+// write creates a self-signed certificate of a name, and returns a pool that trusts it.
 func write(t *testing.T, dir, name string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -58,7 +58,8 @@ func put(t *testing.T, path string, text []byte) {
 	}
 }
 
-// A certificate that is renewed is shown without a restart; one that cannot be read is not, and the one before is.
+// TestRenewal checks that a renewed certificate is used without a restart. If it cannot be read, the previous one
+// stays in use.
 func TestRenewal(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")

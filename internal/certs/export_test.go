@@ -1,4 +1,4 @@
 package certs
 
-// LookAlways has the files be looked at for each connection.
+// LookAlways makes f check the files for each connection.
 func (f *Files) LookAlways() { f.look = 0 }

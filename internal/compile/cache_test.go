@@ -40,10 +40,10 @@ func program(edit ...func(*Program)) *Program {
 	return prog
 }
 
-// compiler is a scripted one, in an image whose digest is known once it has run.
+// compiler is a scripted compiler in an image whose digest is known after a run.
 type compiler struct {
 	runs   atomic.Int64
-	report runtime.Report    // what every run ends with
+	report runtime.Report    // result of every run
 	leaves map[string]string // path in the sandbox → contents
 	hold   chan struct{}     // nil: it does not wait
 	fails  error
@@ -147,7 +147,8 @@ func TestTheSameSourceIsCompiledOnce(t *testing.T) {
 	}
 }
 
-// What a program is compiled to lies under names of ours, whatever the program calls it.
+// TestNamesOnDiskAreOurs checks that the files of a compiled program have names of ours on disk, whatever their own
+// names.
 func TestNamesOnDiskAreOurs(t *testing.T) {
 	t.Parallel()
 	c, comp := cache(t, 1<<20), compiles()
@@ -208,7 +209,7 @@ func TestWhatIsCompiledAnew(t *testing.T) {
 	}
 }
 
-// The compiler of a job whose policy restricts helpers is held to that policy.
+// TestRestrictedCompiler checks that a policy that restricts helpers limits the compiler.
 func TestRestrictedCompiler(t *testing.T) {
 	t.Parallel()
 	strict := policy.Default()
@@ -226,7 +227,7 @@ func TestRestrictedCompiler(t *testing.T) {
 	}
 }
 
-// Only the compiler's own word is kept.
+// TestRefusals checks that only errors that the compiler itself reports are cached.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]struct {
@@ -249,7 +250,7 @@ func TestRefusals(t *testing.T) {
 			c := cache(t, 1<<20)
 			run := r.comp.run
 			switch name {
-			case "its own 127": // and the language is there
+			case "its own 127": // the language exists
 				run = func(ctx context.Context, q Request) (*runtime.Report, error) {
 					rep, err := r.comp.run(ctx, q)
 					if q.Command.Argv[1] == "--version" {
@@ -280,10 +281,10 @@ func TestLanguagesThatAreMissing(t *testing.T) {
 	c := cache(t, 1<<20)
 	unbegun := ends(job.Failed, 127, "")
 	unbegun.report.Unbegun, unbegun.report.Message = true, "no such program"
-	script := ends(job.Failed, 127, "fc: fcc: not found") // and its version, too
+	script := ends(job.Failed, 127, "fc: fcc: not found") // also for its version
 	for name, comp := range map[string]*compiler{"no compiler": unbegun, "a script without it": script} {
 		missing := new(Missing)
-		for range 2 { // not kept
+		for range 2 { // not cached
 			n := comp.runs.Load()
 			if _, err := c.Get(t.Context(), program(), comp.run); !errors.As(err, &missing) || !strings.HasPrefix(missing.Error(), "language fake: the image poly does not have it (fc: ") || comp.runs.Load() == n {
 				t.Errorf("%s: %v", name, err)
@@ -292,7 +293,7 @@ func TestLanguagesThatAreMissing(t *testing.T) {
 	}
 }
 
-// A failure of ours is whose it is: the others try by themselves.
+// TestFailuresAreNotShared checks that after a failure of the worker each caller tries by itself.
 func TestFailuresAreNotShared(t *testing.T) {
 	t.Parallel()
 	c, comp := cache(t, 1<<20), compiles()
@@ -315,7 +316,8 @@ func TestFailuresAreNotShared(t *testing.T) {
 	}
 }
 
-// Those who want the same at the same time wait for one, also where the digest of the image is not known; who goes takes nothing along.
+// TestManyWaitForOne checks that concurrent callers of the same program wait for one run, even if the image's digest
+// is unknown. A canceled caller does not affect the others.
 func TestManyWaitForOne(t *testing.T) {
 	t.Parallel()
 	for _, digest := range []string{"", "sha256:1", "sha256:0"} { // the last one is out of date
@@ -350,7 +352,7 @@ func TestManyWaitForOne(t *testing.T) {
 		}
 		close(comp.hold)
 		wg.Wait()
-		if comp.runs.Load() > 2 || cached.Load() < 18 { // the leader may be the one that was canceled
+		if comp.runs.Load() > 2 || cached.Load() < 18 { // the leader may be the canceled caller
 			t.Errorf("digest %q: %d runs, %d cached", digest, comp.runs.Load(), cached.Load())
 		}
 		for _, e := range c.entries {
@@ -361,7 +363,7 @@ func TestManyWaitForOne(t *testing.T) {
 	}
 }
 
-// await waits until so many wait for a flight.
+// await waits until n callers wait for a flight.
 func await(t *testing.T, c *Cache, n int) {
 	t.Helper()
 	for range 1000 {
@@ -379,7 +381,8 @@ func await(t *testing.T, c *Cache, n int) {
 	t.Fatal("they do not wait")
 }
 
-// The least recently used goes first, and what is in use stays readable.
+// TestTheCacheIsBounded checks that the least recently used entry is evicted first, and that used entries stay
+// readable.
 func TestTheCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	c := cache(t, 40<<10)
@@ -411,7 +414,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 }
 
-// A compiler that makes more than can be kept is refused here, too.
+// TestWhatIsTooLarge checks that a compiled program that is too large to be kept is rejected.
 func TestWhatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	tk := &taken{dir: t.TempDir()}

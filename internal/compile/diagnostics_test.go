@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// The words of compilers as they write them.
+// TestDiagnostics checks the parser with real output of compilers.
 func TestDiagnostics(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

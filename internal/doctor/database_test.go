@@ -7,7 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/fleet"
 )
 
-// TestDatabase: a default Postgres is enough for a small fleet, and each setting that is not enough is named with its remedy.
+// TestDatabase checks that a default Postgres suffices for a small fleet, and that each insufficient setting is named
+// with its remedy.
 func TestDatabase(t *testing.T) {
 	t.Parallel()
 	small := func() (fleet.Database, []fleet.Report) {

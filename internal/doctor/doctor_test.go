@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 )
 
-// host makes a file system that says what files says.
+// host returns a host with these files.
 func host(t *testing.T, files map[string]string) Host {
 	t.Helper()
 	root := t.TempDir()

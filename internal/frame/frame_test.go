@@ -60,8 +60,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever arrives, frames are objects within their limit,
-// and every other end is io.EOF or ErrProtocol.
+// FuzzRead checks that every accepted frame is an object within its limit, and every error io.EOF or ErrProtocol.
 func FuzzRead(f *testing.F) {
 	f.Add(of(`{"op": "x"}`))
 	f.Add(append(of(`{}`), of(`{"a": [1, null]}`)...))
@@ -86,7 +85,7 @@ func FuzzRead(f *testing.F) {
 				}
 				return
 			}
-			var v map[string]json.RawMessage // what the numbers in it mean is not the frame's affair
+			var v map[string]json.RawMessage // the frame does not check the numbers in it
 			if len(body) > 1<<16 || json.Unmarshal(body, &v) != nil {
 				t.Errorf("accepted %.100q", body)
 			}

@@ -68,7 +68,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// The length alone costs nothing.
+// TestDecodeDoesNotTrustLengths checks that a length alone allocates no memory.
 func TestDecodeDoesNotTrustLengths(t *testing.T) {
 	raw := binary.BigEndian.AppendUint32(nil, MaxFrame)
 	if n := testing.AllocsPerRun(10, func() { _ = Decode(bytes.NewReader(raw), &Ended{}, MaxFrame) }); n > 20 {
@@ -85,8 +85,8 @@ func TestDecodeDoesNotTrustLengths(t *testing.T) {
 	}
 }
 
-// What a guest says is a stream of frames, each of which may be anything. The
-// worker reads Hello, and then Ended after Ended, until one is wrong.
+// FuzzGuestProtocol reads a guest's stream as the worker does: Hello, and then Ended until a frame is wrong. Each
+// frame may be any bytes.
 func FuzzGuestProtocol(f *testing.F) {
 	f.Add(slices.Concat(framed(`{"version": 1}`), framed(`{"status": 256}`), framed(`{"status": 1, "error": "x"}`)))
 	f.Add(slices.Concat(framed(`{"status": 0}`), framed(`{"version": 1}`)))                   // reordered

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The Python inside of sandboxes has the same numbers under names of its own.
+// TestPythonAgrees checks that the Python code inside sandboxes has the same constants.
 func TestPythonAgrees(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]map[string]any{
@@ -43,8 +43,8 @@ func TestPythonAgrees(t *testing.T) {
 
 var assignment = regexp.MustCompile(`(?m)^([A-Z][A-Z_, ]*) = ([^#\n]+)`)
 
-// pythonConstants returns what the names of a file mean that are assigned at its
-// beginnings of lines, one or several at a time.
+// pythonConstants returns the values of the names that are assigned at the start of a file's lines, one or several at
+// a time.
 func pythonConstants(text string) map[string]string {
 	all := map[string]string{}
 	for _, m := range assignment.FindAllStringSubmatch(text, -1) {
@@ -58,7 +58,7 @@ func pythonConstants(text string) map[string]string {
 	return all
 }
 
-// shifted evaluates "32 << 10", and returns anything else as it is.
+// shifted evaluates "32 << 10", and returns other values unchanged.
 func shifted(value string) string {
 	left, right, ok := strings.Cut(value, " << ")
 	a, err1 := strconv.Atoi(left)

@@ -15,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestJobsOfAllTenantsAreBounded: tenants below their own quotas meet the limit of the fleet, and its error names it.
+// TestJobsOfAllTenantsAreBounded checks that tenants below their own quotas reach the limit of the fleet, and that
+// its error names it.
 func TestJobsOfAllTenantsAreBounded(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A handler in the same process is asked as over a connection: as its caller, with a body, to an answer
-// that is read while it is written and breaks off where it does.
+// TestInProcess checks that requests to a handler in the same process behave as over a connection: with the caller's
+// authorization, a body, a streamed answer, and a cut one.
 func TestInProcess(t *testing.T) {
 	t.Parallel()
 	more, gone := make(chan struct{}), make(chan struct{})

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const someID = job.ID("01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b88")
 
-// scripted is a fleet that answers as it is told and remembers what it was asked.
+// scripted is a fleet with scripted answers that records the calls.
 type scripted struct {
 	result   job.Result
 	execute  job.Execute
@@ -30,7 +30,7 @@ type scripted struct {
 	files    map[string]string
 	output   string
 	err      error // of every call
-	hang     bool  // results and executions come when they are canceled or interrupted
+	hang     bool  // results and executions arrive only after a cancel or an interrupt
 
 	mu      sync.Mutex
 	specs   []job.Spec
@@ -154,12 +154,12 @@ func (f *scripted) FileRange(_ context.Context, _ job.ID, path string, offset, n
 type agent struct {
 	*sdk.ClientSession
 	t      *testing.T
-	cut    func() error // what ends its side of the pipes, without a word
+	cut    func() error // closes its side of the pipes without a message
 	served chan error
 	heard  chan *sdk.ProgressNotificationParams
 }
 
-// serve has a client speak with a server of the fleet.
+// serve connects a client to a server of the fleet.
 func serve(t *testing.T, c Config) *agent {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
@@ -196,7 +196,7 @@ func (a *agent) tool(name string, args any, out any) *sdk.CallToolResult {
 	return res
 }
 
-// said is the text of a result.
+// said returns the text of a result.
 func said(r *sdk.CallToolResult) string {
 	var all []string
 	for _, c := range r.Content {
@@ -209,7 +209,7 @@ func said(r *sdk.CallToolResult) string {
 
 type object = map[string]any
 
-// soon fails the test unless something is so within a generous time.
+// soon fails the test unless ok returns true within a long timeout.
 func soon(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {

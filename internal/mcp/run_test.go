@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Arguments become a job, and nothing of them is lost.
+// TestArguments checks that arguments become a complete job.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	f := newScripted()
@@ -69,7 +69,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// Every way in which a program can end is told apart, and only what says nothing about it is an error.
+// TestPayloads checks that each end of a program has its own result. A tool fails only if the fleet could not run the
+// program.
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	three := 3
@@ -116,7 +117,7 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-// What is long is cut, and what is said in its middle leads to all of it.
+// TestLongOutput checks that long output is cut, and that the note in its middle has the arguments to read all of it.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
 	f := newScripted()
@@ -155,7 +156,7 @@ func TestLongOutput(t *testing.T) {
 	}
 }
 
-// Every error of the API says what can be done about it.
+// TestAdvice checks that every error of the API has advice for the agent.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{job.ErrInvalid, job.ErrNotFound, job.ErrGone, job.ErrConflict, job.ErrLost, job.ErrUnavailable, job.ErrTooLarge, job.ErrTooMany, job.ErrRefused, api.ErrUnauthorized} {
@@ -169,7 +170,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// A canceled call cancels its job; one whose client goes does, too.
+// TestCancel checks that a call's job is canceled when the call is canceled, or its client is gone.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*agent, context.CancelFunc){

@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A session lives as long as the client does, and is closed with it.
+// TestSessionEndsWithItsClient checks that a session is closed when its client is gone.
 func TestSessionEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	f := newScripted()
@@ -32,7 +32,7 @@ func TestSessionEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// One that was closed already is left alone; its id is gone from what is kept.
+// TestCloseSession checks that a closed session is not closed again, and that its id is forgotten.
 func TestCloseSession(t *testing.T) {
 	t.Parallel()
 	f := newScripted()
@@ -50,7 +50,7 @@ func TestCloseSession(t *testing.T) {
 	}
 }
 
-// The leases of sessions are renewed in time, and no longer once they have ended.
+// TestRenew checks that the leases of sessions are renewed in time, and no longer after their end.
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestRenew(t *testing.T) {
 	})
 }
 
-// What arguments say reaches the session, and a canceled call interrupts it.
+// TestExecute checks that arguments reach the session, and that a canceled call interrupts it.
 func TestExecute(t *testing.T) {
 	t.Parallel()
 	f := newScripted()
@@ -94,7 +94,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// Files are read in parts, as text where they are text.
+// TestReadArtifact checks that files are read in parts, as text if they are text.
 func TestReadArtifact(t *testing.T) {
 	t.Parallel()
 	f := newScripted()

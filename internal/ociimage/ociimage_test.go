@@ -37,7 +37,7 @@ func write(t *testing.T) (digest string, archive []byte) {
 	return digest, out.Bytes()
 }
 
-// layout reads an archive the way an importer does: by name and by digest.
+// layout reads an archive as an importer does: by name and by digest.
 type layout map[string][]byte
 
 func readLayout(t *testing.T, archive []byte) layout {
@@ -150,7 +150,7 @@ func TestWriteLeavesNoSpoolBehind(t *testing.T) {
 	}
 }
 
-// failAfter is a disk that gets full.
+// failAfter is a disk that runs full.
 type failAfter struct{ n int }
 
 func (w *failAfter) Write(p []byte) (int, error) {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// However many ask about one thing, one question is asked, and it goes on when who asked it is gone.
+// TestKeyedAsksOnce checks that concurrent callers of a key share one read, which continues after its first caller is
+// gone.
 func TestKeyedAsksOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestKeyedAsksOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		for after, want := range []int{1, 1, 2} { // it took 200 ms, so it is good for 2 s
+		for after, want := range []int{1, 1, 2} { // the read took 200 ms, so the value lives for 2 s
 			if v, err := ask(t.Context(), "a"); v != want || err != nil {
 				t.Errorf("after %d s: %d %v", after, v, err)
 			}
@@ -52,7 +53,7 @@ func TestKeyedAsksOnce(t *testing.T) {
 	})
 }
 
-// What is kept has no more bytes than it may, and a failure is not kept.
+// TestKeyedIsBounded checks that the cached values have at most Most bytes, and that failures are not cached.
 func TestKeyedIsBounded(t *testing.T) {
 	t.Parallel()
 	m := &Keyed[int, []byte]{Most: 10_000, Size: func(b []byte) int64 { return int64(len(b)) }, Age: time.Hour}
@@ -65,7 +66,7 @@ func TestKeyedIsBounded(t *testing.T) {
 	}
 	for i := range 1000 {
 		ask(i, 100)
-		ask(0, 100) // which is wanted all the time
+		ask(0, 100) // requested all the time
 	}
 	if asked != 1000 || m.bytes != 10_000 || len(m.of) != 100 || m.order.Len() != 100 {
 		t.Errorf("%d questions; %d bytes of %d, %d", asked, m.bytes, len(m.of), m.order.Len())

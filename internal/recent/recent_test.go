@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestRecent: however many ask, the database is asked once; what was known is good
-// while it does not answer, and nobody waits for that more than once.
+// TestRecent checks that concurrent callers share one read. While the database does not answer, the old value is
+// used, and only the first callers wait.
 func TestRecent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRecent(t *testing.T) {
 			t.Fatalf("a hundred asked %d times", n)
 		}
 
-		// A database that does not answer: on c877d6f each of a thousand waited 2 s.
+		// A database that does not answer. Each of the thousand once waited 2 s.
 		slow.Store(true)
 		time.Sleep(3 * time.Second)
 		start := time.Now()
@@ -81,7 +81,7 @@ func TestRecent(t *testing.T) {
 	})
 }
 
-// Nothing known and no answer: the caller's own patience counts.
+// TestRecentNothing checks that without a value a caller waits until its own timeout.
 func TestRecentNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

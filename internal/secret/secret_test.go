@@ -51,7 +51,7 @@ func keeper(t *testing.T, keys string, m memory) *Keeper {
 	return k
 }
 
-// claimed is a job of tenant, as it was accepted.
+// claimed returns an accepted job of tenant.
 func claimed(t *testing.T, tenant string, secrets map[string]string) store.Claimed {
 	t.Helper()
 	p := policy.Default()
@@ -91,7 +91,7 @@ func TestReveal(t *testing.T) {
 	}
 }
 
-// A row that was moved to another tenant or name opens for nobody.
+// TestSealedIsBound checks that a row that was moved to another tenant or name cannot be opened.
 func TestSealedIsBound(t *testing.T) {
 	t.Parallel()
 	m := memory{}

@@ -39,8 +39,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestQuotaOfRequests: the answer names the limit and its value and says when to come
-// again; other tenants do not notice.
+// TestQuotaOfRequests checks that the error names the limit, its value and the retry time, and that other tenants are
+// not affected.
 func TestQuotaOfRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestQuotaOfRequests(t *testing.T) {
 	})
 }
 
-// TestQuotaOfBytes: one body may be large, and is made up for before the next.
+// TestQuotaOfBytes checks that one body may exceed the rate, and that the next must wait for it.
 func TestQuotaOfBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestTurns: no more reads at once than there are turns, the tenant that reads little
-// has the next one, and who waits too long is told when to come again.
+// TestTurns checks that at most as many reads as turns run at once, and that the tenant with the fewest goes next. A
+// read that waits too long gets a retry time.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestTurnsHaveAnEnd: not everybody may even wait, and who leaves takes no turn.
+// TestTurnsHaveAnEnd checks that the number of waiting reads is bounded, and that a canceled read takes no turn.
 func TestTurnsHaveAnEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ func request(method, path, host string, header ...string) *http.Request {
 	return r
 }
 
-// A local server is reached by address, as localhost, or by its public name, however these are spelled.
+// TestHosts checks that a local server accepts its address, localhost and its public name, in any spelling.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	for host, accepted := range map[string]bool{
@@ -53,7 +53,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// Pages of other sites send and read nothing. Readers may follow links from them.
+// TestOrigins checks that pages of other sites send and read nothing, and that readers may follow links from them.
 func TestOrigins(t *testing.T) {
 	t.Parallel()
 	const host = "127.0.0.1:8080"
@@ -92,7 +92,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// Pages of other sites may show what was shared with them.
+// TestShared checks that pages of other sites may embed shared paths.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	g := site.Guard{Shared: "/v1/links/"}

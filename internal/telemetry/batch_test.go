@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// record has spans recorded for the length of a test.
+// record records spans until the test ends.
 func record(t *testing.T, sampler sdktrace.Sampler) *tracetest.SpanRecorder {
 	t.Helper()
 	rec, before := tracetest.NewSpanRecorder(), otel.GetTracerProvider()
@@ -22,8 +22,8 @@ func record(t *testing.T, sampler sdktrace.Sampler) *tracetest.SpanRecorder {
 	return rec
 }
 
-// TestBatchTraces: a batch is one span of the client's trace, and each job a trace
-// of its own that is linked to it.
+// TestBatchTraces checks that a batch is one span of the client's trace, and each job a trace of its own with a link
+// to it.
 func TestBatchTraces(t *testing.T) {
 	rec := record(t, sdktrace.ParentBased(sdktrace.AlwaysSample()))
 	_, b := StartBatch(WithTraceParent(t.Context(), parent), About{Batch: "b", Tenant: "acme"})
@@ -54,8 +54,8 @@ func TestBatchTraces(t *testing.T) {
 	}
 }
 
-// TestBatchSampling: a sampler that takes some traces takes some jobs, whatever it
-// did with the batch; a client that does not want its trace recorded has no job's.
+// TestBatchSampling checks that the sampler decides for each job, independently of the batch. If the client's trace
+// is not recorded, no job's is.
 func TestBatchSampling(t *testing.T) {
 	rec := record(t, sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0.5)))
 	_, b := StartBatch(t.Context(), About{})
@@ -81,7 +81,7 @@ func TestBatchSampling(t *testing.T) {
 	}
 }
 
-// TestNoBatchTraces: where nobody records, jobs have the client's trace, or none.
+// TestNoBatchTraces checks that without a recorder jobs have the client's trace, or none.
 func TestNoBatchTraces(t *testing.T) {
 	before := otel.GetTracerProvider()
 	otel.SetTracerProvider(noop.NewTracerProvider())

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestHistogramsSayTheirBuckets: the SDK's own are for milliseconds. A histogram of seconds
-// that had them had one bucket, and its dashboard said 4.75 s of every request.
+// TestHistogramsSayTheirBuckets checks that histograms set their buckets. The SDK's default ones are for
+// milliseconds: a histogram of seconds would put nearly all values into one bucket.
 func TestHistogramsSayTheirBuckets(t *testing.T) {
 	t.Parallel()
 	call := regexp.MustCompile(`64Histogram\((?:[^()]|\([^()]*\))*\)`)

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// received is what a collector got: by "traces service.name=…" and the like.
+// received is the data at a collector, by "traces service.name=…" and the like.
 type received struct {
 	mu  sync.Mutex
 	got map[string]bool
@@ -92,7 +92,7 @@ func (s metricServer) Export(ctx context.Context, in *metrics.ExportMetricsServi
 	return &metrics.ExportMetricsServiceResponse{}, nil
 }
 
-// receive is a collector that speaks one of the protocols.
+// receive starts a collector for one of the protocols.
 func receive(t *testing.T, protocol string) (*received, string) {
 	t.Helper()
 	r := &received{got: map[string]bool{}}
@@ -129,17 +129,17 @@ func receive(t *testing.T, protocol string) (*received, string) {
 	return r, "http://" + l.Addr().String()
 }
 
-// noOTEL removes what the environment of the tests says.
+// noOTEL removes the OpenTelemetry variables from the environment of the tests.
 func noOTEL(t *testing.T) {
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "OTEL_") {
-			t.Setenv(name, "") // has it restored afterwards
+			t.Setenv(name, "") // restores it afterwards
 			os.Unsetenv(name)
 		}
 	}
 }
 
-// something is a process that makes a span and counts, and stops.
+// something runs a process that creates a span, counts, and stops.
 func something(t *testing.T) {
 	t.Helper()
 	tel, err := Start(t.Context(), Config{Service: "assay-test", Version: "7", Instance: "i"})
@@ -156,7 +156,7 @@ func something(t *testing.T) {
 	tel.Stop(context.WithoutCancel(t.Context()))
 }
 
-// TestExport: both signals arrive by both protocols, as the standard variables say.
+// TestExport checks that both signals arrive by both protocols, as the standard variables request.
 func TestExport(t *testing.T) {
 	for _, protocol := range []string{"", grpcProtocol, httpProtocol} {
 		t.Run("protocol "+protocol, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportOfOneSignal: each signal goes where it is said that it goes.
+// TestExportOfOneSignal checks that each signal goes to its own collector.
 func TestExportOfOneSignal(t *testing.T) {
 	noOTEL(t)
 	byHTTP, url := receive(t, httpProtocol)
@@ -198,7 +198,7 @@ func TestExportOfOneSignal(t *testing.T) {
 	}
 }
 
-// TestNothingIsSent: unasked, or where a variable forbids it.
+// TestNothingIsSent checks that no data is sent by default, or if a variable forbids it.
 func TestNothingIsSent(t *testing.T) {
 	for name, env := range map[string]map[string]string{
 		"disabled":  {"OTEL_SDK_DISABLED": "true"},
@@ -220,7 +220,7 @@ func TestNothingIsSent(t *testing.T) {
 	}
 }
 
-// TestWrongVariable: the error names it.
+// TestWrongVariable checks that the error names the variable.
 func TestWrongVariable(t *testing.T) {
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "x",

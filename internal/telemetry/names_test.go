@@ -13,7 +13,7 @@ import (
 
 const root = "../.."
 
-// exported returns the instruments that the sources make, and of which kind they are.
+// exported returns the instruments that the sources create, with their kinds.
 func exported(t *testing.T) map[string]string {
 	t.Helper()
 	instrument := regexp.MustCompile(`(?i)(counter|histogram|gauge)\("(assay_[a-z_]+)"`)
@@ -46,8 +46,7 @@ func page(t *testing.T, name string) string {
 	return string(raw)
 }
 
-// TestMetricsAreInTheTable: the table of the docs has every instrument, with its kind,
-// and no other.
+// TestMetricsAreInTheTable checks that the table of the docs has exactly the instruments, with their kinds.
 func TestMetricsAreInTheTable(t *testing.T) {
 	t.Parallel()
 	listed := map[string]string{}
@@ -70,7 +69,7 @@ func TestMetricsAreInTheTable(t *testing.T) {
 	}
 }
 
-// TestAttributesAreInTheTable: the same of what spans have.
+// TestAttributesAreInTheTable checks the same for the attributes of spans.
 func TestAttributesAreInTheTable(t *testing.T) {
 	t.Parallel()
 	var listed []string
@@ -94,8 +93,8 @@ func TestAttributesAreInTheTable(t *testing.T) {
 	}
 }
 
-// TestWhatIsAskedForIsThere: dashboards and alerts name series as Prometheus has them:
-// a counter ends in _total, a histogram is three.
+// TestWhatIsAskedForIsThere checks that dashboards and alerts use existing series by their Prometheus names. A
+// counter ends in _total, and a histogram has three series.
 func TestWhatIsAskedForIsThere(t *testing.T) {
 	t.Parallel()
 	series := map[string]bool{}
@@ -114,7 +113,7 @@ func TestWhatIsAskedForIsThere(t *testing.T) {
 		t.Fatal(boards, err)
 	}
 	asked := regexp.MustCompile(`\b(?:assay|http_server)_[a-z_]+`)
-	labels := regexp.MustCompile(`\{[^{}]*\}|by \([^)]*\)`) // of which some look like metrics
+	labels := regexp.MustCompile(`\{[^{}]*\}|by \([^)]*\)`) // some of them look like metrics
 	for _, file := range append(boards, root+"/deploy/observe/rules.yml") {
 		raw, err := os.ReadFile(file)
 		if err != nil {

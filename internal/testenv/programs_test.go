@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Tests have directories of their own, with the same programs, which are linked once.
+// TestProgramsAreSharedByNamesOfTheirOwn checks that tests have their own directories with the same programs, which
+// are linked once.
 func TestProgramsAreSharedByNamesOfTheirOwn(t *testing.T) {
 	a, b := Programs(t), Programs(t)
 	if a == b {

@@ -13,8 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestGather: ten thousand who look at as many things cost few questions, one who looks
-// alone is answered at once, and no answer is older than the question.
+// TestGather checks that ten thousand callers with different keys need few queries, and that a single caller gets an answer
+// at once. No answer is older than its request.
 func TestGather(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestGather(t *testing.T) {
 	})
 }
 
-// TestGatherFails: a failure is of the round, and who does not wait any longer goes.
+// TestGatherFails checks that an error is for one round of callers, and that a canceled caller returns.
 func TestGatherFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

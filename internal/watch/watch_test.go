@@ -14,8 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// slowBatches is a store in which a batch takes a millisecond to read, and is a's or b's
-// by the first letter of its id.
+// slowBatches is a store in which reading a batch takes a millisecond. Its tenant is the first letter of its id.
 type slowBatches struct {
 	store.Store
 	statements, single atomic.Int64
@@ -37,8 +36,8 @@ func (s *slowBatches) Batch(context.Context, string, job.ID) (*job.Batch, error)
 	return nil, job.ErrGone
 }
 
-// TestWatchingManyBatches: a tenant that reads ten thousand batches at once costs some
-// twenty statements, and another one does not wait for them.
+// TestWatchingManyBatches checks that ten thousand batches that a tenant reads at once cost some twenty statements,
+// and that another tenant does not wait for them.
 func TestWatchingManyBatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 
 const id = job.ID("01890a5d-ac96-774b-bcce-b302099a8057")
 
-// run runs a command line against a fleet that has one key of each kind, and returns what it printed and what was asked.
+// run runs a command line against a fleet with one key of each kind. It returns stdout, stderr and the requests.
 func run(t *testing.T, args ...string) (out, beside, asked string, err error) {
 	t.Helper()
 	past := time.Now().Add(-time.Hour)

@@ -36,7 +36,7 @@ func pack(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// uploads takes blobs, and knows how many.
+// uploads accepts blobs and counts them.
 type uploads int
 
 func (u *uploads) take(_ context.Context, r io.ReadSeeker) (string, error) {
@@ -154,7 +154,7 @@ func TestHowKattisDecides(t *testing.T) {
 	}
 }
 
-// A package is somebody's: its links lead nowhere.
+// TestLinksOutOfAPackage checks that links in a package do not lead out of it.
 func TestLinksOutOfAPackage(t *testing.T) {
 	t.Parallel()
 	dir := pack(t, plain)
@@ -231,7 +231,7 @@ func TestPackedPackages(t *testing.T) {
 	}
 }
 
-// What is no file of a package is not read: that might have no end.
+// TestPipesInAPackage checks that other files than regular ones are not read: a read of them may never end.
 func TestPipesInAPackage(t *testing.T) {
 	t.Parallel()
 	dir := pack(t, plain)
@@ -244,7 +244,7 @@ func TestPipesInAPackage(t *testing.T) {
 	}
 }
 
-// A problem with many cases makes a job that is accepted, and one with too many says so.
+// TestManyCases checks that a problem with many cases makes a valid job, and that one with too many is an error.
 func TestManyCases(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{job.MaxCases: "", job.MaxCases + 1: "10001 cases; a job has at most 10000"} {

@@ -12,7 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A binary of this host is a command of the image, and a file that is no UTF-8 is sent all the same.
+// TestRead checks that a binary of this host becomes a command of the image, and that a file that is not UTF-8 is
+// sent.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

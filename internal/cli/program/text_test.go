@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// The job of a command line has the exact bytes of its files, or there is none.
+// TestBytesOfFiles checks that a job has the exact bytes of its files, or is an error.
 func TestBytesOfFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -47,7 +47,8 @@ func TestBytesOfFiles(t *testing.T) {
 	}
 }
 
-// A Python source is a snippet where its text says all of it. Otherwise python3 reads the file itself.
+// TestBytesOfPython checks that a Python source becomes a snippet if its text represents all of its bytes. Otherwise
+// python3 reads the file.
 func TestBytesOfPython(t *testing.T) {
 	t.Parallel()
 	for source, snippet := range map[string]bool{

@@ -11,7 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// A batch is looked at until it is over, and what programs wrote moves no cursor.
+// TestBatch checks that a batch is watched until its end, and that escape sequences in the output of programs do not
+// reach the terminal.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	s := &fleet.BatchSummary{

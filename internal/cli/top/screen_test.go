@@ -30,7 +30,7 @@ func someFleet(t *testing.T) (f api.Fleet) {
 	return f
 }
 
-// TestLinesWithoutAToken: a tenant sees sums, and its own jobs.
+// TestLinesWithoutAToken checks that a tenant sees sums, and its own jobs.
 func TestLinesWithoutAToken(t *testing.T) {
 	t.Parallel()
 	f := someFleet(t)
@@ -41,7 +41,7 @@ func TestLinesWithoutAToken(t *testing.T) {
 	}
 }
 
-// TestScreen: what is shown fits, whatever there is and happens.
+// TestScreen checks that the screen fits at all times.
 func TestScreen(t *testing.T) {
 	t.Parallel()
 	f := someFleet(t)
@@ -83,7 +83,7 @@ func TestScreen(t *testing.T) {
 		t.Errorf("the end is not reached:\n%s", s)
 	}
 	m.press("home")
-	f.Workers = slices.Clone(f.Workers) // what was seen stays what it was
+	f.Workers = slices.Clone(f.Workers) // the earlier snapshot must not change
 	f.Workers[1].Tally = &store.Tally{Outcomes: map[job.Outcome]int64{job.Succeeded: 50}}
 	step(m.again()())
 	if s := fits("later"); !strings.Contains(s, "succeeded 50 (+10)") {

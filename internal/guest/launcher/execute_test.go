@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestExecutesFilesThatWereOpen holds that a program starts although another process still has its file open for writing for
-// a moment, as a process that was forked beside a compiler does.
+// TestExecutesFilesThatWereOpen checks that a program starts although another process has its file open for writing for a
+// moment. A fork during a compiler's run causes this.
 func TestExecutesFilesThatWereOpen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "program")

@@ -31,11 +31,11 @@ var InitialStates = []Move{
 // the state-machine tests derive from it.
 var Moves = []Move{
 	{Queued, Dispatched, "scheduled: picked, generation + 1"},
-	{Queued, Running, "assigned: a lone job, past those of one other tenant: a worker with room got a lease"},
+	{Queued, Running, "assigned: a single job, past the jobs of one other tenant: a worker with room got a lease"},
 	{Queued, Finished, "expired before it was scheduled"},
 	{Queued, Canceled, "canceled"},
 	{Dispatched, Running, "claimed: a worker got a lease"},
-	{Dispatched, Queued, "taken back: nobody claimed it in time"},
+	{Dispatched, Queued, "returned: no worker claimed it in time"},
 	{Dispatched, Finished, "expired before it was claimed, or answered from the cache"},
 	{Dispatched, Canceled, "canceled"},
 	{Running, Finished, "recorded under its lease, or given up on after its last attempt"},

@@ -54,7 +54,7 @@ type Admin struct {
 	Log     *slog.Logger
 }
 
-// Who is the actor of an action.
+// A Who is the actor of an action.
 type Who struct {
 	Name   string
 	Token  string // distinguishes the tokens of one name, without revealing them

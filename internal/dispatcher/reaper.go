@@ -97,7 +97,8 @@ func (r *reaper) countAsides(ctx context.Context) {
 	r.metrics.asides.Record(ctx, n)
 }
 
-// sweepQueue removes finished messages from the queue. A failure does no harm: the next sweep removes them.
+// sweepQueue removes acknowledged messages that a failure of the queue left behind. If it fails, the next sweep removes
+// them.
 func (r *reaper) sweepQueue(ctx context.Context) {
 	if err := r.queue.Sweep(ctx); err != nil {
 		r.log.DebugContext(ctx, "queue sweep failed", "error", err)

@@ -52,8 +52,7 @@ func (m *Memory) Enter(ctx context.Context, tenant string, n int) (leave func(),
 	}
 }
 
-// grant lets requests enter for which there is room. The first request that waits for the others to leave
-// keeps its place: later ones do not pass it.
+// grant admits the requests that fit. Later requests do not pass one that waits for room.
 func (m *Memory) grant() {
 	m.waiting = slices.DeleteFunc(m.waiting, func() func(*request) bool {
 		full := false

@@ -52,8 +52,8 @@ func (f *Fleet) Choose(class string, age time.Duration) (c Choice, ok bool) {
 	return c, most > 0
 }
 
-// Ranked returns the workers for work that takes no slot, such as a session, with a need. Workers with free slots
-// come first, and equal workers rotate from call to call. Cordoned workers are left out.
+// Ranked returns the workers that fit a need, for work without a slot such as sessions. Workers with free slots come
+// first, and equal workers rotate from call to call. Cordoned workers are left out.
 func (f *Fleet) Ranked(n placement.Need) []Worker {
 	unfit := func(w Worker) bool { return !w.Takes(n) }
 	all := slices.DeleteFunc(slices.Clone(f.List()), unfit)

@@ -63,7 +63,7 @@ func (s *Service) Chunk(ctx context.Context, tenant string, id job.ID, n int64, 
 	return u, nil
 }
 
-// CheckChunk refuses the chunks of an upload that are more than it may have.
+// CheckChunk returns job.ErrTooMany for a chunk number above the limit of an upload.
 func CheckChunk(n int64) error {
 	if n < job.MaxChunks {
 		return nil

@@ -52,8 +52,8 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 
 var crossOrigin = http.NewCrossOriginProtection()
 
-// foreign reports whether a page of another site sent r. A reader may follow a link from
-// there: navigations that change nothing are not foreign.
+// foreign reports whether a page of another site sent r. Readers may follow links from there: safe navigations are
+// not foreign.
 func foreign(r *http.Request) bool {
 	origin, fetch := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	if origin != "" && r.Host == "" {
@@ -62,17 +62,16 @@ func foreign(r *http.Request) bool {
 	if isSafe(r.Method) && fetch != "" && origin == "" && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
 		return false
 	}
-	change := *r // reads are judged as changes are: a WebSocket begins with GET
+	change := *r // reads count as changes, because a WebSocket starts with GET
 	change.Method = http.MethodPost
 	return crossOrigin.Check(&change) != nil
 }
 
-// isSafe reports whether requests of a method change nothing.
+// isSafe reports whether requests of a method change no data.
 func isSafe(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// CheckHost refuses a Host that is a name, but for localhost and public. Addresses are
-// accepted: the origin of a page that a browser has loaded from elsewhere is another one.
-// Requests of a process to itself have no Host. The error wraps job.ErrRefused.
+// CheckHost rejects a name in Host other than localhost and public, with job.ErrRefused. It accepts addresses,
+// because a browser's page from elsewhere has another origin. Requests of a process to itself have no Host.
 func CheckHost(host, public string) error {
 	name, bare := host, strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -200,9 +200,8 @@ func (s *Sweeper) remove(ctx context.Context, orphaned []stored, found *api.Swee
 	return errors.Join(append(errs, err)...)
 }
 
-// ours refuses an object store that is marked for another fleet. It marks an unmarked store, unless
-// it must not write. A dispatcher with the wrong address, or with a copy of a database, must not
-// remove unknown objects.
+// ours rejects an object store that is marked for another fleet. It marks an unmarked store, unless it must not
+// write. A dispatcher with the wrong address, or with a copy of a database, must not remove unknown objects.
 func (s *Sweeper) ours(ctx context.Context, dry bool) error {
 	name, err := s.Store.Fleet(ctx)
 	if err != nil {

@@ -13,20 +13,19 @@ import (
 	"strconv"
 )
 
-// slack is how late the thread's timers may be. A goroutine in a long system
-// call keeps the others waiting for as long, at most.
+// slack is how late the thread's timers may be. It is also the longest extra wait behind a goroutine in a long system
+// call.
 const slack = "1000000" // nanoseconds
 
-// RelaxTimer lets the monitor thread of this program be woken late, together with other
-// timers of its core. Without CAP_SYS_NICE nothing changes.
+// RelaxTimer allows the kernel to delay the timers of the monitor thread and join them with other timers of its core.
+// Without CAP_SYS_NICE it has no effect.
 func RelaxTimer() {
 	if id := thread(); id != 0 {
 		_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(id), "timerslack_ns"), []byte(slack), 0)
 	}
 }
 
-// thread returns the id of the monitor thread: the first that the runtime starts.
-// 0: there is none.
+// thread returns the id of the monitor thread, which is the first thread that the runtime starts; 0 if there is none.
 func thread() int {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// SetAside is the ends of jobs that the database refused.
+// SetAside has the commands for job results that the database rejected.
 type SetAside struct {
 	List  listAsides `cmd:"" help:"List rejected results, oldest first."`
 	Retry retryAside `cmd:"" help:"Record rejected results, after the cause is repaired."`

@@ -16,7 +16,7 @@ func (m *Manager) IDs() []job.ID {
 	return slices.Collect(maps.Keys(m.live))
 }
 
-// Lose ends sessions that are over by the record, or another worker's.
+// Lose ends the sessions whose record has ended, or names another worker.
 func (m *Manager) Lose(ids []job.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

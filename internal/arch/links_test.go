@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 var (
@@ -41,6 +42,28 @@ func TestLinks(t *testing.T) {
 	})
 	if err != nil || pages < 20 {
 		t.Fatalf("%d pages, %v", pages, err)
+	}
+}
+
+var namedPage = regexp.MustCompile(`\bdocs/[\w/.-]+\.md\b`)
+
+// TestNamedPages checks that each page of docs that any file of the tree names exists.
+func TestNamedPages(t *testing.T) {
+	t.Parallel()
+	err := walk(func(name, file string) error {
+		raw, err := os.ReadFile(file)
+		if err != nil || !utf8.Valid(raw) {
+			return err
+		}
+		for _, page := range namedPage.FindAllString(string(raw), -1) {
+			if _, err := os.Stat(filepath.Join("..", "..", page)); err != nil {
+				t.Errorf("%s names %s: %v", name, page, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

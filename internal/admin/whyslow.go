@@ -110,7 +110,7 @@ func verdict(w *api.WhySlow) (all []string) {
 	return all
 }
 
-// The bounds of the verdict equal those of the chart's alerts.
+// The verdict has the bounds of the chart's alerts.
 const (
 	lookLimit     = 1000.0 // milliseconds
 	reapLimit     = 10_000.0

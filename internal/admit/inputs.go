@@ -19,7 +19,7 @@ import (
 // with the same input share one.
 const inlineLimit = 64 << 10
 
-// seen caches what an Intake has found: blobs of its tenant, or languages in images.
+// seen caches the findings of an Intake: blobs of its tenant, or languages in images.
 type seen struct {
 	mu   sync.Mutex
 	refs map[string]bool

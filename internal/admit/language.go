@@ -327,8 +327,7 @@ func most[T job.Size | job.Duration](v, ceiling T) T {
 	return v
 }
 
-// fits checks that the policy allows what the language needs, and that the job's files do not collide with the
-// sources.
+// fits checks that the policy meets the needs of the language, and that the job's files do not collide with the sources.
 func fits(spec *job.Spec, code *job.Code, l *language.Language, p *policy.Policy) error {
 	if !slices.Contains(p.Write, language.Dir) {
 		return job.Invalid("policy.write", "must have %s, where the sources of a program in %s lie", language.Dir, l.Title)

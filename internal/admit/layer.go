@@ -32,7 +32,7 @@ func newLayer(raw json.RawMessage) *layer {
 }
 
 // under returns over with the members that only l has. Objects are merged member by member, and other values of over
-// replace those of l. A value that is not an object is returned unchanged, for the decoder to reject.
+// replace those of l. Other values than objects are returned unchanged, for the decoder to reject.
 func (l *layer) under(over json.RawMessage) json.RawMessage {
 	ms, ok := members(over)
 	if !ok {

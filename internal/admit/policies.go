@@ -40,7 +40,7 @@ const (
 func (p *policies) setCeiling(raw json.RawMessage) error {
 	c, err := policy.ParseCeiling(raw)
 	if err != nil {
-		// The client cannot correct what an operator stored, so the error does not wrap job.ErrInvalid.
+		// The client cannot correct a stored ceiling, so the error does not wrap job.ErrInvalid.
 		return fmt.Errorf("the stored ceiling of %s is unusable: %v", p.tenant, err)
 	}
 	p.ceiling = c

@@ -8,7 +8,7 @@ import (
 )
 
 // HandleEnvironment stores the digest of an environment that the worker built. Without a digest in the request, it
-// returns the one that enough workers of the pool reported, or an empty one. It sets Off if environments are not
+// returns the digest that enough workers of the pool reported, or an empty one. It sets Off if environments are not
 // shared.
 func (r *recorder) HandleEnvironment(ctx context.Context, req control.EnvironmentRequest) (control.EnvironmentReply, error) {
 	witnesses := r.witnesses

@@ -18,7 +18,7 @@ const (
 	leaderTTL = 3 * time.Second
 )
 
-// leader tracks whether this dispatcher is the one that schedules and reaps. Every dispatcher publishes the jobs it
+// leader tracks whether this dispatcher leads. The leader schedules and reaps. Every dispatcher publishes the jobs it
 // accepts, and republishes unclaimed ones.
 type leader struct {
 	store  store.Leaders

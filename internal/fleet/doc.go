@@ -1,5 +1,5 @@
-// Package fleet is a dispatcher's view of the workers: which are connected, what each can run and enforce, and how
-// much room it has. The scheduler, admission and the choice of a worker (Choose, Ranked) all use it.
+// Package fleet is a dispatcher's view of the connected workers: their pools, offers, isolations and free slots. The
+// scheduler, admission and the choice of a worker (Choose, Ranked) all use it.
 //
 // Heartbeats that arrive at this dispatcher count at once. Heartbeats that arrive at others are read from the store
 // every few seconds (Run).

@@ -29,7 +29,7 @@ type health struct {
 	since  time.Time
 	recent map[string]tally // since then
 	before map[string]tally // half a window earlier
-	// gaveUp are the workers that gave up a job; formerly are those of half a window earlier.
+	// gaveUp are the workers that gave up a job; formerly has the workers of half a window earlier.
 	gaveUp, formerly map[job.ID][]string
 }
 

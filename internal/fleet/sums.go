@@ -44,7 +44,7 @@ func newSums() sums {
 	return sums{shapes: map[string]*shape{}, classes: map[string]*classSum{}}
 }
 
-// add counts a worker, unless it takes no jobs now, and records in m what it counted.
+// add counts a worker, unless it takes no jobs now, and records the counted slots in m.
 func (s *sums) add(m *member) {
 	m.shape, m.counted = nil, Size{}
 	if m.Slots == 0 || m.rest() > 0 {
@@ -88,7 +88,7 @@ func (s *sums) remove(m *member) {
 	}
 }
 
-// free updates the free slots of a worker to those of m.
+// free takes over the free slots of m.
 func (s *sums) free(m *member) {
 	if m.shape != nil {
 		m.shape.grow(Size{Free: m.Free - m.counted.Free})

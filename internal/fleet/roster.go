@@ -21,7 +21,7 @@ const freshFor = time.Second
 // Worker is a connected worker as admission sees it.
 type Worker struct {
 	ID, Pool string
-	Host     policy.Host // its isolations and limits
+	Host     policy.Host // capabilities of its host
 	Offer    placement.Offer
 	Cordoned bool // by an operator
 	Paused   bool // its pool is paused, which also cordons it

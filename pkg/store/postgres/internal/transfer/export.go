@@ -59,7 +59,7 @@ func (m *Mover) known(ctx context.Context, tenant string) (t int32, err error) {
 type export struct {
 	*Mover
 	tenant int32
-	cut    job.ID // ids from here on are work that began after the export
+	cut    job.ID            // ids from here on are work that began after the export
 	of     map[string]string // columns by table
 	row    func(table string, raw []byte) error
 }

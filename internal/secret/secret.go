@@ -64,6 +64,19 @@ func New(keys string, s store.Secrets) (*Keeper, error) {
 // bound is the tenant and name that an encrypted value is bound to. Names contain no NUL.
 func bound(ref store.SecretRef) []byte { return []byte(ref.Tenant + "\x00" + ref.Name) }
 
+// Seal encrypts a value of a tenant. The error wraps job.ErrRefused without keys.
+func (k *Keeper) Seal(tenant, name, value string) ([]byte, error) {
+	if len(k.keys) == 0 {
+		return nil, fmt.Errorf("%w: this fleet keeps no secrets: its dispatcher was given no ASSAY_SECRETS_KEY", job.ErrRefused)
+	}
+	return k.keys[0].Seal(nil, nil, []byte(value), bound(store.SecretRef{Tenant: tenant, Name: name})), nil
+}
+
+// Unseal decrypts a value that Seal encrypted with one of the keys for the same tenant and name.
+func (k *Keeper) Unseal(tenant, name string, sealed []byte) (string, error) {
+	return k.open(store.SecretRef{Tenant: tenant, Name: name}, sealed)
+}
+
 func (k *Keeper) open(ref store.SecretRef, sealed []byte) (string, error) {
 	for _, key := range k.keys {
 		if value, err := key.Open(nil, nil, sealed, bound(ref)); err == nil {
@@ -75,9 +88,10 @@ func (k *Keeper) open(ref store.SecretRef, sealed []byte) (string, error) {
 
 // Put encrypts and stores a value and records the action.
 func (k *Keeper) Put(ctx context.Context, a *store.Action, tenant, name, value string) error {
+	sealed, err := k.Seal(tenant, name, value)
 	switch {
-	case len(k.keys) == 0:
-		return fmt.Errorf("%w: this fleet keeps no secrets: its dispatcher was given no ASSAY_SECRETS_KEY", job.ErrRefused)
+	case err != nil:
+		return err
 	case utf8.RuneCountInString(value) < MinValue:
 		return job.Invalid("value", "has %d characters; it must have at least %d", utf8.RuneCountInString(value), MinValue)
 	case len(value) > MaxValue:
@@ -85,8 +99,7 @@ func (k *Keeper) Put(ctx context.Context, a *store.Action, tenant, name, value s
 	case !utf8.ValidString(value) || strings.IndexByte(value, 0) >= 0:
 		return job.Invalid("value", "must be UTF-8 without NUL bytes: it becomes an environment variable")
 	}
-	ref := store.SecretRef{Tenant: tenant, Name: name}
-	return k.store.PutSecret(ctx, a, ref, k.keys[0].Seal(nil, nil, []byte(value), bound(ref)))
+	return k.store.PutSecret(ctx, a, store.SecretRef{Tenant: tenant, Name: name}, sealed)
 }
 
 // List returns the secrets of a tenant, without values.

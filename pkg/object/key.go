@@ -94,6 +94,11 @@ func JobPrefix(tenant string, id job.ID) (string, error) {
 	return strings.TrimSuffix(first, "1/"), err
 }
 
+// TenantPrefixes returns the prefixes, each with a final slash, of all objects of a tenant.
+func TenantPrefixes(tenant string) []string {
+	return []string{escape(tenant) + "/", BlobPrefix + escape(tenant) + "/"}
+}
+
 // AttemptOf returns the attempt that owns key, and the prefix of all its objects. It returns false
 // for keys that ArtifactKey did not make, such as a blob's.
 func AttemptOf(key string) (prefix string, id job.ID, lease job.Lease, ok bool) {

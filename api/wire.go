@@ -17,6 +17,9 @@ const (
 	// HeaderContentDigest (RFC 9530) is the sha256 of a streamed batch. With it, the server can
 	// accept the batch under a key before reading its end.
 	HeaderContentDigest = "Content-Digest"
+	// HeaderTransferKey is the key that seals the secrets of a tenant on the way to another fleet:
+	// 32 bytes in base64.
+	HeaderTransferKey = "Assay-Transfer-Key"
 	// HeaderCursor is the start of the next page of results.
 	HeaderCursor = "Assay-Cursor"
 	// HeaderComplete is "true" on the last page of results.

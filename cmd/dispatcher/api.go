@@ -42,7 +42,7 @@ type parts struct {
 // newAdmin returns what does the work of operators.
 func newAdmin(p parts) *admin.Admin {
 	return &admin.Admin{
-		Store: p.store, Objects: p.objects, Fleet: p.dispatcher, Wake: p.dispatcher.Wake, Stop: p.queue.SendCancel, Pool: p.dispatcher.Fleet().Pool,
+		Store: p.store, Objects: p.objects, Secrets: p.secrets, Fleet: p.dispatcher, Wake: p.dispatcher.Wake, Stop: p.queue.SendCancel, Pool: p.dispatcher.Fleet().Pool,
 		Version: version.String(), Quotas: p.quotas, Log: slog.Default(),
 	}
 }

@@ -25,6 +25,9 @@ type Store interface {
 	store.Tenants
 	store.Eraser
 	store.Asides
+	store.Transfers
+	Secrets(ctx context.Context, tenant string) ([]store.StoredSecret, error)
+	Fleet(ctx context.Context) (string, error)
 	Cancel(ctx context.Context, id job.ID) (store.Canceling, error)
 	CancelBatch(ctx context.Context, batch job.ID) ([]store.Canceling, error)
 	store.Health
@@ -45,6 +48,7 @@ type Fleet interface {
 type Admin struct {
 	Store   Store
 	Objects Objects
+	Secrets Secrets
 	Fleet   Fleet                                        // optional: dispatchers read changes within seconds anyway
 	Wake    func()                                       // notifies the scheduler that other jobs may run
 	Stop    func(worker string, l store.LeaseRef) error  // requests a worker to stop an attempt

@@ -95,7 +95,8 @@ var table = map[string]row{
 	"pkg/client": {"Go client of the API", []string{"api", "pkg/fleet", "pkg/job", "pkg/policy"}},
 	"api":        {"the contract: wire types, OpenAPI", []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement"}},
 
-	"internal/admin":                  {"what operators do by hand", []string{"api", "pkg/fleet", "pkg/job", "pkg/object", "pkg/store", "internal/fleet", "internal/identity", "internal/tenants"}},
+	"internal/admin":                  {"what operators do by hand", []string{"api", "pkg/fleet", "pkg/job", "pkg/object", "pkg/store", "internal/fleet", "internal/identity", "internal/secret", "internal/tenants", "internal/transfer"}},
+	"internal/transfer":               {"the file that moves a tenant", []string{"pkg/job"}},
 	"internal/tenants":                {"what tenants are granted: judged, and read from a file", []string{"pkg/job", "pkg/policy", "pkg/store"}},
 	"internal/admit":                  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/language", "pkg/object")},
 	"internal/recent":                 {"what was read a moment ago, for many", nil},
@@ -175,7 +176,7 @@ var table = map[string]row{
 	"internal/cli/program":  {"programs and policies, as a command line names them", []string{"pkg/job"}},
 	"internal/cli/prompt":   {"a session, on a terminal", []string{"api", "pkg/client", "pkg/job"}},
 	"internal/cli/problems": {"problems that others have packed, as tests", []string{"pkg/job", "pkg/language"}},
-	"internal/cli/operate":  {"what tenants are granted, and who did what", []string{"api", "internal/cli/show", "pkg/client", "pkg/fleet", "pkg/job"}},
+	"internal/cli/operate":  {"what tenants are granted, and who did what", []string{"api", "internal/cli/show", "internal/transfer", "pkg/client", "pkg/fleet", "pkg/job"}},
 	"internal/cli/show":     {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
 	"internal/cli/top":      {"a fleet or a batch, live, on a terminal", []string{"api", "pkg/fleet", "pkg/job", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
 	"internal/cli/filter":   {"flags that say which jobs", []string{"pkg/client", "pkg/job"}},

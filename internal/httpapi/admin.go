@@ -38,6 +38,8 @@ func (s *Server) adminRoutes() []web.Route {
 		web.At("GET /v1/admin/tenants/{tenant}", identity.Operator, s.getTenant),
 		web.At("POST /v1/admin/tenants/{tenant}/override", identity.Operator, on(s, "tenant", (*admin.Admin).Override)),
 		web.At("POST /v1/admin/tenants/{tenant}/restore", identity.Operator, on(s, "tenant", (*admin.Admin).Restore)),
+		web.At("POST /v1/admin/tenants/{tenant}/export", identity.Admin, s.exportTenant),
+		web.At("POST /v1/admin/tenants/{tenant}/import", identity.Admin, s.importTenant),
 		web.At("GET /v1/admin/set-aside", identity.Operator, s.listAsides),
 		web.At("POST /v1/admin/set-aside/{id}/retry", identity.Operator, on(s, "id", (*admin.Admin).RetryAside)),
 		web.At("POST /v1/admin/set-aside/{id}/drop", identity.Operator, on(s, "id", (*admin.Admin).DropAside)),

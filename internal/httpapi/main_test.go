@@ -67,6 +67,7 @@ type parts struct {
 type keeper interface {
 	httpapi.Secrets
 	admit.Secrets
+	admin.Secrets
 }
 
 // wired returns the configuration of a Server with the same services as in cmd/dispatcher.
@@ -79,7 +80,7 @@ func (p *parts) wired() httpapi.Config {
 	c.Intake = intake.New(intake.Config{Store: c.Store, Admit: c.Admit, Dispatcher: p.Dispatcher, Fleet: c.Workers, Callbacks: p.Callbacks,
 		Queued: c.Limits.Queued, Batches: c.Limits.Batches, Log: c.Log})
 	c.Sessions = session.New(session.Config{Store: c.Store, Line: p.Line, Fleet: c.Workers, Admit: c.Admit, Log: c.Log})
-	c.Admin = &admin.Admin{Store: c.Store, Objects: c.Objects, Fleet: p.Fleet, Wake: p.Dispatcher.Wake, Stop: c.Canceler.SendCancel, Pool: c.Workers.Pool,
+	c.Admin = &admin.Admin{Store: c.Store, Objects: c.Objects, Secrets: p.Secrets, Fleet: p.Fleet, Wake: p.Dispatcher.Wake, Stop: c.Canceler.SendCancel, Pool: c.Workers.Pool,
 		Version: p.Version, Log: c.Log}
 	c.Watcher, c.Secrets = p.Dispatcher, p.Secrets
 	return c

@@ -148,9 +148,17 @@ def _fleet(call):
     call("showTenant", "GET", "/v1/tenants/students")
     call("listActions", "GET", "/v1/admin/actions?limit=2")
     call("getLeader", "GET", "/v1/admin/leader")
-    call("getVersion", "GET", "/v1/admin/version")
+    schema = call("getVersion", "GET", "/v1/admin/version")["schema"]["has"]
     call("getWhySlow", "GET", "/v1/admin/why-slow")
     call("sweep", "POST", "/v1/admin/sweep", {"dry_run": True})
+    call("importTenant", "POST", "/v1/admin/tenants/guest/import?reason=its%20cell%20is%20full", _exported("guest", schema), "application/x-ndjson")
+
+
+def _exported(tenant, schema):
+    """The file of a tenant that has nothing."""
+    head = json.dumps({"assay_tenant": 1, "id": "01a22064-5c00-7000-a5f5-b86097969409", "fleet": "elsewhere", "schema": schema, "tenant": tenant,
+                       "at": "2026-11-28T04:23:00Z", "objects": []}) + "\n"
+    return head + json.dumps({"end": {"rows": {}, "sha256": hashlib.sha256(head.encode()).hexdigest()}}) + "\n"
 
 
 def short(value):

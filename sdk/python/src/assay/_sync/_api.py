@@ -199,6 +199,49 @@ class API:
         c = operation("GET", "/v1/admin/tenants/{tenant}", path={"tenant": tenant})
         return models.Tenant.from_dict((self._transport.send(c)).json())
 
+    def export_tenant(self, tenant: str, *, reason: str | None = None, assay_transfer_key: str | None = None) -> Answer:
+        """Export a tenant for another fleet.
+
+        NDJSON: a header, the rows of the tenant's tables, and a trailer with their numbers and a SHA-256. A stream
+        without a trailer is not whole. A line `error` has the reason. 409 if the tenant has jobs, batches, sessions
+        or callbacks that are not over.
+
+        Args:
+            reason: For the audit log.
+            assay_transfer_key: The key that seals the secrets in the file: 32 bytes in base64.
+        """
+        c = operation(
+            "POST",
+            "/v1/admin/tenants/{tenant}/export",
+            path={"tenant": tenant},
+            query={"reason": reason},
+            header={"Assay-Transfer-Key": assay_transfer_key},
+        )
+        return self._transport.send(c)
+
+    def import_tenant(
+        self, tenant: str, body: bytes, *, reason: str | None = None, assay_transfer_key: str | None = None
+    ) -> models.Action:
+        """Import a tenant of another fleet.
+
+        The tenant becomes visible after the last row. The same request again continues an interrupted import, and
+        changes nothing after a finished one. 409 if the tenant, or a row with the same id, exists.
+
+        Args:
+            reason: For the audit log.
+            assay_transfer_key: The key of the export.
+        """
+        c = operation(
+            "POST",
+            "/v1/admin/tenants/{tenant}/import",
+            path={"tenant": tenant},
+            query={"reason": reason},
+            header={"Assay-Transfer-Key": assay_transfer_key},
+            body=body,
+            content="application/x-ndjson",
+        )
+        return models.Action.from_dict((self._transport.send(c)).json())
+
     def override_tenant(self, tenant: str, body: models.OverrideRequest | Mapping[str, Any]) -> models.Action:
         """Override values of a tenant's grant.
 

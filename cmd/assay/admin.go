@@ -26,7 +26,7 @@ type adminCmd struct {
 	Requeue      adminRequeueCmd      `cmd:"" help:"Requeue jobs without using up their attempts."`
 	Pause        adminPauseCmd        `cmd:"" help:"Pause a batch, a tenant or a pool; without flags, list the pauses."`
 	Resume       adminResumeCmd       `cmd:"" help:"End a pause."`
-	Tenant       adminTenantCmd       `cmd:"" help:"Show a tenant's grants, or override them."`
+	Tenant       adminTenantsCmd      `cmd:"" help:"Override a tenant's grants, or move it to another fleet."`
 	SetAside     operate.SetAside     `cmd:"" name:"set-aside" help:"Manage job results that the database rejected."`
 	Verify       adminVerifyCmd       `cmd:"" help:"Compare the counters of batches with their job rows."`
 	Sweep        adminSweepCmd        `cmd:"" help:"Delete stored objects that no record references."`

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/operate"
 	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
@@ -73,6 +74,13 @@ type adminResumeCmd struct{ paused }
 // Run resumes jobs.
 func (c *adminResumeCmd) Run(a *app) error {
 	return a.act(func(f client.Admin) (store.Action, error) { return f.Resume(a.ctx, c.request()) })
+}
+
+// adminTenantsCmd has the commands about one tenant.
+type adminTenantsCmd struct {
+	Show   adminTenantCmd       `cmd:"" default:"withargs" help:"Show a tenant's grants, or override them."`
+	Export operate.ExportTenant `cmd:"" help:"Export a tenant to a file for another fleet; needs an admin's token."`
+	Import operate.ImportTenant `cmd:"" help:"Import a tenant of another fleet from a file; needs an admin's token."`
 }
 
 type adminTenantCmd struct {

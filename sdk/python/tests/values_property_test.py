@@ -454,6 +454,12 @@ in_keys = st.builds(lambda i, k: HOLD[k](hashable[i]), st.integers(0, len(hashab
 refused = st.recursive(st.integers(0, len(REFUSED) - 1).map(lambda i: REFUSED[i]()) | in_keys, around, max_leaves=3)
 
 
+@pytest.mark.parametrize("index", range(len(REFUSED)))
+def test_each_value_that_cannot_be_sent_is_refused(index: int) -> None:
+    with assay.Client("http://127.0.0.1:1", patience=0) as client, pytest.raises(assay.UnsendableError):
+        client.run("x", variables={"x": REFUSED[index]()})
+
+
 def test_random_values_that_cannot_be_sent_are_refused(session: assay.Session) -> None:
     bad: list[tuple[str, Any]] = []
     with assay.Client("http://127.0.0.1:1", patience=0) as client:

@@ -39,6 +39,9 @@ PLAIN_BITS: Final = 4096
 ELEMENTS: Final = re.compile(r"[<>|](b1|[iu][1248]|f[248]|c8|c16|[SU][0-9]{1,5})")
 """Types of the elements of numpy arrays that can be sent, in numpy's notation."""
 
+SCALARS: Final = "biufcSU"
+"""Kinds of numpy scalars that can be sent. The item of a void of bytes would arrive as bytes."""
+
 FACTORIES: Final[dict[str, Any]] = {f.__name__: f for f in (bool, int, float, str, bytes, list, tuple, set, dict)}
 """Default factories of a defaultdict that can be sent."""
 
@@ -221,7 +224,12 @@ class Encoder:
         if is_named_tuple(kind):
             return self._any(tuple(value), depth, levels)
         numpy = sys.modules.get("numpy")
-        if numpy is not None and issubclass(kind, numpy.generic) and kind.__module__ == "numpy":
+        if (
+            numpy is not None
+            and issubclass(kind, numpy.generic)
+            and kind.__module__ == "numpy"
+            and value.dtype.kind in SCALARS
+        ):
             item: Any = value.item()
             if type(item) in (bool, int, float, complex, str, bytes):
                 return self._any(item, depth, levels)

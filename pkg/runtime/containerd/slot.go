@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/assay-run/assay/internal/guest"
@@ -176,7 +177,8 @@ func (s *slot) lay(uid int) (*engine.Spec, error) {
 	}
 	if s.Foreign { // its kernel decides
 		box.Memory, box.Pids, box.CPU = int64(s.shape.memory)+sandbox.ForeignMemory, sandbox.ForeignPids, s.shape.cpu
-		if !slices.Contains(s.Layout.Write, "/tmp") { // otherwise runsc adds a writable one
+		// runsc mounts a writable /tmp unless /tmp has a mount or an entry
+		if !slices.ContainsFunc(slices.Concat(s.Layout.Write, s.Layout.Read), inTmp) {
 			empty := filepath.Join(s.dir, "empty")
 			if err := os.Mkdir(empty, 0o755); err != nil {
 				return nil, err
@@ -196,6 +198,9 @@ func (s *slot) lay(uid int) (*engine.Spec, error) {
 		engine.Bind(filepath.Join(s.Scratch.Dir, "slot"), sandbox.SlotDir))
 	return box, nil
 }
+
+// inTmp reports whether a path of a layout is /tmp or lies below it.
+func inTmp(at string) bool { return at == "/tmp" || strings.HasPrefix(at, "/tmp/") }
 
 // hasShm reports whether an image has /dev/shm, our only directory that some images lack.
 func hasShm(rootfs string) bool {

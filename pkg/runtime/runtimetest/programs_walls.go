@@ -177,6 +177,8 @@ lock = multiprocessing.get_context("fork").Lock()
 with lock: print("ok")`)},
 		{name: "other writable paths", outcome: job.Succeeded, run: sh(`touch /data/out/x && cd /data/out && pwd; touch /tmp/x 2>/dev/null && echo /tmp; true`),
 			edit: func(p *policy.Policy) { p.Write = []string{"/workspace", "/data/out"} }, check: stdoutIs("/data/out\n")},
+		{name: "writable paths below /tmp", outcome: job.Succeeded, run: sh(`touch '/tmp/a b/x' && ls /tmp; touch /tmp/x 2>/dev/null && echo writes; true`),
+			edit: func(p *policy.Policy) { p.Write = []string{"/tmp/a b"} }, check: stdoutIs("a b\n")},
 		{name: "no writable path", outcome: job.Succeeded, run: sh(`pwd; touch /tmp/x /workspace/x 2>/dev/null && echo writes; true`),
 			edit: func(p *policy.Policy) { p.Write = []string{} }, check: stdoutIs("/workspace\n")}, // the image's directory
 	}
@@ -196,6 +198,8 @@ func inputsAndArtifacts() []program {
 				{Path: "/workspace/deep/er/b", Open: stream("two")},
 				{Path: "/workspace/script", Data: []byte("#!/bin/sh\necho ran\n")},
 			}},
+		{name: "inputs in a read-only /tmp", outcome: job.Succeeded, edit: func(p *policy.Policy) { p.Write, p.Read = []string{"/workspace"}, []string{"/tmp"} },
+			run: sh(`cat /tmp/a; touch /tmp/x 2>/dev/null && echo writes; true`), check: stdoutIs("one\n"), files: []runtime.File{{Path: "/tmp/a", Data: []byte("one\n")}}},
 		{name: "inputs to be read", outcome: job.Succeeded, edit: func(p *policy.Policy) { p.Read = []string{"/data", "/workspace2/in"} },
 			run: sh(`cat /data/a /workspace2/in/d/b
 				for f in /data/a /data/new /workspace2/in/d/b /workspace2/in/d/c; do { echo x >>$f; } 2>/dev/null && echo "writes $f"; done

@@ -118,7 +118,8 @@ func (s *slot) mayFork(p *policy.Policy) error {
 	case !tracee.Supported:
 		return job.Invalid("policy.isolation", "workers on %s cannot copy sessions", goruntime.GOARCH)
 	case s.job == nil:
-		return job.Invalid("image", "its interpreter starts afresh for every session, and cannot be copied")
+		return job.Invalid("image", "its interpreter starts afresh for every session, and cannot be copied; "+
+			"the cause is an image without a Python that the worker can fork, or a variable of policy.env.set such as LD_PRELOAD")
 	case !p.Subprocesses:
 		return job.Invalid("policy.subprocesses", "a copy is a process: allow them")
 	case p.Syscalls == "strict":
@@ -176,8 +177,11 @@ func (s *slot) tryFork(ctx context.Context, p *policy.Policy, ask func([]*os.Fil
 		}
 	}()
 	if err := c.copy(ctx, p, s.job.pid, asked); err != nil {
-		if errors.Is(err, job.ErrConflict) {
+		switch {
+		case errors.Is(err, job.ErrConflict):
 			return nil, false, err
+		case errors.Is(err, job.ErrInvalid), errors.Is(err, tracee.ErrNoNamespace): // the interpreter would fail again
+			return nil, spare, fmt.Errorf("%w: copy the interpreter: %v", job.ErrRefused, err)
 		}
 		return nil, spare, fmt.Errorf("%w: copy the interpreter: %w", job.ErrUnavailable, err)
 	}

@@ -117,21 +117,30 @@ func (s *slowed) Schedule(_ context.Context, _ []string, window int) ([]store.Di
 	return make([]store.Dispatch, 1), nil
 }
 
-// TestFailedLooksNarrowTheWindow checks that the scheduler halves the window until passes succeed, and widens it
-// again after that.
-func TestFailedLooksNarrowTheWindow(t *testing.T) {
-	t.Parallel()
-	s := &slowed{most: 5}
+// offering returns a leading scheduler of a store and a fleet.
+func offering(t *testing.T, s interface {
+	schedulerStore
+	store.Scheduler
+}, r *fleet.Fleet) *scheduler {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	r := fleet.New(fleet.Config{Log: log}, nil)
 	m, err := newMetrics()
 	if err != nil {
 		t.Fatal(err)
 	}
 	leads := &leader{began: time.Now(), gained: make(chan struct{})}
 	leads.until.Store(math.MaxInt64)
-	sched := &scheduler{store: s, publisher: deaf{}, fleet: r, classes: newClasses(s, deaf{}, r, nil, log), leader: leads,
+	return &scheduler{store: s, publisher: deaf{}, fleet: r, classes: newClasses(s, deaf{}, r, nil, log), leader: leads,
 		repeats: &repeats{}, pacer: newPacer(time.Hour), metrics: m, log: log, minWindow: 8}
+}
+
+// TestFailedLooksNarrowTheWindow checks that the scheduler halves the window until passes succeed, and widens it
+// again after that.
+func TestFailedLooksNarrowTheWindow(t *testing.T) {
+	t.Parallel()
+	s := &slowed{most: 5}
+	r := fleet.New(fleet.Config{Log: slog.New(slog.DiscardHandler)}, nil)
+	sched := offering(t, s, r)
 	r.Seen(control.WorkerInfo{ID: "w", Pool: "p", Slots: 40})
 	for range 4 {
 		sched.look(t.Context())
@@ -142,5 +151,50 @@ func TestFailedLooksNarrowTheWindow(t *testing.T) {
 	}
 	if want := []int{40, 20, 10, 5, 10, 20, 40, 40}; !slices.Equal(s.windows, want) {
 		t.Errorf("windows %v, want %v", s.windows, want)
+	}
+}
+
+// broken is a store whose statements fail for the jobs of some pools.
+type broken struct {
+	backlogged
+	pools, bad []string
+	windows    map[string][]int
+}
+
+func (b *broken) Pools(context.Context) ([]string, error) { return slices.Clone(b.pools), nil }
+
+func (b *broken) Schedule(_ context.Context, classes []string, window int) ([]store.Dispatch, error) {
+	b.windows[classes[0]] = append(b.windows[classes[0]], window)
+	if slices.Contains(b.bad, classes[0]) {
+		return nil, job.ErrUnavailable
+	}
+	return make([]store.Dispatch, 1), nil
+}
+
+// TestFailingCrews checks that crews whose statements fail leave the passes and the windows of the others as they are, and that
+// their own windows shrink.
+func TestFailingCrews(t *testing.T) {
+	t.Parallel()
+	s := &broken{pools: []string{"a", "b", "c", "d"}, bad: []string{"a", "c"}, windows: map[string][]int{}}
+	r := fleet.New(fleet.Config{Log: slog.New(slog.DiscardHandler)}, nil)
+	sched := offering(t, s, r)
+	for _, p := range s.pools {
+		r.Seen(control.WorkerInfo{ID: p, Pool: p, Slots: 16})
+	}
+	sched.wake()
+	for range 3 {
+		sched.look(t.Context())
+	}
+	for pool, want := range map[string][]int{"a": {16, 8, 4}, "b": {16, 16, 16}, "c": {16, 8, 4}, "d": {16, 16, 16}} {
+		if got := s.windows[pool]; !slices.Equal(got, want) {
+			t.Errorf("pool %s: windows %v, want %v", pool, got, want)
+		}
+	}
+	s.bad = nil
+	sched.look(t.Context())
+	sched.look(t.Context())
+	sched.look(t.Context())
+	if got, want := s.windows["a"], []int{16, 8, 4, 2, 4, 8}; !slices.Equal(got, want) {
+		t.Errorf("windows %v after statements succeed again, want %v", got, want)
 	}
 }

@@ -34,7 +34,7 @@ type scheduler struct {
 	metrics   *metrics
 	log       *slog.Logger
 	minWindow int
-	failures  int // failed passes, less the successful ones since
+	narrowed  narrowing
 	looks     timings
 }
 
@@ -143,7 +143,7 @@ func (s *scheduler) run(ctx context.Context) {
 }
 
 // look fills the window of every crew. Classes with the same workers share a window, and tenants take turns in it.
-// Jobs that no worker can run stay queued.
+// Jobs that no worker can run stay queued. Crews that failed before come last, so that they do not delay the others.
 func (s *scheduler) look(ctx context.Context) {
 	if !s.leader.is() {
 		s.pacer.skipped(time.Now())
@@ -154,37 +154,43 @@ func (s *scheduler) look(ctx context.Context) {
 		s.classes.stale.Store(true)
 	}
 	s.classes.refresh(ctx)
-	for _, c := range s.fleet.Crews(append(s.classes.list(), placement.Any)...) {
-		window := s.narrowed(s.window(c))
-		s.pacer.offered(l, c.Pools, window)
-		filled, err := s.fill(ctx, c.Classes, window)
-		if err != nil {
-			s.failures = min(s.failures+1, mostNarrowed)
-			s.log.WarnContext(ctx, "scheduler pass failed; the next one has a smaller window", "classes", c.Classes, "window", window, "error", err)
-			s.pacer.failed(time.Now())
-			return
-		}
-		s.failures = max(s.failures-1, 0)
-		s.pacer.filled(l, c.Pools, filled)
+	if !s.fillAll(ctx, l) {
+		s.pacer.failed(time.Now())
+		return
 	}
 	if s.pacer.end(l, time.Now(), slices.Collect(maps.Keys(s.fleet.Sizes()))) {
 		s.settle(ctx)
 	}
 }
 
+// fillAll fills all windows. It returns false if all statements failed, or if the leadership ended meanwhile: a statement that
+// fails can take longer than a leadership lasts.
+func (s *scheduler) fillAll(ctx context.Context, l *look) bool {
+	crews := s.fleet.Crews(append(s.classes.list(), placement.Any)...)
+	s.narrowed = s.narrowed.sort(crews)
+	failed := 0
+	for _, c := range crews {
+		if failed > 0 && !s.leader.is() {
+			return false
+		}
+		window := s.narrowed.window(c, s.window(c))
+		filled, err := s.fill(ctx, c.Classes, window)
+		s.narrowed.note(c, err)
+		if err != nil {
+			failed++
+			s.log.WarnContext(ctx, "scheduler pass failed; the next one has a smaller window", "classes", c.Classes, "window", window, "error", err)
+			continue
+		}
+		s.pacer.offered(l, c.Pools, window)
+		s.pacer.filled(l, c.Pools, filled)
+	}
+	return failed == 0 || failed < len(crews)
+}
+
 // window returns how many jobs may be dispatched and unclaimed for a crew: its free slots, and the claims expected
 // within ahead. With long jobs and no free slots it is minWindow.
 func (s *scheduler) window(c fleet.Crew) int {
 	return max(s.minWindow, c.Free+int(s.pacer.rate.of(c.Pools...)*ahead.Seconds()))
-}
-
-// mostNarrowed bounds the number of halvings.
-const mostNarrowed = 10
-
-// narrowed halves a window for each failed pass, so that the scheduler finds a size that the database can fill. Each
-// successful pass doubles it again.
-func (s *scheduler) narrowed(window int) int {
-	return max(window>>s.failures, min(window, 1))
 }
 
 func (s *scheduler) fill(ctx context.Context, classes []string, window int) (int, error) {

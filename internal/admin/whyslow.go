@@ -142,7 +142,7 @@ func leading(w *api.WhySlow) nouns.Report {
 
 func failedLooks(w *api.WhySlow) string {
 	if d := leading(w); d.Looks.Failed > 0 {
-		return fmt.Sprintf("Looks fail: %d of %d in the last minute at %s; the last error is %q. Nothing is scheduled while they do.", d.Looks.Failed, d.Looks.Count, d.Dispatcher, d.Looks.LastError)
+		return fmt.Sprintf("Looks fail: %d of %d in the last minute at %s; the last error is %q. Jobs of their classes stay queued meanwhile.", d.Looks.Failed, d.Looks.Count, d.Dispatcher, d.Looks.LastError)
 	}
 	return ""
 }

@@ -60,7 +60,7 @@ func newMetrics() (*metrics, error) {
 		reaps:        counter("assay_reaped", "Rows repaired or deleted by the reaper, by kind."),
 		cached:       counter("assay_jobs_cached", "Jobs answered with the cached result of an identical job."),
 		asides:       gauge("assay_set_aside", "Results that the database rejected and that wait for an operator, at most 10,000."),
-		lookFailures: counter("assay_look_failures", "Failed scheduler passes; nothing is scheduled meanwhile."),
+		lookFailures: counter("assay_look_failures", "Failed scheduler statements; jobs of their classes stay queued meanwhile."),
 		refusals:     counter("assay_workers_refused", "Heartbeats rejected because another worker has the same name."),
 		queueWait:    histogram("assay_queue_wait_milliseconds", "Time from acceptance to claim of a job.", ms...),
 		publishTime:  histogram("assay_publish_milliseconds", "Duration of one publish to the queue.", ms...),

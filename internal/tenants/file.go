@@ -109,20 +109,26 @@ func Apply(ctx context.Context, s Store, path string) (others Unnamed, err error
 	return f.others, nil
 }
 
+// apply stores an entry unless it is the last one that was applied. The entry is noted last, with the tenant, so that the next
+// start repeats an entry that failed.
 func (g *granted) apply(ctx context.Context, s Store) error {
 	var packed bytes.Buffer
 	if err := json.Compact(&packed, g.text); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(packed.Bytes())
-	_, err := s.Grant(ctx, byFile("put tenant", g.Name, g.Name), g.tenant(), store.GrantIf{Entry: hex.EncodeToString(sum[:])})
-	if errors.Is(err, job.ErrConflict) {
-		return nil
+	entry := hex.EncodeToString(sum[:])
+	if is, err := s.IsApplied(ctx, g.Name, entry); is || err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.Policies)) {
-		if err == nil {
-			err = s.PutPolicy(ctx, byFile("put policy", name, g.Name), g.Name, name, g.Policies[name])
+		if err := s.PutPolicy(ctx, byFile("put policy", name, g.Name), g.Name, name, g.Policies[name]); err != nil {
+			return err
 		}
+	}
+	_, err := s.Grant(ctx, byFile("put tenant", g.Name, g.Name), g.tenant(), store.GrantIf{Entry: entry})
+	if errors.Is(err, job.ErrConflict) { // another dispatcher has applied it meanwhile
+		return nil
 	}
 	return err
 }

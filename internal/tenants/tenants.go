@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -67,11 +69,11 @@ func (g *granted) check() error {
 	if err != nil {
 		return err
 	}
-	for name, raw := range g.Policies {
+	for _, name := range slices.Sorted(maps.Keys(g.Policies)) {
 		if !policyName.MatchString(name) {
 			return fmt.Errorf("policies: %.80q is not a name of a policy", name)
 		}
-		p, err := policy.ParseOver(ceiling.Clamp(policy.Default()), raw)
+		p, err := policy.ParseOver(ceiling.Clamp(policy.Default()), g.Policies[name])
 		if err == nil {
 			_, err = ceiling.Apply(p)
 		}

@@ -1,6 +1,9 @@
 package tenants
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,5 +128,56 @@ func TestTheFileAndTheAPI(t *testing.T) {
 	done, err := s.Actions(t.Context(), store.ActionQuery{Subject: "a", Limit: 10})
 	if err != nil || len(done) != 2 || done[0].Actor != "the file of tenants" || done[0].Tenant != "a" {
 		t.Errorf("%+v, %v, want records of the two times that the file counted", done, err)
+	}
+}
+
+// unputting is a store that fails to store policies.
+type unputting struct{ Store }
+
+func (unputting) PutPolicy(context.Context, *store.Action, string, string, json.RawMessage) error {
+	return errors.New("no")
+}
+
+// An entry whose policies could not be stored is applied by the next start.
+func TestEntriesThatFailAreAppliedAgain(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	if err := postgres.Migrate(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "tenants.json")
+	if err := os.WriteFile(file, []byte(`[{"name":"a","weight":2,"policies":{"small":{"memory":"64Mi"}}}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Apply(t.Context(), unputting{s}, file); err == nil {
+		t.Fatal("a policy that was not stored is no error")
+	}
+	if _, err := Apply(t.Context(), s, file); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Policies(t.Context(), "a")
+	if err != nil || len(found) != 1 || found[0].Name != "small" {
+		t.Errorf("policies after the second start: %+v, %v", found, err)
+	}
+	if got, err := s.Tenant(t.Context(), "a"); err != nil || got.Weight != 2 || got.Version != 1 {
+		t.Errorf("tenant after the second start: %+v, %v", got, err)
+	}
+}
+
+// The first policy by name that has an error is named, whatever the order of the map.
+func TestFirstInvalidPolicy(t *testing.T) {
+	t.Parallel()
+	g := granted{Name: "a", Policies: map[string]json.RawMessage{}}
+	for _, name := range strings.Split("bcdefghijklmnopq", "") {
+		g.Policies[name] = json.RawMessage(`{"memory":"lots"}`)
+	}
+	for range 20 {
+		if err := g.check(); err == nil || !strings.HasPrefix(err.Error(), "policies.b: ") {
+			t.Fatal(err)
+		}
 	}
 }

@@ -235,6 +235,8 @@ type Tenants interface {
 	// Grant stores a tenant as PutTenant does if the condition holds, records the action, and returns the tenant. It
 	// returns job.ErrStale if the version differs and job.ErrConflict if the entry was applied already.
 	Grant(ctx context.Context, a *Action, t Tenant, only GrantIf) (Tenant, error)
+	// IsApplied reports whether an entry of a file is the last one that was applied to a tenant.
+	IsApplied(ctx context.Context, tenant, entry string) (bool, error)
 	Tenants(ctx context.Context) ([]Tenant, error)
 }
 

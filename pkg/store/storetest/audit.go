@@ -108,9 +108,16 @@ func testGrants(t *testing.T, open Open) {
 	if now, a, err = grant(2, version(1)); err != nil || now.Version != 1 || a.Outcome != store.ActionUnchanged {
 		t.Errorf("the same again: %+v, %s, %v", now, a.Outcome, err)
 	}
+	applied := func(entry string, want bool) {
+		if is, err := f.IsApplied(ctx, "g", entry); err != nil || is != want {
+			t.Errorf("entry %s: applied %v, %v; want %v", entry, is, err, want)
+		}
+	}
+	applied("one", false)
 	if now, _, err = grant(5, store.GrantIf{Entry: "one"}); err != nil || now.Version != 2 || now.Weight != 5 {
 		t.Errorf("by an entry: %+v, %v", now, err)
 	}
+	applied("one", true)
 	if now, _, err = grant(7, version(2)); err != nil || now.Version != 3 {
 		t.Errorf("over the entry: %+v, %v", now, err)
 	}
@@ -122,6 +129,8 @@ func testGrants(t *testing.T, open Open) {
 	if now, _, err = grant(6, store.GrantIf{Entry: "two"}); err != nil || now.Version != 4 || now.Weight != 6 {
 		t.Errorf("by another entry: %+v, %v", now, err)
 	}
+	applied("one", false)
+	applied("two", true)
 	weight := 9.0
 	f.must(f.Override(ctx, act("override", "g"), "g", store.Override{Weight: &weight}, 0))
 	if now, _, err = grant(8, version(4)); err != nil || now.Version != 5 || now.Weight != 9 || *now.Override.Granted.Weight != 8 {

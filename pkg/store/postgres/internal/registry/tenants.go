@@ -85,6 +85,14 @@ func (s *Registry) Grant(ctx context.Context, a *store.Action, t store.Tenant, o
 	})
 }
 
+// IsApplied implements store.Tenants.
+func (s *Registry) IsApplied(ctx context.Context, tenant, entry string) (is bool, err error) {
+	err = s.db.Do(ctx, "entry of a tenant", func(ctx context.Context) error {
+		return s.db.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM tenants WHERE name = $1 AND entry = $2)`, tenant, entry).Scan(&is)
+	})
+	return is, err
+}
+
 // grantedNow reads a tenant and locks it until the end of the transaction.
 func grantedNow(ctx context.Context, tx pgx.Tx, name string) (t store.Tenant, entry string, err error) {
 	if err = tx.QueryRow(ctx, `SELECT entry FROM tenants WHERE name = $1 FOR NO KEY UPDATE`, name).Scan(&entry); err != nil {

@@ -184,8 +184,24 @@ func heldVacuum(w *api.WhySlow) string {
 	if h.PID != 0 {
 		about += fmt.Sprintf(" (pid %d)", h.PID)
 	}
-	return fmt.Sprintf("Postgres cannot remove dead rows: %s holds a snapshot of %s and %d transactions ago. End it: SELECT pg_terminate_backend(%d).",
-		about, time.Duration(h.Seconds*float64(time.Second)).Round(time.Second), h.Transactions, h.PID)
+	return fmt.Sprintf("Postgres cannot remove dead rows: %s holds a snapshot of %s and %d transactions ago.%s",
+		about, time.Duration(h.Seconds*float64(time.Second)).Round(time.Second), h.Transactions, release(h))
+}
+
+// release returns the advice for the holder of a snapshot, after a space, or "".
+func release(h *nouns.Holder) string {
+	name := "'" + strings.ReplaceAll(h.Name, "'", "''") + "'"
+	switch {
+	case h.Kind == "prepared":
+		return " Finish it: ROLLBACK PREPARED " + name + "."
+	case h.Kind == "slot" && h.PID == 0:
+		return " Drop it if its standby is gone: SELECT pg_drop_replication_slot(" + name + ")."
+	case h.Kind == "slot", h.Kind == "standby":
+		return " End the long query at the standby, or turn off its hot_standby_feedback."
+	case h.PID != 0:
+		return fmt.Sprintf(" End it: SELECT pg_terminate_backend(%d).", h.PID)
+	}
+	return ""
 }
 
 func slowReaps(w *api.WhySlow) string {

@@ -44,7 +44,16 @@ func TestVerdict(t *testing.T) {
 		}, []string{"Postgres cannot remove dead rows: session pg_dump (pid 4711) holds a snapshot of 1h0m0s and 12345 transactions ago. End it: SELECT pg_terminate_backend(4711)."}},
 		{"a slot", func(w *api.WhySlow) {
 			w.Database.Holder = &fleet.Holder{Kind: "slot", Name: "standby1", Transactions: 9_000_000}
-		}, []string{"Postgres cannot remove dead rows: slot standby1 holds"}},
+		}, []string{"Postgres cannot remove dead rows: slot standby1 holds a snapshot of 0s and 9000000 transactions ago. Drop it if its standby is gone: SELECT pg_drop_replication_slot('standby1')."}},
+		{"a slot in use", func(w *api.WhySlow) {
+			w.Database.Holder = &fleet.Holder{Kind: "slot", Name: "standby1", PID: 12, Transactions: 9_000_000}
+		}, []string{"Postgres cannot remove dead rows: slot standby1 (pid 12) holds a snapshot of 0s and 9000000 transactions ago. End the long query at the standby, or turn off its hot_standby_feedback."}},
+		{"a standby", func(w *api.WhySlow) {
+			w.Database.Holder = &fleet.Holder{Kind: "standby", PID: 12, Transactions: 9_000_000}
+		}, []string{"Postgres cannot remove dead rows: standby without a name (pid 12) holds a snapshot of 0s and 9000000 transactions ago. End the long query at the standby, or turn off its hot_standby_feedback."}},
+		{"a prepared transaction", func(w *api.WhySlow) {
+			w.Database.Holder = &fleet.Holder{Kind: "prepared", Name: "it's", Seconds: 3600, Transactions: 7}
+		}, []string{"Postgres cannot remove dead rows: prepared it's holds a snapshot of 1h0m0s and 7 transactions ago. Finish it: ROLLBACK PREPARED 'it''s'."}},
 		{"locks", func(w *api.WhySlow) { w.Database.Locks = 6000 }, []string{"The lock table of Postgres is nearly full: 6000 of 6400"}},
 		{"connections", func(w *api.WhySlow) { w.Database.Connections = 95 }, []string{"Postgres has hardly a connection left: 95 of 97"}},
 		{"results", func(w *api.WhySlow) { w.Results = 21 }, []string{"Results do not get through: 21 wait at workers"}},

@@ -96,7 +96,8 @@ func (r *reporter) recall(ctx context.Context) {
 	}
 }
 
-// count reads the counts from the store. It reads tenants and the state of Postgres less often.
+// count reads the counts from the store. It reads tenants and the state of Postgres less often. After an error it keeps the
+// counts that it has read.
 func (r *reporter) count(ctx context.Context) (*counts, error) {
 	next := counts{}
 	if r.last != nil {
@@ -106,6 +107,7 @@ func (r *reporter) count(ctx context.Context) (*counts, error) {
 	if next.Stats, err = r.store.Stats(ctx); err != nil {
 		return nil, err
 	}
+	r.last = &next
 	if time.Since(r.tenants) >= tenantsEvery {
 		queue, err := r.store.Queue(ctx)
 		if err != nil {
@@ -123,7 +125,6 @@ func (r *reporter) count(ctx context.Context) (*counts, error) {
 		}
 		next.Database, r.database = d, time.Now()
 	}
-	r.last = &next
 	return r.last, nil
 }
 

@@ -58,7 +58,7 @@ var policyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
 func (g *granted) check() error {
 	switch {
 	case !(g.Weight >= 0 && g.Weight <= maxWeight):
-		return job.Invalid("weight", "must be above 0 and at most %d", int(maxWeight))
+		return job.Invalid("weight", "must be 0 (the default weight, 1) to %d", int(maxWeight))
 	case g.MaxRunning < 0 || g.MaxRunning > maxRunning:
 		return job.Invalid("max_running", "must be 0 (no limit) to %d", maxRunning)
 	}

@@ -26,6 +26,8 @@ func TestReadTenants(t *testing.T) {
 		`[{"name":"*","ceiling":{"queued":-1}}]`:                                                "tenants[0].ceiling: must not be negative",
 		`[{"name":"*"},{"name":"*"}]`:                                                           "tenants[1]: has two entries for",
 		`[{"name":"a","wight":2}]`:                                                              "tenants[0].wight",
+		`[{"name":"a","weight":0}]`:                                                             "",
+		`[{"name":"a","weight":-1}]`:                                                            "weight: must be 0 (the default weight, 1) to 1000000",
 		`[{"weight":2}]`:                                                                        "tenants[0].name",
 		`[{"name":"a","label_caps":{"problem":0}}]`:                                             "label_caps.problem",
 		`[{"name":"a","ceiling":{"memory":"lots"}}]`:                                            "ceiling.memory",

@@ -128,7 +128,7 @@ WHERE t.name = $1 AND (n.changes > 0 OR n.entry <> '')`
 
 func checkTenant(t store.Tenant) error {
 	if t.Name == "" || t.Weight < 0 || t.MaxRunning < 0 {
-		return fmt.Errorf("%w: tenant %q: it has a name, a weight above 0 and max_running of 0 or more", job.ErrInvalid, t.Name)
+		return fmt.Errorf("%w: tenant %q: needs a name, and a weight and max_running of 0 or more", job.ErrInvalid, t.Name)
 	}
 	if err := t.LabelCaps.Validate("label_caps"); err != nil {
 		return fmt.Errorf("tenant %q: %w", t.Name, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -201,7 +202,8 @@ func guest() (string, error) {
 
 // chooseRuntimes reads the runtimes for isolations other than cell and task.
 func (c *config) chooseRuntimes() error {
-	for isolation, what := range c.Runtimes {
+	for _, isolation := range slices.Sorted(maps.Keys(c.Runtimes)) {
+		what := c.Runtimes[isolation]
 		switch {
 		case what == "":
 			return fmt.Errorf("--runtimes: %s has no value; use gvisor=/usr/bin/runsc, gvisor=none or vm=io.containerd.kata.v2", isolation)

@@ -225,13 +225,18 @@ func checkVerify(q *api.VerifyRequest) error {
 	if q.Batch != "" && q.After != "" {
 		return job.Invalid("after", "is for all unfinished batches; leave out batch")
 	}
-	for field, id := range map[string]job.ID{"batch": q.Batch, "after": q.After} {
-		if id == "" {
-			continue
-		}
-		if _, err := job.ParseID(string(id)); err != nil {
-			return job.Invalid(field, "%.80q is not the id of a batch", id)
-		}
+	if err := checkBatch("batch", q.Batch); err != nil {
+		return err
+	}
+	return checkBatch("after", q.After)
+}
+
+func checkBatch(field string, id job.ID) error {
+	if id == "" {
+		return nil
+	}
+	if _, err := job.ParseID(string(id)); err != nil {
+		return job.Invalid(field, "%.80q is not the id of a batch", id)
 	}
 	return nil
 }

@@ -221,7 +221,7 @@ func largest(s *job.Spec) (field, advice string) {
 	best, most := "", 0
 	advice = "upload large inputs with PUT /v1/blobs and name them in files"
 	weigh := func(field string, n int) {
-		if n > most {
+		if n > most || n == most && field < best { // maps have no order
 			best, most = field, n
 		}
 	}

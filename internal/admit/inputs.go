@@ -51,7 +51,8 @@ func (in *Intake) inputs(ctx context.Context, spec *job.Spec) error {
 			}
 		}
 	}
-	for path, f := range spec.Files {
+	for _, path := range slices.Sorted(maps.Keys(spec.Files)) {
+		f := spec.Files[path]
 		if f.Blob != "" {
 			if err := in.checkBlob(ctx, fileField(path)+".blob", f.Blob); err != nil {
 				return err

@@ -85,7 +85,7 @@ func checkerInLanguage(t *job.Tests, p *policy.Policy, c *policy.Ceiling) error 
 		return restricted(at+".check", "its imports are not checked, and the policy has import rules")
 	}
 	limits := make(map[string]job.Multiplier, len(t.Limits))
-	for name, m := range t.Limits {
+	for _, name := range slices.Sorted(maps.Keys(t.Limits)) {
 		l, err := findLanguage(at+".limits", name)
 		if err != nil {
 			return err
@@ -93,12 +93,12 @@ func checkerInLanguage(t *job.Tests, p *policy.Policy, c *policy.Ceiling) error 
 		if _, twice := limits[l.Name]; twice {
 			return job.Invalid(at+".limits", "has %s twice, by two of its names", l.Name)
 		}
-		limits[l.Name] = m
+		limits[l.Name] = t.Limits[name]
 	}
 	if len(limits) > 0 {
 		t.Limits = limits
 	}
-	for field, k := range map[string]*job.Checker{at + ".checker": t.Checker, at + ".interactor": t.Interactor} {
+	for field, k := range map[string]*job.Checker{at + ".checker": t.Checker, at + ".interactor": t.Interactor} { // one is nil
 		if k == nil {
 			continue
 		}
@@ -353,7 +353,7 @@ func apart(files map[string]job.File, sources []string) error {
 				return job.Invalid(fileField(f), "lies at %s, which the program itself has", dir)
 			}
 		}
-		for s := range taken {
+		for _, s := range slices.Sorted(maps.Keys(taken)) {
 			if strings.HasPrefix(s, f+"/") {
 				return job.Invalid(fileField(f), "is a file where the program has a directory, for %s", s)
 			}

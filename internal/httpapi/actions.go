@@ -67,13 +67,16 @@ func (s *Server) own(r *http.Request, action, subject string, do func(*store.Act
 func actionQuery(r *http.Request) (q store.ActionQuery, err error) {
 	v := r.URL.Query()
 	q = store.ActionQuery{Actor: v.Get("actor"), Action: v.Get("action"), Subject: v.Get("subject"), Tenant: v.Get("tenant")}
-	for name, into := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
-		text := v.Get(name)
+	for _, t := range []struct {
+		name string
+		into *time.Time
+	}{{"since", &q.Since}, {"until", &q.Until}} {
+		text := v.Get(t.name)
 		if text == "" {
 			continue
 		}
-		if *into, err = time.Parse(time.RFC3339, text); err != nil {
-			return q, job.Invalid(name, "%.40q must be a time such as 2026-01-31T12:00:00Z", text)
+		if *t.into, err = time.Parse(time.RFC3339, text); err != nil {
+			return q, job.Invalid(t.name, "%.40q must be a time such as 2026-01-31T12:00:00Z", text)
 		}
 	}
 	return q, nil

@@ -93,9 +93,12 @@ func fromQuery(q url.Values, b *intake.Batch) error {
 			return job.Invalid("labels", "must be a JSON object of strings")
 		}
 	}
-	for field, into := range map[string]any{"callback": &b.Callback, "label_caps": &b.LabelCaps} {
-		if text := q.Get(field); text != "" {
-			if err := job.Decode([]byte(text), field, into); err != nil {
+	for _, f := range []struct {
+		name string
+		into any
+	}{{"callback", &b.Callback}, {"label_caps", &b.LabelCaps}} {
+		if text := q.Get(f.name); text != "" {
+			if err := job.Decode([]byte(text), f.name, f.into); err != nil {
 				return err
 			}
 		}

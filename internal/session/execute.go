@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/telemetry"
@@ -78,7 +80,7 @@ func executeCall(kind job.SessionKind, as job.ID, req api.ExecuteRequest) (contr
 	if c.Op == control.SessionShell && len(req.Variables) > 0 {
 		return c, job.Invalid("variables", "are for python snippets")
 	}
-	for name := range req.Variables {
+	for _, name := range slices.Sorted(maps.Keys(req.Variables)) {
 		if !job.PythonName(name) {
 			return c, job.Invalid("variables", "%.80q is not a name", name)
 		}

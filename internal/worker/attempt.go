@@ -149,9 +149,9 @@ func (a *attempt) read() (err error) {
 	if n := a.need(); a.capacity.TooLarge(n) {
 		return refuse("policy.memory: %s is more than the %s of this worker", a.plan.Policy.Memory, a.cfg.Memory)
 	}
-	for variable, name := range a.plan.Policy.Env.Secrets {
+	for _, variable := range slices.Sorted(maps.Keys(a.plan.Policy.Env.Secrets)) {
 		if _, ok := a.told[variable]; !ok {
-			return refuse("policy.env.secrets.%s: the secret %q was deleted", variable, name)
+			return refuse("policy.env.secrets.%s: the secret %q was deleted", variable, a.plan.Policy.Env.Secrets[variable])
 		}
 	}
 	return nil

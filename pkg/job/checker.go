@@ -1,6 +1,8 @@
 package job
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,7 +109,8 @@ func (t *Tests) validateJudging(at string) error {
 	if t.Checker != nil && t.Interactor != nil {
 		return Invalid(at+".interactor", "excludes checker: an interactor gives the verdict; leave one of the two out")
 	}
-	for name, m := range t.Limits {
+	for _, name := range slices.Sorted(maps.Keys(t.Limits)) {
+		m := t.Limits[name]
 		for _, f := range []struct {
 			field string
 			value float64
@@ -159,7 +162,7 @@ func (c *Checker) validateProgram(at string) error {
 		if err := c.Code.validate(at + ".code"); err != nil {
 			return err
 		}
-		for name := range c.Code.Files {
+		for _, name := range slices.Sorted(maps.Keys(c.Code.Files)) {
 			if name == "feedback" || strings.HasPrefix(name, "feedback/") {
 				return Invalid(at+".code.files", "%q is the directory of a checker's messages; use another name", Clip(name, 80))
 			}

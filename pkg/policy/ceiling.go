@@ -84,10 +84,13 @@ func ParseCeiling(raw json.RawMessage) (Ceiling, error) {
 	case c.Network != "" && !slices.Contains(networkModes, c.Network):
 		return Ceiling{}, job.Invalid("ceiling.network", "must be one of %v", networkModes)
 	}
-	for field, n := range map[string]float64{"sessions": float64(c.Sessions), "queued": float64(c.Queued), "batches": float64(c.Batches),
-		"classes": float64(c.Classes), "requests_per_second": c.Requests, "bytes_per_second": float64(c.Bytes)} {
-		if n < 0 {
-			return Ceiling{}, job.Invalid("ceiling."+field, "%v is negative", n)
+	for _, f := range []struct {
+		field string
+		n     float64
+	}{{"sessions", float64(c.Sessions)}, {"queued", float64(c.Queued)}, {"batches", float64(c.Batches)},
+		{"classes", float64(c.Classes)}, {"requests_per_second", c.Requests}, {"bytes_per_second", float64(c.Bytes)}} {
+		if f.n < 0 {
+			return Ceiling{}, job.Invalid("ceiling."+f.field, "%v is negative", f.n)
 		}
 	}
 	if _, err := netrule.ParseRules(c.NetworkAllow); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -301,7 +302,7 @@ func (k *kattis) code(dir string) (*job.Code, error) {
 		return nil, err
 	}
 	c := &job.Code{Files: files}
-	for name := range files {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if name == "build" || name == "run" {
 			return nil, errors.New("it has its own build script, which is not supported")
 		}

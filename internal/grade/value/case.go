@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"regexp"
+	"slices"
 
 	"github.com/assay-run/assay/internal/boundedjson"
 	"github.com/assay-run/assay/pkg/job"
@@ -19,8 +21,8 @@ func BadCase(c *job.Case) string {
 			return fmt.Sprintf("args[%d]: %v", i, err)
 		}
 	}
-	for k, raw := range c.Kwargs {
-		if err := readable(raw); err != nil {
+	for _, k := range slices.Sorted(maps.Keys(c.Kwargs)) {
+		if err := readable(c.Kwargs[k]); err != nil {
 			return fmt.Sprintf("kwargs.%s: %v", k, err)
 		}
 	}

@@ -91,13 +91,16 @@ func readTime(q url.Values, name string) (t time.Time, err error) {
 }
 
 func readDurations(q url.Values, f *store.JobFilter) (err error) {
-	for name, into := range map[string]*time.Duration{"min_duration": &f.MinDuration, "max_duration": &f.MaxDuration} {
-		if text := q.Get(name); text != "" {
-			if *into, err = web.Duration(name, text); err != nil {
+	for _, d := range []struct {
+		name string
+		into *time.Duration
+	}{{"min_duration", &f.MinDuration}, {"max_duration", &f.MaxDuration}} {
+		if text := q.Get(d.name); text != "" {
+			if *d.into, err = web.Duration(d.name, text); err != nil {
 				return err
 			}
-			if *into < time.Microsecond {
-				return job.Invalid(name, "%.40q must be 1µs or more", text)
+			if *d.into < time.Microsecond {
+				return job.Invalid(d.name, "%.40q must be 1µs or more", text)
 			}
 		}
 	}
@@ -108,9 +111,12 @@ func readDurations(q url.Values, f *store.JobFilter) (err error) {
 }
 
 func readTexts(q url.Values, f *store.JobFilter) error {
-	for name, into := range map[string]*string{"name": &f.Name, "name_prefix": &f.NamePrefix, "image": &f.Image, "worker": &f.Worker, "message": &f.Text} {
-		if *into = q.Get(name); len(*into) > maxText || !utf8.ValidString(*into) || strings.ContainsRune(*into, 0) {
-			return job.Invalid(name, "must be text of at most %d bytes", maxText)
+	for _, t := range []struct {
+		name string
+		into *string
+	}{{"name", &f.Name}, {"name_prefix", &f.NamePrefix}, {"image", &f.Image}, {"worker", &f.Worker}, {"message", &f.Text}} {
+		if *t.into = q.Get(t.name); len(*t.into) > maxText || !utf8.ValidString(*t.into) || strings.ContainsRune(*t.into, 0) {
+			return job.Invalid(t.name, "must be text of at most %d bytes", maxText)
 		}
 	}
 	return nil

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,7 +179,8 @@ func (n *notebook) call(c control.SessionCall) (control.SessionReply, error) {
 // run executes the cells in order. It continues after a cell that raises an exception. It stops after a cell that
 // exceeds its time limit or ends the session.
 func (n *notebook) run(cells []string, files map[string]job.File) (*notebookAnswer, error) {
-	for name, f := range files {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f := files[name]
 		content, err := base64.StdEncoding.DecodeString(*f.Base64)
 		if err != nil {
 			return nil, err
@@ -285,7 +288,8 @@ func shown(d *job.Display) map[string]string {
 // fetch reads files of the session as base64, by the client's names. It omits missing files.
 func (n *notebook) fetch(paths map[string]string) (map[string]string, error) {
 	out, room := map[string]string{}, maxFetched
-	for name, at := range paths {
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		at := paths[name]
 		content, err := n.file(at, room)
 		if errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrInvalid) {
 			continue

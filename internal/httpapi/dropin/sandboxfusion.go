@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/assay-run/assay/internal/httpapi/web"
@@ -210,7 +212,8 @@ func compileResult(c *job.Compiled) *fusionRun {
 // fetch returns the requested files that the program left, as base64 by the client's names. It omits missing files.
 func (h *Handlers) fetch(ctx context.Context, tenant string, e *ended, paths map[string]string) (map[string]string, error) {
 	out, room := map[string]string{}, int64(maxFetched)
-	for name, at := range paths {
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		at := paths[name]
 		for i := range e.Artifacts {
 			a := &e.Artifacts[i]
 			if a.Path != at {

@@ -2,8 +2,10 @@ package web
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,7 +83,8 @@ func (p Parameters) Check(r *http.Request) error {
 	if err != nil {
 		return job.Invalid("query", "cannot be read: %v", err)
 	}
-	for name, values := range q {
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		values := q[name]
 		repeated, known := p.repeated[name]
 		switch {
 		case !known:

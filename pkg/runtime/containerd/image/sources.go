@@ -2,7 +2,9 @@ package image
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/distribution/reference"
@@ -37,7 +39,7 @@ func ParseSources(entries []string) (s Sources, err error) {
 		if err != nil {
 			return s, fmt.Errorf("%.200q is not like ghcr.io/ours?trusted&pull=always", entry)
 		}
-		for k := range q {
+		for _, k := range slices.Sorted(maps.Keys(q)) {
 			if k != "pull" && (k != "trusted" || q.Get(k) != "") {
 				return s, fmt.Errorf("%.200q: %.100s is neither trusted nor pull=", entry, k)
 			}

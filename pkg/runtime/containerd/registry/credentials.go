@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -41,7 +43,8 @@ func readCredentials(path string) (credentials, error) {
 		return nil, fmt.Errorf("%s names programs that have the credentials (credsStore, credHelpers), and workers run none: put them under auths", path)
 	}
 	out := credentials{}
-	for name, a := range c.Auths {
+	for _, name := range slices.Sorted(maps.Keys(c.Auths)) {
+		a := c.Auths[name]
 		l := login{a.Username, a.Password}
 		if a.Auth != "" {
 			plain, err := base64.StdEncoding.DecodeString(a.Auth)

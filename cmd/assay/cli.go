@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,6 +94,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		fmt.Fprintln(stderr, "assay:", err)
 		return exitOurs
+	}
+	if slices.Equal(args, []string{"--version"}) { // no flag of all commands: a flag of some selects workers
+		args = []string{"version"}
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {

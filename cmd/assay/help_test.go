@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/internal/version"
 )
 
 var update = flag.Bool("update", false, "write testdata/help.txt instead of comparing it")
@@ -86,3 +87,17 @@ func TestHelpIsOneSentence(t *testing.T) {
 
 // helpSentence matches a line that starts with a capital or a name of lower case, and ends with a period.
 var helpSentence = regexp.MustCompile(`^([A-Z]|containerd).*\.$`)
+
+// TestVersionFlag checks that assay takes --version as the other programs do.
+func TestVersionFlag(t *testing.T) {
+	t.Parallel()
+	var flag, command bytes.Buffer
+	for out, arg := range map[*bytes.Buffer]string{&flag: "--version", &command: "version"} {
+		if code := run(t.Context(), []string{arg}, nil, out, out); code != 0 {
+			t.Fatalf("assay %s: %d, %s", arg, code, out)
+		}
+	}
+	if flag.String() != command.String() || !strings.HasPrefix(flag.String(), "assay "+version.String()+" ") {
+		t.Errorf("assay --version prints %q, assay version %q", flag.String(), command.String())
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/internal/guest/launcher"
 	"github.com/assay-run/assay/internal/sysmon"
+	"github.com/assay-run/assay/internal/version"
 )
 
 func main() {
@@ -21,6 +22,10 @@ func main() {
 
 // run serves the worker that listens on the socket args[1].
 func run(args []string) error {
+	if len(args) == 1 && args[0] == "--version" {
+		fmt.Println("guest", version.String())
+		return nil
+	}
 	if len(args) == 2 && args[0] == "task" {
 		return launcher.Task(args[1])
 	}

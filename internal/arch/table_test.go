@@ -180,7 +180,7 @@ var table = map[string]row{
 	"internal/cli/show":     {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
 	"internal/cli/top":      {"a fleet or a batch, live, on a terminal", []string{"api", "pkg/fleet", "pkg/job", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
 	"internal/cli/filter":   {"flags that say which jobs", []string{"pkg/client", "pkg/job"}},
-	"cmd/guest":             {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon"}},
+	"cmd/guest":             {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon", "internal/version"}},
 
 	"images":                      {"recipes of images, embedded", nil},
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},

@@ -134,6 +134,8 @@ func fill(t *testing.T, s *Store) (batch, single job.ID) {
 	must(err)
 	p := &past{T: t, Store: s}
 	p.exec(`UPDATE callbacks SET delivered_at = now()`)
+	p.exec(`INSERT INTO executes (session_id, id, code, result, seq) SELECT $1::uuid, gen_random_uuid(), '', '{}', 3 + g / 2 FROM generate_series(1, 1100) g`, string(v.ID)) // more than a page
+	p.exec(`INSERT INTO policies SELECT tenant_id, name || g % 3, 1 + g / 3, policy FROM policies, generate_series(1, 600) g WHERE version = 1`)
 	if u, err := s.Unfinished(ctx, "t"); err != nil || u != (store.Unfinished{}) {
 		t.Fatalf("unfinished: %+v, %v", u, err)
 	}
@@ -164,14 +166,14 @@ func TestMoveTenant(t *testing.T) {
 	for _, r := range rows {
 		seen[r.table]++
 	}
-	want := map[string]int{"tenants": 1, "policies": 2, "secrets": 1, "idempotency_keys": 1, "batches": 1, "batch_counts": 1, "batch_leases": 1, "callbacks": 1,
-		"sessions": 1, "executes": 3, "jobs": 8, "specs": 8, "attempts": 1, "results": 8, "keys": 2}
+	want := map[string]int{"tenants": 1, "policies": 602, "secrets": 1, "idempotency_keys": 1, "batches": 1, "batch_counts": 1, "batch_leases": 1, "callbacks": 1,
+		"sessions": 1, "executes": 1103, "jobs": 8, "specs": 8, "attempts": 1, "results": 8, "keys": 2}
 	for table, n := range want {
 		if seen[table] < n {
 			t.Errorf("%d rows of %s, want %d", seen[table], table, n)
 		}
 	}
-	i := importer{to, job.NewID(), 3}
+	i := importer{to, job.NewID(), 50}
 	for range 2 { // the second changes nothing
 		if err := i.from(t.Context(), rows); err != nil {
 			t.Fatal(err)
@@ -207,8 +209,8 @@ func TestImportGoesOn(t *testing.T) {
 	from, to := openTest(t, Config{}), openTest(t, Config{})
 	batch, _ := fill(t, from)
 	rows := exported(t, from, "t")
-	i := importer{to, job.NewID(), 2}
-	for cut := 3; cut < len(rows); cut += 4 {
+	i := importer{to, job.NewID(), 40}
+	for cut := 3; cut < len(rows); cut += 1 + cut/4 {
 		ctx, cancel := context.WithCancel(t.Context())
 		broken := append(append([]moved(nil), rows[:cut]...), moved{"jobs", `{`})
 		if err := i.from(ctx, broken); !errors.Is(err, job.ErrInvalid) {

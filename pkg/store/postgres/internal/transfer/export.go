@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -73,7 +74,7 @@ func (m *Mover) ExportTenant(ctx context.Context, tenant string, row func(table 
 	}
 	x := &export{m, t, job.FirstIDAt(time.Now()), map[string]string{}, row}
 	for _, tb := range named {
-		if err := x.all(ctx, tb, "", x.tenant); err != nil {
+		if err := x.all(ctx, tb, nil, x.tenant); err != nil {
 			return err
 		}
 	}
@@ -83,11 +84,11 @@ func (m *Mover) ExportTenant(ctx context.Context, tenant string, row func(table 
 	if err := x.checkNew(ctx); err != nil {
 		return err
 	}
-	return x.all(ctx, keys, "", x.tenant)
+	return x.all(ctx, keys, nil, x.tenant)
 }
 
 // all passes on the rows of a table that are in a scope, page by page.
-func (x *export) all(ctx context.Context, tb table, days string, scope any) error {
+func (x *export) all(ctx context.Context, tb table, days *pg.Days, scope any) error {
 	columns, known := x.of[tb.name]
 	if !known {
 		if err := x.db.Do(ctx, "columns", func(ctx context.Context) (err error) {
@@ -98,8 +99,8 @@ func (x *export) all(ctx context.Context, tb table, days string, scope any) erro
 		}
 		x.of[tb.name] = columns
 	}
-	sql := fmt.Sprintf(`SELECT row_to_json(r)::text FROM (SELECT `+columns+` FROM (`+tb.page+`) p) r`, pageRows, days)
-	for after := tb.first; ; {
+	sql, after := tb.page(columns, days)
+	for {
 		page, more, err := x.page(ctx, sql, scope, after)
 		if err != nil {
 			return fmt.Errorf("export %s: %w", tb.name, err)
@@ -109,11 +110,34 @@ func (x *export) all(ctx context.Context, tb table, days string, scope any) erro
 				return err
 			}
 		}
+		if len(tb.of) > 0 && len(page) > 0 {
+			if err := x.children(ctx, tb, page); err != nil {
+				return err
+			}
+		}
 		if !more {
 			return nil
 		}
 		after = string(page[len(page)-1])
 	}
+}
+
+// children passes on the rows that belong to the rows of a page.
+func (x *export) children(ctx context.Context, tb table, page [][]byte) error {
+	var ids []pgtype.UUID
+	for _, raw := range page {
+		var r struct{ ID job.ID }
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return fmt.Errorf("export %s: %w", tb.name, err)
+		}
+		ids = append(ids, pg.UUID(r.ID))
+	}
+	for _, child := range tb.of {
+		if err := x.all(ctx, child, nil, ids); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // page reads the rows of one page. more reports whether rows may follow.
@@ -164,11 +188,7 @@ func (x *export) history(ctx context.Context) error {
 			}
 			for some := range slices.Chunk(own, pageRows) {
 				for _, tb := range dated {
-					key := "id"
-					if tb.name == "attempts" {
-						key = "job_id"
-					}
-					if err := x.all(ctx, tb, days.In("r."+key), some); err != nil {
+					if err := x.all(ctx, tb, &days, some); err != nil {
 						return err
 					}
 				}

@@ -37,7 +37,7 @@ func TestREADME(t *testing.T) {
 		t.Fatal(err)
 	}
 	folders := treeOf(string(text))
-	if len(folders) < 30 {
+	if len(folders) < 20 {
 		t.Errorf("the README's tree has %d folders only: %v", len(folders), folders)
 	}
 	for _, folder := range folders {

@@ -15,6 +15,7 @@ import pytest
 HERE = Path(__file__).resolve()
 DATA = HERE.parents[3] / "examples" / "humaneval" / "humaneval.jsonl"
 PROGRAM = (HERE.parents[1] / "README.md").read_text().split("```python grade.py\n", 1)[1].split("```", 1)[0]
+FIRST, _, FIRST_OUTPUT, *_ = (HERE.parents[3] / "README.md").read_text().split("```python add.py\n", 1)[1].split("```")
 
 # After the program's own lines: each second solution is the reference's, and the others return None.
 JUDGE = """
@@ -64,6 +65,21 @@ def grade(place: Path, url: str) -> tuple[str, str]:
         os.close(ours)
     text = b"".join(shown).decode()
     return done.stdout, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)  # without colours
+
+
+def test_first_program(environment: Path, url: str) -> None:
+    """The program of the repository's README prints the output beneath it."""
+    command = [str(environment / "venv" / "bin" / "python"), "-c", FIRST]
+    done = subprocess.run(
+        command,
+        cwd=environment,
+        env={**os.environ, "ASSAY_URL": url},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == FIRST_OUTPUT.removeprefix("text\n")
 
 
 def test_program_is_short() -> None:

@@ -72,7 +72,13 @@ func word(v any) string {
 	return ""
 }
 
-func head(s string, n int) string { return s[:min(len(s), n)] }
+// head returns the whole characters among the first n bytes of s.
+func head(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.TrimSuffix(job.Clip(s, n), "…")
+}
 
 func sortedLabels(m map[string]string) []pair {
 	var out []pair

@@ -19,7 +19,8 @@ const maxScreen = 64 << 10
 
 type logPage struct {
 	Job                                 job.ID
-	Stream, Of                          string
+	Stream, Of                          string // Of is the step in addresses, from 0
+	Step                                int    // from 1; 0: the whole job
 	Spans                               []shown.Span
 	From, To, Size                      int64
 	First, Prev, Next, Last, Raw, Again string
@@ -50,13 +51,16 @@ func (s *Server) log(v *visit) error {
 	if err != nil {
 		return err
 	}
+	if step, err := strconv.Atoi(p.Of); err == nil {
+		p.Step = step + 1
+	}
 	p.Spans = shown.ANSI(raw)
 	p.links(v.r.URL.Path, q)
 	return v.show("log", name, false, p)
 }
 
-// screen reads the part of an output from offset at. The part ends after a line or, if lines are very long, after a
-// character.
+// screen reads the part of an output from offset at, or from the next character if at is within one. The part ends after a line
+// or, if lines are very long, after a character.
 func (v *visit) screen(path string, q url.Values, at int64, p *logPage) (string, error) {
 	rq := ask.Call{Method: http.MethodGet, Path: path, Query: q, Header: http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", at, at+maxScreen-1)}}}
 	got, err := v.api().Do(v.r.Context(), rq)
@@ -78,13 +82,27 @@ func (v *visit) screen(path string, q url.Values, at int64, p *logPage) (string,
 		p.Size = int64(got.Body.Len())
 	}
 	p.From = at
-	if at+int64(len(text)) < p.Size {
+	if at > 0 {
+		n := characterStart(text)
+		text, p.From = text[n:], at+int64(n)
+	}
+	if p.From+int64(len(text)) < p.Size {
 		text = text[:lineEnd(text)]
 	}
-	if p.To = at + int64(len(text)); p.Size == 0 {
+	if p.To = p.From + int64(len(text)); p.Size == 0 {
 		p.None = true
 	}
 	return text, nil
+}
+
+// characterStart returns the length of the rest of a character at the start of text.
+func characterStart(text string) int {
+	for n := range min(len(text), utf8.UTFMax) {
+		if utf8.RuneStart(text[n]) {
+			return n
+		}
+	}
+	return min(len(text), utf8.UTFMax-1) // no UTF-8, or the end of the last character
 }
 
 // lineEnd returns the end of the last complete line of text, or of its last complete character.

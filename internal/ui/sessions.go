@@ -65,7 +65,8 @@ type variable struct {
 type sessionPage struct {
 	Session    job.Session
 	Executions []execution
-	Left       int // number of older executions that are not shown
+	Older      int // number of older executions that are not shown
+	Newer      int // number of newer executions that are not shown
 	Variables  []variable
 	NoVars     string // reason for missing variables
 	Live       bool
@@ -95,7 +96,7 @@ func (s *Server) showSession(v *visit, status int, wrong, code string) error {
 		v.w.WriteHeader(http.StatusNoContent) // the page is up to date
 		return nil
 	}
-	if p.Executions, p.Left, err = v.lastExecutions(p.Session); err != nil {
+	if p.Executions, p.Older, p.Newer, err = v.lastExecutions(p.Session); err != nil {
 		return err
 	}
 	if p.Live {
@@ -108,8 +109,10 @@ func (s *Server) showSession(v *visit, status int, wrong, code string) error {
 	return v.showAs(status, "session", title, p.Live, p)
 }
 
-// lastExecutions returns the last executions of a session, and the number of earlier ones.
-func (v *visit) lastExecutions(of job.Session) (out []execution, left int, err error) {
+// lastExecutions returns the last executions of a session, and the numbers of older and newer ones. There are newer ones if the
+// session has more executions than executionPages.
+func (v *visit) lastExecutions(of job.Session) (out []execution, older, newer int, err error) {
+	read := 0
 	var after job.ID
 	var page []json.RawMessage
 	for n := 0; n < executionPages; n++ {
@@ -121,18 +124,19 @@ func (v *visit) lastExecutions(of job.Session) (out []execution, left int, err e
 			Executions []json.RawMessage `json:"executions"`
 		}
 		if err := v.get("/v1/sessions/"+string(of.ID)+"/executions", q, &list); err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 		if len(list.Executions) == 0 {
 			break
 		}
+		read += len(list.Executions)
 		page = append(page, list.Executions...)
 		page = page[max(len(page)-executionsShown, 0):]
 		var last struct {
 			ID job.ID `json:"id"`
 		}
 		if err := json.Unmarshal(list.Executions[len(list.Executions)-1], &last); err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 		if after = last.ID; len(list.Executions) < 20 {
 			break
@@ -141,7 +145,7 @@ func (v *visit) lastExecutions(of job.Session) (out []execution, left int, err e
 	for _, raw := range page {
 		var e execution
 		if err := json.Unmarshal(raw, &e); err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 		if e.Output = e.Result.Output; len(e.Output) == 0 {
 			e.Output = []job.Chunk{{Stream: "stdout", Text: e.Result.Stdout.Text}, {Stream: "stderr", Text: e.Result.Stderr.Text}}
@@ -149,7 +153,7 @@ func (v *visit) lastExecutions(of job.Session) (out []execution, left int, err e
 		e.Shows = shown.Displays(e.Result.Display)
 		out = append(out, e)
 	}
-	return out, max(of.Executions-len(out), 0), nil
+	return out, read - len(out), max(of.Executions-read, 0), nil
 }
 
 // variables returns the session's variables, or the reason why there are none, for example because the session is busy.

@@ -25,3 +25,20 @@ func TestWorkersPageCountsLongJobs(t *testing.T) {
 		}
 	}
 }
+
+// The meter of a worker is full when all its slots are, and has a range when it has no slots.
+func TestMetersOfFullWorkers(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	full := store.Worker{ID: "full", Pool: "default", Slots: 4, InUse: 4, StartedAt: time.Now(), Load: store.WorkerLoad{Running: 4}}
+	none := store.Worker{ID: "none", Pool: "other", StartedAt: time.Now()}
+	if err := f.store.PutWorkers(t.Context(), []store.Worker{full, none}); err != nil {
+		t.Fatal(err)
+	}
+	_, page := f.as(opKey).get("/ui/workers")
+	for _, want := range []string{`max="4" value="4" aria-label="Running jobs of default"`, `max="4" value="4" aria-label="Running jobs"`, `max="1" value="0" aria-label="Running jobs of other"`, `max="1" value="0" aria-label="Running jobs"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q:\n%s", want, page)
+		}
+	}
+}

@@ -202,6 +202,9 @@ func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessag
 		}
 		return report, fmt.Errorf("%w: the check ended as %s: %s (job %s)", job.ErrUnavailable, res.Outcome, said, res.ID)
 	}
+	if res.Stdout.Truncated {
+		return report, fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("programs", "print more than the %s that a check may print; send fewer programs at once", job.Size(maxFindings)))
+	}
 	text := []byte(res.Stdout.Text)
 	if o := res.Stdout.Stored; o != nil {
 		body, err := s.files.OpenOutput(ctx, tenant, res.ID, "stdout", object.WholeOutput, o)
@@ -212,9 +215,6 @@ func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessag
 		if text, err = io.ReadAll(io.LimitReader(body, maxFindings)); err != nil {
 			return report, fmt.Errorf("read the findings of a check: %w", err)
 		}
-	}
-	if res.Stdout.Truncated {
-		return report, fmt.Errorf("%w: %w", job.ErrTooLarge, job.Invalid("programs", "print more than the %s that a check may print; send fewer programs at once", job.Size(maxFindings)))
 	}
 	if err := json.Unmarshal(text, &report); err != nil {
 		return report, fmt.Errorf("%w: the findings of job %s cannot be read: %w", job.ErrUnavailable, res.ID, err)

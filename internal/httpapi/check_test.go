@@ -1,11 +1,14 @@
 package httpapi_test
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/httpapi"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -54,4 +57,16 @@ func TestCheckWithoutItsImage(t *testing.T) {
 	f := newFleet(t)
 	resp, body := f.do("POST", "/v1/check", `{"image":"nowhere","programs":[{"code":"x"}]}`)
 	checkProblem(t, resp, body, http.StatusUnprocessableEntity, "image", 0)
+}
+
+// The stored output of a truncated check is not read.
+func TestTruncatedCheck(t *testing.T) {
+	t.Parallel()
+	raw, err := json.Marshal(job.Result{Outcome: job.Succeeded, Stdout: job.Output{Truncated: true, Stored: &job.StoredOutput{Bytes: 16 << 20, Object: "o"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := httpapi.Findings(t.Context(), raw); !errors.Is(err, job.ErrTooLarge) {
+		t.Errorf("%v, want %v", err, job.ErrTooLarge)
+	}
 }

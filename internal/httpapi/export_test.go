@@ -1,6 +1,11 @@
 package httpapi
 
-import "github.com/assay-run/assay/internal/httpapi/web"
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/assay-run/assay/internal/httpapi/web"
+)
 
 // Routes returns the mux's routes that are in the OpenAPI document.
 func Routes() []web.Route { return (&Server{}).routes() }
@@ -16,3 +21,9 @@ func Patterns() []string {
 
 // Served returns all patterns of a server, including those outside the OpenAPI document.
 func Served(s *Server) []string { return s.served }
+
+// Findings returns the error of the findings in a check's result, from a server without an object store.
+func Findings(ctx context.Context, raw json.RawMessage) error {
+	_, err := (&Server{}).findings(ctx, "t", raw)
+	return err
+}

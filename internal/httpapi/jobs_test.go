@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 func TestRunReturnsTheResult(t *testing.T) {
@@ -217,6 +219,26 @@ func TestHealth(t *testing.T) {
 	}
 	var p api.ProblemDetails
 	f.want(http.StatusServiceUnavailable, &p, "POST", "/v1/jobs", python("a")) // no false success
+}
+
+// hung is a store that does not answer.
+type hung struct{ store.Store }
+
+func (hung) Ping(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A store that does not answer leaves a dispatcher unready before the timeout of a probe.
+func TestReadyWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, func(c *parts) { c.Store = hung{c.Store} })
+	start := time.Now()
+	resp, body := f.do("GET", "/readyz", "")
+	checkProblem(t, resp, body, http.StatusServiceUnavailable, "", 0)
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("the answer took %v", took)
+	}
 }
 
 func TestCancelByLabel(t *testing.T) {

@@ -26,6 +26,13 @@ func (p *Pace) Take(n, perSecond float64) (early time.Duration) {
 	return 0
 }
 
+// idle reports whether a new Pace would do the same.
+func (p *Pace) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.due.After(time.Now())
+}
+
 // charge counts n events that already happened, however early.
 func (p *Pace) charge(n, perSecond float64) {
 	p.mu.Lock()

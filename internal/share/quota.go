@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"sync"
 	"time"
 
@@ -13,12 +14,17 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
+// maxQuotas is the number of tenants above which quotas of tenants without recent requests are dropped.
+const maxQuotas = 10_000
+
 // Quotas enforce the request ceilings of tenants on this dispatcher.
 type Quotas struct {
 	Ceiling func(ctx context.Context, tenant string) (policy.Ceiling, error)
 
 	mu sync.Mutex
-	of map[string]*Quota // of tenants with tokens, so there are not many
+	of map[string]*Quota
+	// most is the size of the map at which idle quotas are dropped next: at least maxQuotas.
+	most int
 }
 
 // Quota is the quota of one tenant.
@@ -36,6 +42,10 @@ func (q *Quotas) Tenant(name string) *Quota {
 	}
 	if q.of == nil {
 		q.of = map[string]*Quota{}
+	}
+	if q.most = max(q.most, maxQuotas); len(q.of) >= q.most {
+		maps.DeleteFunc(q.of, func(_ string, t *Quota) bool { return t.requests.idle() && t.bytes.idle() })
+		q.most = max(maxQuotas, 2*len(q.of))
 	}
 	t := &Quota{ceiling: &recent.Value[policy.Ceiling]{Age: time.Second, Read: func(ctx context.Context) (policy.Ceiling, error) {
 		return q.Ceiling(ctx, name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,6 +38,30 @@ func TestPace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestQuotasOfManyTenants checks that quotas of tenants without recent requests are dropped, and that the others keep their pace.
+func TestQuotasOfManyTenants(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := Quotas{Ceiling: func(context.Context, string) (policy.Ceiling, error) {
+			return policy.Ceiling{Requests: 1, Bytes: 1}, nil
+		}}
+		for i := range 3 * maxQuotas {
+			if _, err := q.Tenant(strconv.Itoa(i)).Begin(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if i%1000 == 0 {
+				time.Sleep(time.Second)
+			}
+		}
+		if n := len(q.of); n > maxQuotas {
+			t.Errorf("%d quotas, want at most %d", n, maxQuotas)
+		}
+		if _, err := q.Tenant(strconv.Itoa(3*maxQuotas-1)).Begin(t.Context(), nil); !errors.Is(err, job.ErrTooMany) {
+			t.Errorf("the second request at once: %v", err)
+		}
+	})
 }
 
 // TestQuotaOfRequests checks that the error names the limit, its value and the retry time, and that other tenants are

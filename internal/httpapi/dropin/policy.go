@@ -79,10 +79,13 @@ func least[N int | job.Size | job.Duration](n, ceiling N) N {
 	return n
 }
 
+// maxStored is the most tenants with a cached policy.
+const maxStored = 1000
+
 // stored caches the tenants' policies for these endpoints.
 type stored struct {
 	mu sync.Mutex
-	of map[string]*recent.Value[own] // bounded by the number of tenants with tokens
+	of map[string]*recent.Value[own]
 }
 
 // own is a tenant's policy. raw is empty if there is none.
@@ -105,7 +108,7 @@ func (s *stored) tenant(from Policies, tenant string) *recent.Value[own] {
 	if v := s.of[tenant]; v != nil {
 		return v
 	}
-	if s.of == nil {
+	if s.of == nil || len(s.of) >= maxStored {
 		s.of = map[string]*recent.Value[own]{}
 	}
 	v := &recent.Value[own]{Age: time.Second, Read: func(ctx context.Context) (own, error) {

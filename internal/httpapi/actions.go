@@ -36,7 +36,7 @@ func remoteOf(r *http.Request) string {
 	}
 	if said := strings.Join(r.Header.Values("X-Forwarded-For"), ", "); said != "" {
 		if len(said) > maxForwarded {
-			said = "…" + said[len(said)-maxForwarded:]
+			said = "…" + strings.ToValidUTF8(said[len(said)-maxForwarded:], "")
 		}
 		host += " (X-Forwarded-For: " + said + ")"
 	}

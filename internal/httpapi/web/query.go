@@ -110,7 +110,7 @@ func (p Parameters) unknown(name string) string {
 // told returns a client's name for use in an error, quoted if it is unusual.
 func told(name string) string {
 	if len(name) > 80 || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
-		return strconv.QuoteToASCII(name[:min(len(name), 80)])
+		return strconv.QuoteToASCII(job.Clip(name, 80))
 	}
 	return name
 }

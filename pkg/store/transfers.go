@@ -19,8 +19,8 @@ type Transfers interface {
 	// and keys of operators and admins, are not exported.
 	ExportTenant(ctx context.Context, tenant string, row func(table string, raw []byte) error) error
 
-	// BeginImport begins an import, or returns the state of the import with this id. It returns job.ErrConflict if the
-	// tenant exists.
+	// BeginImport begins an import, or returns the state of the import with this id. It discards unfinished imports of
+	// the same tenant with other ids. It returns job.ErrConflict if the tenant exists.
 	BeginImport(ctx context.Context, i Import) (Import, error)
 	// ImportRows adds rows of one table, all or none. after is the number of rows imported before. It returns
 	// job.ErrConflict if that number differs, or if a row exists already, and job.ErrInvalid if the database refuses a row.

@@ -273,6 +273,38 @@ func TestImportIsRefused(t *testing.T) {
 	refused(live, job.NewID(), []moved{{"fleet", `{}`}}, job.ErrInvalid, `"fleet" does not move`)
 }
 
+// TestImportReplacesUnfinished: a second file of a tenant discards what an unfinished import of the first one added.
+func TestImportReplacesUnfinished(t *testing.T) {
+	t.Parallel()
+	from, to := openTest(t, Config{}), openTest(t, Config{})
+	fill(t, from)
+	rows := exported(t, from, "t")
+	first := importer{to, job.NewID(), 100}
+	if err := first.from(t.Context(), append(rows[:len(rows)-4:len(rows)-4], moved{"jobs", `{`})); !errors.Is(err, job.ErrInvalid) {
+		t.Fatal(err)
+	}
+	begun, err := to.BeginImport(t.Context(), store.Import{ID: first.id, Tenant: "t"})
+	if err != nil || begun.Rows == 0 {
+		t.Fatalf("%+v, %v", begun, err)
+	}
+	if err := (importer{to, job.NewID(), 100}).from(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(portable(rows), portable(exported(t, to, "t")), cmp.AllowUnexported(moved{})); diff != "" {
+		t.Errorf("the import differs (-source +target):\n%s", diff)
+	}
+	if err := to.ImportRows(t.Context(), first.id, begun.Rows, "policies", nil); !errors.Is(err, job.ErrConflict) {
+		t.Errorf("the discarded import goes on: %v", err)
+	}
+	if err := to.FinishImport(t.Context(), nil, first.id, begun.Rows, nil); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("the discarded import is finished: %v", err)
+	}
+	var tenants, imports int
+	if err := to.db.Pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM tenants), (SELECT count(*) FROM imports)`).Scan(&tenants, &imports); err != nil || tenants != 1 || imports != 1 {
+		t.Errorf("%d tenants, %d imports, %v", tenants, imports, err)
+	}
+}
+
 // TestExportIsRefused: a tenant with unfinished work is not exported.
 func TestExportIsRefused(t *testing.T) {
 	t.Parallel()

@@ -185,7 +185,7 @@ func (s *Tables) forgetDay(ctx context.Context, day time.Time, age time.Duration
 			if _, err := tx.Exec(ctx, `LOCK TABLE ONLY `+parent+` IN ACCESS EXCLUSIVE MODE`); err != nil {
 				return err
 			}
-			var now int64
+			var now string
 			if err := tx.QueryRow(ctx, importedRows).Scan(&now); err != nil {
 				return err
 			}
@@ -209,10 +209,10 @@ func (s *Tables) forgetDay(ctx context.Context, day time.Time, age time.Duration
 // errImported means that rows were imported since a day was judged.
 var errImported = errors.New("rows were imported meanwhile")
 
-// importedRows is the number of rows that all imports have added. It changes in the transaction that adds rows.
-const importedRows = `SELECT coalesce(sum(rows), 0)::bigint FROM imports`
+// importedRows has the numbers of rows of all imports. It changes in the transaction that adds rows.
+const importedRows = `SELECT coalesce(string_agg(id || ':' || rows, ' ' ORDER BY id), '') FROM imports`
 
-func (s *Tables) imported(ctx context.Context) (rows int64, err error) {
+func (s *Tables) imported(ctx context.Context) (rows string, err error) {
 	err = s.db.Do(ctx, "count imported rows", func(ctx context.Context) error {
 		return s.db.Pool.QueryRow(ctx, importedRows).Scan(&rows)
 	})
@@ -222,7 +222,7 @@ func (s *Tables) imported(ctx context.Context) (rows int64, err error) {
 // dayOver reports whether a day's jobs have been over for long enough, and no batch is kept
 // that may have some of them: its jobs have ids from between its beginning and the last of
 // them, by clocks that may differ by a day.
-func (s *Tables) dayOver(ctx context.Context, day time.Time, age time.Duration, imported int64) (over bool, err error) {
+func (s *Tables) dayOver(ctx context.Context, day time.Time, age time.Duration, imported string) (over bool, err error) {
 	part, left := day.Format("jobs_20060102"), false
 	err = s.db.Do(ctx, "judge a day", func(ctx context.Context) error {
 		if err := s.db.Pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, part).Scan(&left); err != nil || !left {
@@ -241,15 +241,15 @@ func (s *Tables) dayOver(ctx context.Context, day time.Time, age time.Duration, 
 	return err == nil && last.Before(time.Now().Add(-age)), err
 }
 
-// dayEnd is the end of the last job of a day, and the number of imported rows when it was read.
+// dayEnd is the end of the last job of a day, and the importedRows when it was read.
 type dayEnd struct {
 	at       time.Time // zero without jobs
-	imported int64
+	imported string
 }
 
 // lastEnded returns the end of the last job of a day without unfinished jobs. It reads all of the day once, and again
 // after an import.
-func (s *Tables) lastEnded(ctx context.Context, day time.Time, part string, imported int64) (time.Time, error) {
+func (s *Tables) lastEnded(ctx context.Context, day time.Time, part string, imported string) (time.Time, error) {
 	if end, known := s.ended.Load(day); known && end.(dayEnd).imported == imported {
 		return end.(dayEnd).at, nil
 	}

@@ -78,7 +78,7 @@ func (m *Mover) ExportTenant(ctx context.Context, tenant string, row func(table 
 			return err
 		}
 	}
-	if err := x.history(ctx); err != nil {
+	if err := m.history(ctx, t, x.refuse, func(days pg.Days, ids []pgtype.UUID) error { return x.jobs(ctx, days, ids) }); err != nil {
 		return err
 	}
 	if err := x.checkNew(ctx); err != nil {
@@ -170,11 +170,12 @@ func scan(days pg.Days) string {
 	return fmt.Sprintf(`SELECT id, tenant_id = $1, outcome IS NOT NULL FROM jobs WHERE id > $2 AND %s ORDER BY id LIMIT %d`, days.In("id"), scanIDs)
 }
 
-// history passes on jobs and their rows, the oldest days first.
-func (x *export) history(ctx context.Context) error {
+// history calls do with the ids of a tenant's jobs, the oldest days first, some of one window at a time. refuse is called with
+// each id before.
+func (m *Mover) history(ctx context.Context, tenant int32, refuse func(id job.ID, isOver bool) error, do func(days pg.Days, ids []pgtype.UUID) error) error {
 	var windows []pg.Days
-	if err := x.db.Do(ctx, "days", func(ctx context.Context) (err error) {
-		windows, err = x.db.Windows(ctx, pg.NilID, pg.LastID)
+	if err := m.db.Do(ctx, "days", func(ctx context.Context) (err error) {
+		windows, err = m.db.Windows(ctx, pg.NilID, pg.LastID)
 		return err
 	}); err != nil {
 		return err
@@ -182,15 +183,13 @@ func (x *export) history(ctx context.Context) error {
 	slices.Reverse(windows)
 	for _, days := range windows {
 		for after := pg.NilID; after != ""; {
-			own, last, err := x.owned(ctx, days, after)
+			own, last, err := m.owned(ctx, tenant, days, after, refuse)
 			if err != nil {
 				return err
 			}
 			for some := range slices.Chunk(own, pageRows) {
-				for _, tb := range dated {
-					if err := x.all(ctx, tb, &days, some); err != nil {
-						return err
-					}
+				if err := do(days, some); err != nil {
+					return err
 				}
 			}
 			after = last
@@ -199,11 +198,11 @@ func (x *export) history(ctx context.Context) error {
 	return nil
 }
 
-// owned returns the tenant's jobs among the next ones after an id, and the last id of these, empty at the end.
-func (x *export) owned(ctx context.Context, days pg.Days, after job.ID) (own []pgtype.UUID, last job.ID, err error) {
-	err = x.db.Do(ctx, "jobs of a tenant", func(ctx context.Context) error {
+// owned returns a tenant's jobs among the next ones after an id, and the last id of these, empty at the end.
+func (m *Mover) owned(ctx context.Context, tenant int32, days pg.Days, after job.ID, refuse func(id job.ID, isOver bool) error) (own []pgtype.UUID, last job.ID, err error) {
+	err = m.db.Do(ctx, "jobs of a tenant", func(ctx context.Context) error {
 		own, last = nil, ""
-		rows, err := x.db.Pool.Query(ctx, scan(days), x.tenant, pg.UUID(after))
+		rows, err := m.db.Pool.Query(ctx, scan(days), tenant, pg.UUID(after))
 		if err != nil {
 			return err
 		}
@@ -221,14 +220,32 @@ func (x *export) owned(ctx context.Context, days pg.Days, after job.ID) (own []p
 			if !isOwn {
 				continue
 			}
-			if !isOver || pg.JobID(id) >= x.cut {
-				return fmt.Errorf("%w: job %s began after the export, or is not over; stop the tenant's submissions and export again", job.ErrConflict, pg.JobID(id))
+			if err := refuse(pg.JobID(id), isOver); err != nil {
+				return err
 			}
 			own = append(own, id)
 		}
 		return rows.Err()
 	})
 	return own, last, err
+}
+
+// refuse returns job.ErrConflict for a job that the export cannot have as a whole.
+func (x *export) refuse(id job.ID, isOver bool) error {
+	if isOver && id < x.cut {
+		return nil
+	}
+	return fmt.Errorf("%w: job %s began after the export, or is not over; stop the tenant's submissions and export again", job.ErrConflict, id)
+}
+
+// jobs passes on jobs with their rows.
+func (x *export) jobs(ctx context.Context, days pg.Days, ids []pgtype.UUID) error {
+	for _, tb := range dated {
+		if err := x.all(ctx, tb, &days, ids); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // begun finds batches and sessions that are not over, or began after the cut $2.

@@ -20,6 +20,9 @@ func hidden(id job.ID) string { return "import:" + string(id) }
 
 // BeginImport implements store.Transfers.
 func (m *Mover) BeginImport(ctx context.Context, i store.Import) (now store.Import, err error) {
+	if err := m.discard(ctx, i); err != nil {
+		return i, err
+	}
 	err = m.db.Act(ctx, nil, func(ctx context.Context, tx pgx.Tx) (bool, error) {
 		now = i
 		err := tx.QueryRow(ctx, `SELECT rows, finished_at FROM imports WHERE id = $1 AND tenant = $2`, pg.UUID(i.ID), i.Tenant).Scan(&now.Rows, &now.Finished)
@@ -58,7 +61,7 @@ func (m *Mover) ImportRows(ctx context.Context, id job.ID, after int64, name str
 	return m.db.Do(ctx, "import rows", func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, m.db.Pool, func(tx pgx.Tx) error {
 			var tenant int32
-			err := tx.QueryRow(ctx, `UPDATE imports SET rows = rows + $3 WHERE id = $1 AND rows = $2 AND finished_at IS NULL RETURNING tenant_id`,
+			err := tx.QueryRow(ctx, `UPDATE imports SET rows = rows + $3 WHERE id = $1 AND rows = $2 AND finished_at IS NULL AND tenant <> '' RETURNING tenant_id`,
 				pg.UUID(id), after, len(rows)).Scan(&tenant)
 			if errors.Is(err, pgx.ErrNoRows) {
 				return fmt.Errorf("%w: another process imports %s at the same time; import again when it is over", job.ErrConflict, id)
@@ -160,7 +163,7 @@ func (m *Mover) FinishImport(ctx context.Context, a *store.Action, id job.ID, ro
 			return false, err
 		case finished != nil:
 			return false, nil
-		case has != rows:
+		case has != rows, name == "":
 			return false, fmt.Errorf("%w: import %s has %d rows, not %d; import again", job.ErrConflict, id, has, rows)
 		}
 		if err := refused(keys.name, m.insert(ctx, tx, keys, tenant, live)); err != nil {

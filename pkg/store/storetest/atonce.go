@@ -121,7 +121,7 @@ func testDispatchAtOnce(t *testing.T, f *fixture) {
 	}
 }
 
-// A lone job of a tenant that has nothing else does not wait behind the crowd of one other.
+// A tenant's only job does not wait behind the crowd of another tenant.
 func testOvertake(t *testing.T, f *fixture) {
 	of := func(tenant string) store.NewJob {
 		j := newJob("of " + tenant)
@@ -184,8 +184,8 @@ func testOvertake(t *testing.T, f *fixture) {
 	atOnce("a tenant with a limit", "limited", false)
 }
 
-// A limit of running jobs holds for those that run at once, from when it is set on, and
-// does not keep them waiting where there is room.
+// A limit of running jobs holds for jobs that run at once, as soon as it is set. It does not delay jobs while
+// there is room.
 func testLimitAtOnce(t *testing.T, f *fixture) {
 	submit := func() (store.LeaseRef, bool) {
 		t.Helper()
@@ -217,7 +217,7 @@ func testLimitAtOnce(t *testing.T, f *fixture) {
 	for _, l := range held {
 		f.finish(l, job.Succeeded)
 	}
-	for range 2 { // two of those that waited, and the third
+	for range 2 { // two of the waiting jobs, and the third
 		for _, c := range f.run() {
 			f.finish(leaseOf(c), job.Succeeded)
 		}
@@ -228,7 +228,7 @@ func testLimitAtOnce(t *testing.T, f *fixture) {
 		}
 	}
 	f.must(f.PutTenant(t.Context(), store.Tenant{Name: tenant, Weight: 1}))
-	f.run() // what is ahead
+	f.run() // the jobs ahead of it
 	if _, atOnce := submit(); !atOnce {
 		t.Error("a job waits for a limit that was taken away")
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Nobody who has seen an action, by its number, misses one that is committed later.
+// testActionsInOrder checks that a reader who has seen an action's number misses no action that is committed
+// later.
 func testActionsInOrder(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	const writers, each = 8, 25
@@ -48,7 +49,8 @@ func testActionsInOrder(t *testing.T, open Open) {
 	}
 }
 
-// What tenants change is written down in the same transaction, as it was and as it is, and no secret with it.
+// testAudited checks that a tenant's change is recorded in the same transaction, with its old and new values
+// and without secrets.
 func testAudited(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
@@ -85,8 +87,8 @@ func testAudited(t *testing.T, open Open) {
 	}
 }
 
-// What a tenant is granted has versions: nobody changes one that they have not seen, if they say which that is, and an entry of a
-// file counts once.
+// testGrants checks the versions of a tenant's grant. A change that names an old version is refused. An entry
+// of a file counts once.
 func testGrants(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()

@@ -8,9 +8,9 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// testBackoff tells reasons apart by what the next look at the queue finds.
+// testBackoff distinguishes reasons by the result of the next look at the queue.
 func testBackoff(t *testing.T, open Open) {
-	const never = time.Hour // so far away that the longest wait is what counts
+	const never = time.Hour // so far away that the longest wait is the one used
 	for _, c := range []struct {
 		name    string
 		reasons []job.Reason
@@ -36,7 +36,7 @@ func testBackoff(t *testing.T, open Open) {
 			}
 			f.wantState(j.ID, job.Queued)
 			other := newJob("b")
-			f.submitJob(other) // behind it, and not held up by it
+			f.submitJob(other) // behind it, without being delayed by it
 			ds := f.schedule(10)
 			if waits := len(ds) == 1 && ds[0].Job == other.ID; waits != c.waits || len(ds) == 0 {
 				t.Errorf("waits %v, want %v; released %v", waits, c.waits, ds)

@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// withLease submits a batch whose client has to say that it is there.
+// withLease submits a batch whose client must renew its lease.
 func (f *fixture) withLease(ttl time.Duration, jobs ...store.NewJob) job.ID {
 	f.Helper()
 	b := newBatch()
@@ -23,7 +23,7 @@ func (f *fixture) withLease(ttl time.Duration, jobs ...store.NewJob) job.ID {
 func testBatchLease(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
-	f.reap() // from now on somebody looks
+	f.reap() // from now on a dispatcher looks
 	const short = 50 * time.Millisecond
 
 	t.Run("abandoned", func(t *testing.T) {
@@ -91,7 +91,7 @@ func testBatchLease(t *testing.T, open Open) {
 		if b, err := f.KeepBatch(ctx, tenant, id); err != nil || b.Abandoned || b.Outcomes[job.Succeeded] != 1 {
 			t.Errorf("got %+v, %v", b, err)
 		}
-		// A retry is another client's: it has no lease.
+		// A retry belongs to another client: it has no lease.
 		id = f.withLease(time.Minute, newJobs(1)...)
 		f.finishAll(job.Failed)
 		retry, err := f.RetryBatch(ctx, id, newBatch())
@@ -119,7 +119,7 @@ func testBatchLease(t *testing.T, open Open) {
 	})
 }
 
-// While nobody reaped, nobody could be heard: the first look renews.
+// While no reaper ran, no renewal could arrive: the first look renews.
 func testBatchLeaseAfterAnOutage(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	id := f.withLease(time.Second, newJob("waits"))

@@ -10,9 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Bench runs the benchmarks: go test -bench Store -benchtime 100000x. A row is a
-// job, whatever the number of statements it took; spec and result have the size
-// of a usual one (about 1.2 KB and 0.8 KB).
+// Bench runs the benchmarks: go test -bench Store -benchtime 100000x. A row is a job, whatever number of
+// statements it took. Spec and result have usual sizes (about 1.2 KB and 0.8 KB).
 func Bench(b *testing.B, open func(testing.TB) store.Store) {
 	for _, k := range []int{500, 2000, 10000} {
 		b.Run(fmt.Sprintf("submit/batch=%d", k), func(b *testing.B) { benchSubmit(b, open(b), k) })
@@ -91,8 +90,8 @@ func benchLifecycle(b *testing.B, s store.Store, k int, untimedSchedule bool) {
 	perSecond(b)
 }
 
-// benchPace is a fleet at work: two batches, jobs that run beside, looks that find a window
-// half empty, claims of three and bulks of twelve. A row is a look and what follows it.
+// benchPace simulates a working fleet: two batches, single jobs, half-empty windows, claims of three jobs and
+// bulks of twelve. A row is a look and the calls that follow it.
 func benchPace(b *testing.B, s store.Store) {
 	f := &fixture{b, s}
 	var running []store.Claimed
@@ -144,7 +143,7 @@ func benchPace(b *testing.B, s store.Store) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// benchSingle is the path of a waiting client, one job at a time.
+// benchSingle measures single jobs of a waiting client, one at a time.
 func benchSingle(b *testing.B, s store.Store) {
 	f := &fixture{b, s}
 	steps := []string{"submit", "claim", "finish", "result"}

@@ -16,7 +16,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// end records a result that says something.
+// end records a result with a message.
 func (f *fixture) end(l store.LeaseRef, r job.Result) {
 	f.Helper()
 	raw, err := json.Marshal(r)
@@ -28,7 +28,7 @@ func (f *fixture) end(l store.LeaseRef, r job.Result) {
 	}
 }
 
-// imaged is a small job in an image.
+// imaged returns a small job in an image.
 func imaged(name, image string, priority int) store.NewJob {
 	j := newJob(name)
 	j.Priority = priority
@@ -36,7 +36,7 @@ func imaged(name, image string, priority int) store.NewJob {
 	return j
 }
 
-// A list says what there is to say of a job, and each filter lets through what it should.
+// testBrowseJobs checks the fields of listed jobs, and the jobs that each filter selects.
 func testBrowseJobs(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
@@ -83,7 +83,7 @@ func testBrowseJobs(t *testing.T, open Open) {
 		"another worker":  {store.JobFilter{Worker: "nobody"}, nil},
 		"message":         {store.JobFilter{Text: "no <SUCH>"}, []string{"alpha 1"}},
 		"quotes":          {store.JobFilter{Text: `"ä\b"`}, []string{"alpha 1"}},
-		"exception":       {store.JobFilter{Text: "valueerror: NOT"}, nil}, // which are two places of the record
+		"exception":       {store.JobFilter{Text: "valueerror: NOT"}, nil}, // these are two places of the record
 		"its type":        {store.JobFilter{Text: "valueerror"}, []string{"alpha 2"}},
 		"a failed test":   {store.JobFilter{Text: "expected 2"}, []string{"graded"}},
 		"the record":      {store.JobFilter{Text: "exit_code"}, nil},
@@ -102,7 +102,8 @@ func testBrowseJobs(t *testing.T, open Open) {
 	}
 }
 
-// Pages show what was there when the first was read once each, whatever is submitted, starts and ends meanwhile.
+// testBrowseWhileChanging checks that pages list each job that existed at the first page once. Other jobs are
+// submitted, started and ended meanwhile.
 func testBrowseWhileChanging(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	jobs := newJobs(30)
@@ -132,7 +133,7 @@ func testBrowseWhileChanging(t *testing.T, open Open) {
 	}
 }
 
-// gradedResult is the result of a graded job that failed, by the outcomes and messages of its cases.
+// gradedResult returns the result of a graded job that failed, from the outcomes and messages of its cases.
 func gradedResult(exception string, cases ...job.CaseResult) job.Result {
 	r := job.Result{Outcome: job.Failed, Message: "0 of 3 cases passed", Tests: &job.TestsResult{Failed: len(cases), Total: len(cases), Cases: cases}}
 	if exception != "" {
@@ -141,7 +142,7 @@ func gradedResult(exception string, cases ...job.CaseResult) job.Result {
 	return r
 }
 
-// failureClasses are graded results by the failure class that they have.
+// failureClasses has graded results by their failure class.
 func failureClasses() map[job.Outcome]job.Result {
 	pass := job.CaseResult{Name: `a "passed":false,"outcome":"lost"`, Passed: true, Outcome: job.Succeeded, Got: `,"passed":false,"outcome":"lost"`}
 	long := strings.Repeat("1, ", 1000)
@@ -154,7 +155,8 @@ func failureClasses() map[job.Outcome]job.Result {
 	}
 }
 
-// A graded job that failed has the failure class of its first failed case: in lists, in filters and in the summary.
+// A failed graded job has the failure class of its first failed case: in lists, in filters and in the
+// summary.
 func testFailureClasses(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
@@ -222,7 +224,7 @@ func testFailureClasses(t *testing.T, open Open) {
 	}
 }
 
-// A summary adds up, and puts failures of one kind together.
+// A summary adds up, and groups failures of one kind.
 func testBatchSummary(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
@@ -257,7 +259,7 @@ func testBatchSummary(t *testing.T, open Open) {
 	f.mustBe(err, job.ErrNotFound)
 }
 
-// A map has every job of its batch and no other, whatever was submitted between them, in parts of any size.
+// A map has exactly the jobs of its batch, in parts of any size. Other jobs may be submitted between them.
 func testBatchMap(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
@@ -316,7 +318,7 @@ func testBatchMap(t *testing.T, open Open) {
 	}
 }
 
-// A comparison pairs by name where that can be, and shows each flip once.
+// A comparison pairs jobs by name where possible, and lists each flip once.
 func testCompare(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
@@ -364,7 +366,7 @@ func testCompare(t *testing.T, open Open) {
 	f.mustBe(err, job.ErrNotFound)
 }
 
-// The list of batches has filters, and their states are asked for by id.
+// The list of batches has filters, and returns their states by id.
 func testBrowseBatches(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()

@@ -9,11 +9,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// third is three eighths of what an answer has at most: three of them fill it.
+// third is three eighths of the maximum size of a response: three of them fill it.
 const third = store.ClaimBytes * 3 / 8
 
-// testBytes: answers are bounded in bytes, whatever they are asked for, and say it all
-// in the end.
+// testBytes checks that responses have a bounded size, and that repeated calls return everything.
 func testBytes(t *testing.T, open Open) {
 	t.Run("claims", func(t *testing.T) { testClaimBytes(t, newFixture(t, open, Options{})) })
 	t.Run("pages", func(t *testing.T) { testPageBytes(t, newFixture(t, open, Options{})) })
@@ -69,7 +68,7 @@ func testPageBytes(_ *testing.T, f *fixture) {
 	batch := f.submit(newJobs(8)...)
 	for i, c := range f.run() {
 		fin := finishOf(leaseOf(c), job.Succeeded)
-		if size := third; i != 3 { // one that is small among them
+		if size := third; i != 3 { // a small one among them
 			fin.Result = fmt.Appendf(nil, `{"stdout":{"text":%q}}`, strings.Repeat("x", size))
 		}
 		_, err := f.Finish(f.Context(), []store.Finish{fin})

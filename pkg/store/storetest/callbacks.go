@@ -12,7 +12,7 @@ import (
 
 var callback = job.Callback{URL: "https://example.org/done?a=b", SecretRef: "hook"}
 
-// told submits a batch with a callback and one job in it.
+// told submits a batch with a callback and one job.
 func (f *fixture) told(of string) job.ID {
 	f.Helper()
 	b, j := newBatch(), newJob("told")
@@ -34,7 +34,7 @@ func (f *fixture) settle(t store.CallbackTry, e store.CallbackEnd) {
 	f.must(f.SettleCallback(f.Context(), t, e))
 }
 
-// finishAll runs everything that is queued.
+// finishAll runs all queued jobs.
 func (f *fixture) finishAll(o job.Outcome) {
 	f.Helper()
 	for _, c := range f.run() {
@@ -66,7 +66,7 @@ func testCallbacks(t *testing.T, open Open) {
 	if len(second) != 1 || second[0].Try != 2 || second[0].Delivery != got[0].Delivery {
 		t.Fatalf("the second try: %+v, want the delivery of %+v", second, got)
 	}
-	f.settle(got[0], store.CallbackEnd{Delivered: true}) // by one whose lease is over
+	f.settle(got[0], store.CallbackEnd{Delivered: true}) // by a sender whose lease has expired
 	if d := f.batch(id).Callback; d.Tries != 2 || d.LastError != "it is\ufffd down" || !d.DeliveredAt.IsZero() {
 		t.Errorf("a late settlement counted: %+v", d)
 	}
@@ -83,7 +83,7 @@ func testCallbacks(t *testing.T, open Open) {
 		t.Errorf("after the end: %+v", d)
 	}
 
-	// A repeated batch tells the same receiver, as another delivery.
+	// A repeated batch sends to the same receiver, as another delivery.
 	retry, err := f.RetryBatch(ctx, id, newBatch())
 	f.must(err)
 	if d := f.batch(retry).Callback; d == nil || (job.Callback{URL: d.URL, SecretRef: d.SecretRef}) != callback || d.ID == got[0].Delivery || d.Tries != 0 {
@@ -120,8 +120,8 @@ func testCallbackOfOpenBatch(f *fixture) {
 	}
 }
 
-// A tenant with many callbacks does not keep the others waiting, and however
-// many senders there are, each callback is taken by one.
+// A tenant with many callbacks does not delay the others. Each callback is taken by one sender, whatever the
+// number of senders.
 func testCallbackTurns(f *fixture) {
 	for range 20 {
 		f.told("flood")
@@ -160,7 +160,7 @@ func testCallbackTurns(f *fixture) {
 	}
 }
 
-// A tenant has its share of a call, and none if it is left out.
+// A tenant gets its share of a call, or none if it is left out.
 func testCallbackShare(f *fixture) {
 	for range 6 {
 		f.told("many")
@@ -193,7 +193,7 @@ func testCallbackShare(f *fixture) {
 	}
 }
 
-// A sender that died is replaced when its lease is over.
+// A dead sender is replaced when its lease expires.
 func testCallbackLease(f *fixture) {
 	id := f.told(tenant)
 	f.finishAll(job.Succeeded)

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// capped submits jobs with these labels, as one batch with these caps of its own
-// and of its tenant, and returns which job has which labels.
+// capped submits jobs with these labels as one batch, with caps of the batch and of its tenant. It returns
+// the labels of each job.
 func (f *fixture) capped(tenantCaps, batchCaps job.LabelCaps, labels ...map[string]string) map[job.ID]map[string]string {
 	f.Helper()
 	of := map[job.ID]map[string]string{}
@@ -157,9 +157,8 @@ func testCaps(t *testing.T, open Open) {
 	t.Run("never above, never idle", func(t *testing.T) { testCapsHold(t, open) })
 }
 
-// testCapsHold runs random jobs with two capped labels: no value is ever held
-// above its cap, and once nothing more is released, every job that waits has a
-// value that is full.
+// testCapsHold runs random jobs with two capped labels. No value ever exceeds its cap. Once no more jobs are
+// released, every waiting job has a value at its cap.
 func testCapsHold(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	rapid.Check(t, func(t *rapid.T) {

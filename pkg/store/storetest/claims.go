@@ -50,7 +50,7 @@ func testKeyClaims(t *testing.T, open Open) {
 
 	t.Run("a claim is held, settled and stays", func(t *testing.T) {
 		first, second := job.NewID(), job.NewID()
-		for range 2 { // said twice is said once
+		for range 2 { // a repeated call has no further effect
 			if c := claim(key("a"), first, time.Minute); c != (store.KeyClaim{Made: first, Held: true}) {
 				t.Errorf("claimed: %+v", c)
 			}
@@ -70,7 +70,7 @@ func testKeyClaims(t *testing.T, open Open) {
 			holds(true)(f.SettleKey(ctx, tenant, "a", first, second))
 		}
 		holds(false)(f.HoldKey(ctx, tenant, "a", second, time.Minute))
-		f.must(f.FreeKey(ctx, tenant, "a", second)) // what is made stays
+		f.must(f.FreeKey(ctx, tenant, "a", second)) // existing leases stay
 		if c := claim(key("a"), first, time.Minute); c != (store.KeyClaim{Made: second, Settled: true}) {
 			t.Errorf("settled: %+v", c)
 		}

@@ -37,7 +37,7 @@ func testCancel(t *testing.T, open Open) {
 			t.Error("a canceled job was claimed")
 		}
 		want := store.Canceling{LeaseRef: running, Worker: worker, State: job.Running}
-		for range 2 { // sent again it is answered again
+		for range 2 { // a repeated call returns the same
 			if c, err := f.Cancel(ctx, running.Job); err != nil || c != want {
 				t.Errorf("got %+v, %v, want %+v", c, err, want)
 			}
@@ -130,8 +130,8 @@ func testReap(t *testing.T, open Open) {
 	t.Run("overdue uploads", func(t *testing.T) { testOverdueUploads(f.with(t)) })
 }
 
-// An upload that goes on, with more overdue jobs than the reaper moves at once, does
-// not keep others from expiring; and what is overdue is not dispatched.
+// Uploads expire even if one upload continues and more jobs are overdue than the reaper moves at once.
+// Overdue jobs are not dispatched.
 func testOverdueUploads(f *fixture) {
 	ctx := f.Context()
 	upload := newBatch()
@@ -145,7 +145,7 @@ func testOverdueUploads(f *fixture) {
 		return jobs
 	}
 	f.must(f.AppendJobs(ctx, upload.ID, overdue(1100)))
-	time.Sleep(2 * time.Millisecond) // what follows is overdue later than all of these
+	time.Sleep(2 * time.Millisecond) // the jobs after these are overdue later
 	batch := f.submit(append(overdue(20), newJob("in time"))...)
 	time.Sleep(2 * time.Millisecond)
 	ds := f.schedule(8)
@@ -324,7 +324,7 @@ func testRegistry(t *testing.T, open Open) {
 		}
 		a.Settle()
 		b.Settle()
-		got[0].InUse, got[1].InUse = a.InUse, b.InUse // which free slots follow from
+		got[0].InUse, got[1].InUse = a.InUse, b.InUse // free slots follow from these
 		if diff := cmp.Diff([]store.Worker{a, b}, got); diff != "" {
 			t.Errorf("workers (-want +got):\n%s", diff)
 		}
@@ -456,7 +456,7 @@ func testOrphans(t *testing.T, open Open) {
 	unknown := store.LeaseRef{Job: job.NewID(), Lease: running.Lease}
 	wrong := store.LeaseRef{Job: running.Job, Lease: running.Lease + 1000}
 
-	session := store.LeaseRef{Job: job.NewID(), Lease: 7} // which has exported something
+	session := store.LeaseRef{Job: job.NewID(), Lease: 7} // it has exported something
 	f.must(f.PutSession(ctx, tenant, job.Session{ID: session.Job, Worker: worker}, 0))
 
 	got, err := f.Orphans(ctx, []store.LeaseRef{running, recorded, released, leaseOf(second), repeated, unknown, wrong, session})

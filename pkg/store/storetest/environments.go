@@ -10,11 +10,11 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// builtName and builtDigest are those of the nth environment.
+// builtName and builtDigest return the name and digest of the nth environment.
 func builtName(n int) string   { return fmt.Sprintf("%064x", n) }
 func builtDigest(n int) string { return fmt.Sprintf("sha256:%064x", n) }
 
-// testEnvironments: what enough witnesses of a pool say is so, and nothing else.
+// testEnvironments checks that the statement of enough witnesses of a pool counts, and no other.
 func testEnvironments(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
@@ -34,20 +34,20 @@ func testEnvironments(t *testing.T, open Open) {
 	state(1, pool, "a", 10)
 	want(1, pool, 1, builtDigest(10))
 	want(1, pool, 2, "")
-	state(1, pool, "a", 10) // again is not another one
+	state(1, pool, "a", 10) // a repeated statement adds no witness
 	want(1, pool, 2, "")
-	state(1, "gpu", "b", 10) // nor is who is of another pool
+	state(1, "gpu", "b", 10) // nor does a worker of another pool
 	state(1, "gpu", "c", 10)
 	want(1, pool, 2, "")
 	want(1, "gpu", 2, builtDigest(10))
-	state(2, pool, "b", 10) // nor who says it of something else
+	state(2, pool, "b", 10) // nor does a statement about another environment
 	want(1, pool, 2, "")
 	state(1, pool, "b", 10)
 	want(1, pool, 2, builtDigest(10))
 	want(1, pool, 3, "")
 
-	// One that says something else takes its word back; of two that enough vouch for the
-	// one counts that was stated last.
+	// A worker's new statement replaces its old one. Of two digests with enough witnesses, the one stated
+	// last counts.
 	state(1, pool, "b", 11)
 	want(1, pool, 2, "")
 	want(1, pool, 1, builtDigest(11))
@@ -89,7 +89,8 @@ func testStatementsAreChecked(f *fixture) {
 	f.mustBe(err, job.ErrInvalid)
 }
 
-// testStatementsGo: of a worker with too many the oldest, and those that nobody repeats.
+// testStatementsGo checks that old statements are deleted: a worker's oldest if it has too many, and those
+// that no worker repeats.
 func testStatementsGo(f *fixture) {
 	ctx := f.Context()
 	for n := range store.EnvironmentsMost + 2 {

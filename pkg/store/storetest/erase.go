@@ -7,7 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// What is erased is gone for every reader, what it is erased from still adds up, and what is not over is left alone.
+// testErase checks that readers do not find erased jobs, that totals still add up, and that unfinished jobs
+// stay.
 func testErase(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()

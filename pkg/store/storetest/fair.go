@@ -11,10 +11,10 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// testAgeing keeps urgent jobs queued all the time and waits for one that is not.
+// testAgeing keeps urgent jobs queued all the time and waits for a patient job.
 func testAgeing(t *testing.T, open Open) {
 	const slots, rounds = 4, 100
-	// released says whether patient runs while urgent jobs keep coming.
+	// released reports whether patient runs while urgent jobs arrive.
 	released := func(t *testing.T, age time.Duration, sameBatch bool) bool {
 		f := newFixture(t, open, Options{AgeEvery: age})
 		urgent := func(n int) []store.NewJob {
@@ -77,7 +77,7 @@ func testAgeing(t *testing.T, open Open) {
 	})
 }
 
-// fairTenant is what the property test knows of a tenant of one run.
+// fairTenant is the property test's view of a tenant in one run.
 type fairTenant struct {
 	name    string
 	weight  float64
@@ -94,8 +94,7 @@ func (ft *fairTenant) sum() (queued, held int) {
 	return queued, held
 }
 
-// fair is a fleet of a few slots, its tenants and batches, under random arrivals
-// and ends.
+// fair is a fleet of a few slots, its tenants and batches, under random arrivals and ends.
 type fair struct {
 	*fixture
 	classes []string // of the jobs; the same workers run both
@@ -108,11 +107,12 @@ type fair struct {
 	held []store.LeaseRef
 }
 
-// testFairness checks every single choice under random arrivals and ends: a slot
-// goes to the waiting tenant whose share, with it, would be the smallest for its
-// weight, and in it to the batch that holds the least. What follows for lag: no
-// tenant gets a slot above its ideal share of the fleet while one that waits is a
-// whole job below its own. That the jobs are of two classes changes nothing.
+// testFairness checks each choice under random arrivals and ends. A slot goes to the waiting tenant whose
+// weighted share would then be the smallest. Within the tenant, it goes to the batch that holds the fewest
+// slots.
+//
+// This limits lag: no tenant exceeds its ideal share by a slot while a waiting tenant is a whole job below
+// its own. The two classes of the jobs change nothing.
 func testFairness(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	run := 0

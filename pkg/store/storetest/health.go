@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// testHealth: reports replace each other by source, running jobs count for the pool of their worker, and the state of the
-// database is that of a small one.
+// testHealth checks that reports replace each other by source, and that running jobs count for their worker's
+// pool. It also checks the reported state of a small database.
 func testHealth(t *testing.T, f *fixture) {
 	ctx := f.Context()
 	f.must(f.PutReport(ctx, "a", json.RawMessage(`{"n": 1}`)))

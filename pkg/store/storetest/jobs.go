@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// jobNames are those of the jobs that a filter lets through, over all pages.
+// jobNames returns the names of a filter's jobs, over all pages.
 func (f *fixture) jobNames(filter store.JobFilter, page int) (names []string) {
 	f.Helper()
 	for before := job.ID(""); ; {
@@ -124,7 +124,7 @@ func testJobs(t *testing.T, open Open) {
 	}
 }
 
-// Whatever the size of a page, those that ended in one way are listed once each, and none of the others.
+// Jobs with one outcome are listed once each, and no others, for any page size.
 func testJobsByOutcome(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ended := map[job.Outcome][]string{}

@@ -7,8 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// testKeyed checks the requests under a key whose first request is under way, has failed, or
-// made a job or batch that was erased since.
+// testKeyed checks repeated requests under a key whose first request is running, failed, or made a job or
+// batch that was erased since.
 func testKeyed(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	t.Run("a batch that replaces an open one returns its own id", func(t *testing.T) { testReplace(f.with(t)) })
@@ -78,7 +78,7 @@ func testKeyOfOpen(f *fixture) {
 	f.mustBe(err, job.ErrNotFound)
 	_, err = f.Job(ctx, tenant, jobs[0].ID)
 	f.mustBe(err, job.ErrNotFound)
-	f.must(f.AppendJobs(ctx, first.ID, newJobs(1))) // it goes on as if nothing had come
+	f.must(f.AppendJobs(ctx, first.ID, newJobs(1))) // the upload continues unchanged
 	f.must(f.SealBatch(ctx, first.ID, 3))
 }
 

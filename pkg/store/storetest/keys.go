@@ -9,12 +9,12 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// newKey is a key of the tenant; its name is its token.
+// newKey returns a key of the tenant; its name is its token.
 func newKey(of, name string) store.LiveKey {
 	return store.LiveKey{Hash: sha256.Sum256([]byte(name)), Key: store.Key{ID: job.NewID(), Name: name, Tenant: of, Role: "submitter", CreatedBy: "ops"}}
 }
 
-// putKey makes one, and checks that it is written down.
+// putKey makes a key, and checks that the action is recorded.
 func (f *fixture) putKey(k store.LiveKey) store.Key {
 	f.Helper()
 	a := act("make key", string(k.ID))

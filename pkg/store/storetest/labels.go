@@ -12,8 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// testCancelLabeled cancels by the labels of a job and of its batch, in every
-// state, and nothing else.
+// testCancelLabeled cancels by labels of a job and of its batch, in every state. Other jobs must stay.
 func testCancelLabeled(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()
@@ -88,7 +87,7 @@ func testCancelLabeled(t *testing.T, open Open) {
 	}
 	f.must(f.SealBatch(ctx, unsealed, 1)) // accepted after the cancel
 
-	// The labels of a batch are those of its jobs, unless a job has its own.
+	// Jobs have the labels of their batch, unless they have their own.
 	b := newBatch()
 	b.Labels = map[string]string{"sweep": "3", "k": "batch"}
 	own, inherits := labeled("own", `{"sweep":"4"}`), labeled("inherits", `{"sample":"1"}`)
@@ -103,7 +102,7 @@ func testCancelLabeled(t *testing.T, open Open) {
 	f.wantState(own.ID, job.Queued)
 }
 
-// prioritized gives those jobs another priority of which three are queued, and nothing else.
+// prioritized checks that only queued jobs get another priority.
 func (f *fixture) prioritized(want map[string]string, unsealed job.ID) {
 	f.Helper()
 	ctx := f.Context()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// testLeaders: there is one leader of a role at a time, and its term grows.
+// testLeaders checks that a role has one leader at a time, and that its term grows.
 func testLeaders(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	lead := func(role, holder string, ttl time.Duration) int64 {
@@ -24,7 +24,7 @@ func testLeaders(t *testing.T, open Open) {
 	if lead("r", "a", time.Hour) != 1 {
 		t.Error("the same leader has another term")
 	}
-	f.must(f.Resign(t.Context(), "r", "b")) // who does not lead
+	f.must(f.Resign(t.Context(), "r", "b")) // not the leader
 	if lead("r", "b", time.Hour) != 0 {
 		t.Error("somebody else resigned for the leader")
 	}

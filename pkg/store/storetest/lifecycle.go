@@ -186,7 +186,7 @@ func testFinish(t *testing.T, open Open) {
 		for _, name := range []string{"another", "", worker + " ", "%"} {
 			forged := finishOf(l, job.Succeeded)
 			forged.Worker = name
-			// In one call with the truth, as messages of many workers come.
+			// In one call with a valid result, as calls combine messages of many workers.
 			lost, _, err := f.Heartbeat(ctx, time.Millisecond, []store.Held{{LeaseRef: l, Worker: name}})
 			if f.must(err); len(lost) != 1 {
 				t.Errorf("heartbeat of %q: lost %v", name, lost)

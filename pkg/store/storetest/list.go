@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Who has read the list finds what comes to it at its head, whenever it began.
+// A client that has read the list finds later additions at its head, whenever they began.
 func testLongUpload(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	list := func(before job.ID) (ids []job.ID) {
@@ -54,8 +54,8 @@ func testLongUpload(t *testing.T, f *fixture) {
 	f.mustBe(err, job.ErrNotFound)
 }
 
-// The inputs that are needed are those of jobs that are not over: long submitted ones are
-// asked about, since the others made theirs young, and so are retried ones, which did not.
+// testInputs checks that the needed inputs are those of unfinished jobs. Recent submissions renew the age of
+// their inputs, so only old jobs and retried jobs are looked up.
 func testInputs(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	ctx := t.Context()

@@ -13,7 +13,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// modelJob is what the model knows of a job.
+// modelJob is a job in the model.
 type modelJob struct {
 	id         job.ID
 	state      job.State
@@ -51,7 +51,7 @@ type model struct {
 func testModel(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{InfraBudget: modelBudget})
 	rapid.Check(t, func(rt *rapid.T) {
-		// One store for all runs: what earlier ones left queued is ended first.
+		// One store serves all runs: jobs left queued by earlier runs end first.
 		for _, b := range must(f.Batches(t.Context(), tenant, "", 1000)) {
 			if !b.Done() {
 				for _, c := range must(f.CancelBatch(t.Context(), b.ID)) {
@@ -160,7 +160,7 @@ func (m *model) finishOne(t *rapid.T) {
 	j.move(t, o.State())
 }
 
-// stale repeats what attempts of the past would say.
+// stale repeats the calls of past attempts.
 func (m *model) stale(t *rapid.T) {
 	j := m.pick(t, job.States...)
 	if len(j.pastLeases) == 0 {
@@ -187,7 +187,7 @@ func (m *model) releaseOne(t *rapid.T) {
 	j.handedBack(t, reason)
 }
 
-// lose lets a lease run out and the reaper find it.
+// lose lets a lease expire and the reaper find it.
 func (m *model) lose(t *rapid.T) {
 	j := m.pick(t, job.Running)
 	if _, _, err := m.Heartbeat(m.Context(), time.Millisecond, ours(store.LeaseRef{Job: j.id, Lease: j.lease})); err != nil {
@@ -197,7 +197,7 @@ func (m *model) lose(t *rapid.T) {
 	j.handedBack(t, job.ReasonLost)
 }
 
-// handedBack is what becomes of a running job whose attempt ended for our reasons.
+// handedBack returns the state of a running job whose attempt ended for infrastructure reasons.
 func (j *modelJob) handedBack(t *rapid.T, reason job.Reason) {
 	charged := reason == job.ReasonLost || reason == job.ReasonInfra
 	if charged {

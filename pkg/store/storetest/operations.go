@@ -10,12 +10,12 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// act is an action of an operator, as who asks makes it.
+// act returns an operator's action, as the caller makes it.
 func act(action, subject string) *store.Action {
 	return &store.Action{ID: job.NewID(), Actor: "ops", Token: "01234567", Action: action, Subject: subject, Reason: "because"}
 }
 
-// acted returns the outcome, and checks that the action is written down as it was.
+// acted returns the outcome, and checks that the action is recorded correctly.
 func (f *fixture) acted(a *store.Action, err error) store.ActionOutcome {
 	f.Helper()
 	f.must(err)
@@ -42,7 +42,8 @@ func (f *fixture) worker(id string) store.Worker {
 	return store.Worker{}
 }
 
-// actionsBy looks for actions by each thing that one has, and in the order in which they were committed. ids are all there are.
+// actionsBy queries actions by each of their fields, and in the order of their commits. ids are all existing
+// actions.
 func (f *fixture) actionsBy(ids []job.ID) {
 	f.Helper()
 	ctx := f.Context()

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// testOutages: whoever lost its lease because nobody heard anybody is not blamed for it,
-// however often that happens.
+// testOutages checks that jobs are not blamed for leases lost while no heartbeats arrived, however often that
+// happens.
 func testOutages(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{PoisonAfter: 3})
 	fleet := newFleet(f, "w1", "w2")
@@ -42,7 +42,7 @@ func testOutages(t *testing.T, open Open) {
 	}
 }
 
-// testIncarnations: a worker that was started anew is another one than before.
+// testIncarnations checks that a restarted worker counts as a new worker.
 func testIncarnations(t *testing.T, open Open) {
 	restart := func(fl *fleet, name string) (now store.Incarnation) {
 		for i := range fl.ws {
@@ -129,7 +129,7 @@ func testIncarnations(t *testing.T, open Open) {
 		fl.heard()
 		id := newJob("innocent")
 		f.submit(id)
-		for range 4 { // blamed while only the younger one was heard, and no more since
+		for range 4 { // blamed once, while only the younger process sent heartbeats
 			claim(&fleet{f, []store.Worker{elder}}, "w1", f.schedule(1)[0].Ref)
 			restart(fl, "w1")
 			fl.heard()
@@ -150,7 +150,7 @@ func testIncarnations(t *testing.T, open Open) {
 			t.Errorf("%+v", ws[1])
 		}
 	})
-	t.Run("a silent owner loses its name to an older one", func(t *testing.T) { // whose clock is behind
+	t.Run("a silent owner loses its name to an older one", func(t *testing.T) { // its clock is behind
 		f := newFixture(t, open, Options{})
 		fl := newFleet(f, "w1")
 		older := fl.ws[0]
@@ -182,7 +182,7 @@ func testIncarnations(t *testing.T, open Open) {
 	})
 }
 
-// fleet is workers of one pool that are heard of now and then.
+// fleet is a set of workers of one pool that send heartbeats now and then.
 type fleet struct {
 	*fixture
 	ws []store.Worker
@@ -196,7 +196,7 @@ func newFleet(f *fixture, names ...string) *fleet {
 	return fl
 }
 
-// heard has all of them heard, or those that are named.
+// heard sends a heartbeat of the named workers, or of all without names.
 func (f *fleet) heard(names ...string) {
 	f.Helper()
 	for _, w := range f.ws {

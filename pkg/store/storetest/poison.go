@@ -9,10 +9,9 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// testPoison: a job that takes its workers with it is given up; those that were
-// beside it are not.
+// testPoison checks that a job that kills its workers is given up. Jobs that ran beside it are not.
 func testPoison(t *testing.T, open Open) {
-	// claim takes everything that is queued for a worker whose leases last ttl.
+	// claim claims all queued jobs for a worker whose leases last ttl.
 	claim := func(f *fixture, worker string, ttl time.Duration, refs ...store.Ref) map[job.ID]store.Claimed {
 		f.Helper()
 		of := map[job.ID]store.Claimed{}
@@ -110,6 +109,6 @@ func testPoison(t *testing.T, open Open) {
 		given(f, poison.ID)
 		claim(f, "w1", 0, scheduled(f)[innocent.ID])
 		lose(f, 1)
-		f.wantState(innocent.ID, job.Queued) // the first for which there is nobody else
+		f.wantState(innocent.ID, job.Queued) // the first without another suspect
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// testQueue: what waits and runs is counted by class, tenant and priority; what is too
-// much to be counted is still right in sum.
+// testQueue checks that waiting and running jobs are counted by class, tenant and priority. Large counts keep
+// a correct sum.
 func testQueue(t *testing.T, f *fixture) {
 	got, err := f.Queue(f.Context())
 	f.must(err)

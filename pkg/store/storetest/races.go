@@ -10,9 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// testCursor reads a batch while many record its results at once: every reader
-// must see each result once, in the same order, and nothing may turn up behind a
-// cursor.
+// testCursor reads a batch while many writers record its results. Every reader must see each result once, in
+// the same order. No result may appear behind a cursor.
 func testCursor(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{})
 	const n, writers = 600, 6
@@ -87,9 +86,8 @@ func testCursor(t *testing.T, open Open) {
 	}
 }
 
-// testRaces lets every transition loose on the same jobs at once. Whatever wins,
-// each job ends in one record, one finish at most is told Recorded, and the
-// counters agree with the results.
+// testRaces runs all transitions on the same jobs at once. Each job must end in one record, with at most one
+// finish reported as Recorded. The counters must agree with the results.
 func testRaces(t *testing.T, open Open) {
 	f := newFixture(t, open, Options{InfraBudget: 1000})
 	const n = 200
@@ -109,7 +107,7 @@ func testRaces(t *testing.T, open Open) {
 				t.Error(err)
 				return
 			}
-			more, err := f.Unclaimed(t.Context(), 0, 20) // deliveries that others have too
+			more, err := f.Unclaimed(t.Context(), 0, 20) // deliveries that others also have
 			if err != nil {
 				t.Error(err)
 				return
@@ -123,7 +121,7 @@ func testRaces(t *testing.T, open Open) {
 				t.Error(err)
 				return
 			}
-			held := map[store.LeaseRef]bool{} // a claim said twice is answered twice
+			held := map[store.LeaseRef]bool{} // a repeated claim gets the same lease
 			for _, c := range got {
 				if c.Lease != 0 {
 					held[leaseOf(c)] = true

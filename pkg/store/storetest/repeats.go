@@ -9,14 +9,14 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// keyed is a job that may be answered with the record of an equal one.
+// keyed returns a job that can be answered with the record of an equal job.
 func keyed(name, key string) store.NewJob {
 	j := newJob(name)
 	j.CacheKey = []byte(key)
 	return j
 }
 
-// refs schedules everything and returns what may be a repeat.
+// refs schedules all jobs and returns the possible repeats.
 func (f *fixture) refs() (all []store.Ref, cacheable []store.Ref) {
 	f.Helper()
 	for _, d := range f.schedule(1 << 20) {
@@ -44,8 +44,8 @@ func testRepeats(t *testing.T, open Open) {
 		f.finish(f.running(keyed(name, "k-"+name)), o)
 	}
 
-	// A batch of one that ran before, one that did not, one without a key, and
-	// those whose equals ended in ways that say nothing.
+	// A batch of a job that ran before, one that did not, one without a key, and some whose equals ended
+	// without a usable result.
 	again := keyed("again", "k1")
 	batch := f.submit(again, keyed("fresh", "k2"), newJob("plain"), keyed("slow", "k-slow"), keyed("big", "k-big"), keyed("unlucky", "k-unlucky"),
 		keyed("unsolved", "k-unsolved"), keyed("unset", "k-unset"))
@@ -87,7 +87,7 @@ func testRepeats(t *testing.T, open Open) {
 		t.Errorf("answered twice: %v, %v", done, err)
 	}
 
-	// An answer is no origin: the next one is answered from the first, too.
+	// An answer is no origin: the next job is answered from the first, too.
 	j, d, err := f.SubmitJob(ctx, keyed("third", "k1"), store.Idempotency{}, 100)
 	f.must(err)
 	if d == nil || !d.Cacheable {
@@ -113,8 +113,8 @@ func testRepeats(t *testing.T, open Open) {
 	testRepeatsStayAtHome(f)
 }
 
-// The newest record counts, a tenant's own, and never for a retried batch, which
-// asks for another run.
+// The newest record of the same tenant counts. A retried batch gets no record, because the client asks for
+// another run.
 func testRepeatsStayAtHome(f *fixture) {
 	ctx := f.Context()
 	other := keyed("other", "k1")
@@ -127,7 +127,7 @@ func testRepeatsStayAtHome(f *fixture) {
 	if len(got) != 1 || got[0].Job != mine.ID || f.decode(got[0].Record).Outcome != job.Succeeded {
 		f.Errorf("repeats %+v", got)
 	}
-	got[0].Job = other.ID // as if somebody could ask for it
+	got[0].Job = other.ID // a request that no client can make
 	if done, err := f.Answer(ctx, got); err != nil || len(done) != 0 {
 		f.Errorf("answered with another tenant's record: %v, %v", done, err)
 	}

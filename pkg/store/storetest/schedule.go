@@ -88,7 +88,7 @@ func testSchedule(t *testing.T, open Open) {
 			f.must(err)
 		}
 		counts := map[string]int{}
-		for range 2 { // in two steps: what is held counts
+		for range 2 { // in two steps: held jobs count
 			for _, d := range f.schedule(10) {
 				counts[of[d.Job]]++
 				f.claim(d.Ref)
@@ -142,7 +142,7 @@ func testSchedule(t *testing.T, open Open) {
 		if diff := cmp.Diff(want, count(ds)); diff != "" {
 			t.Errorf("jobs of each batch (-want +got):\n%s", diff)
 		}
-		// Those of the first that run count, too: the next ones go ahead of it.
+		// The running jobs of the first count, too: the next ones go ahead of it.
 		for _, d := range ds[:2*turn] {
 			f.claim(d.Ref)
 		}

@@ -24,7 +24,7 @@ func testSessions(t *testing.T, open Open) {
 		return s
 	}
 	first := session()
-	f.must(f.PutSession(ctx, tenant, first, 0)) // said twice is said once
+	f.must(f.PutSession(ctx, tenant, first, 0)) // a repeated call has no further effect
 	got, err := f.Session(ctx, tenant, first.ID)
 	f.must(err)
 	if got.Spec.Name != "s" || got.Spec.Lease != first.Spec.Lease || got.Worker != worker || got.State != job.SessionLive || got.CreatedAt.IsZero() {
@@ -93,7 +93,7 @@ func testSessions(t *testing.T, open Open) {
 		}
 		first := job.NewID()
 		f.must(put(first))
-		// Ten at once find room for two.
+		// Ten concurrent requests find room for two.
 		errs := make(chan error)
 		for i := range 10 {
 			go func() {
@@ -116,7 +116,7 @@ func testSessions(t *testing.T, open Open) {
 		if made != most-1 {
 			t.Errorf("%d more were written down, want %d", made, most-1)
 		}
-		f.must(put(first)) // said twice is said once, and not refused
+		f.must(put(first)) // a repeated call counts once, and is not refused
 		_, err := f.EndSession(ctx, first, worker, job.Succeeded, "")
 		f.must(err)
 		f.must(put(job.NewID()))
@@ -138,7 +138,7 @@ func testSessions(t *testing.T, open Open) {
 		if len(all) != 3 || all[0].ID != ids[0] || len(rest) != 1 || rest[0].ID != ids[1] {
 			t.Errorf("executions: %d of 3, then %+v", len(all), rest)
 		}
-		// One that began before, and took longer, lies behind what was read.
+		// An execution that began before and took longer is listed after the ones already read.
 		late := store.Executed{Session: first.ID, ID: job.FirstIDAt(ids[0].Time().Add(-time.Minute)), Code: "1", Result: json.RawMessage(`{}`)}
 		f.must(f.PutExecute(ctx, late))
 		rest, err = f.Executions(ctx, tenant, first.ID, ids[2], 10)

@@ -231,7 +231,7 @@ func testPause(t *testing.T, open Open) {
 				first = batch
 			}
 		}
-		_, err := f.CancelBatch(ctx, first) // what is over does not count
+		_, err := f.CancelBatch(ctx, first) // finished jobs do not count
 		f.must(err)
 		next := f.submit(newJob("one"))
 		f.must(f.Pause(ctx, act("pause", string(next)), store.Pausable{Kind: store.PauseBatch, Name: string(next)}))
@@ -272,14 +272,14 @@ func testOverride(t *testing.T, open Open) {
 	if o := got(); o.Weight != 5.5 || o.MaxRunning != 0 || o.LabelCaps["problem"] != 2 || o.Override == nil || o.Override.Until != nil || *o.Override.Granted.Weight != 2 {
 		t.Errorf("overridden: %+v, %+v", o, o.Override)
 	}
-	// What is granted changes behind it: the dispatchers put it as they start.
+	// The dispatchers put the granted values as they start, behind the override.
 	granted.Weight, granted.MaxRunning, granted.LabelCaps = 3, 8, job.LabelCaps{"problem": 4}
 	f.must(f.PutTenant(ctx, granted))
 	if o := got(); o.Weight != 5.5 || o.MaxRunning != 0 || o.LabelCaps["problem"] != 4 {
 		t.Errorf("granted behind it: %+v", o)
 	}
 	one, none := 1, job.LabelCaps{}
-	set(store.Override{MaxRunning: &one, LabelCaps: &none}, time.Hour) // in place of the other
+	set(store.Override{MaxRunning: &one, LabelCaps: &none}, time.Hour) // replaces the other
 	if o := got(); o.Weight != 3 || o.MaxRunning != 1 || o.LabelCaps != nil || o.Override.Until == nil || o.Override.Set.Weight != nil {
 		t.Errorf("overridden again: %+v, %+v", o, o.Override)
 	}

@@ -1,5 +1,4 @@
-// Package storetest is the specification of store.Store, as tests that every
-// implementation passes.
+// Package storetest is the specification of store.Store, as tests that every implementation passes.
 package storetest
 
 import (
@@ -24,8 +23,8 @@ type Options struct {
 	RetryDelay    time.Duration // zero: none
 }
 
-// Open returns a store with nothing in it, closed when the test ends. Two calls
-// in one test with the same Options need not share anything.
+// Open returns an empty store that is closed when the test ends. Two calls in one test with the same Options
+// may share a database.
 type Open func(t testing.TB, o Options) store.Store
 
 // Run runs the whole suite.
@@ -104,8 +103,7 @@ const (
 	ttl    = time.Minute
 )
 
-// fixture is a store and what the tests do with it all the time. Every step that
-// must not fail ends the test if it does.
+// fixture is a store with helpers. A helper ends the test if a step fails that must not fail.
 type fixture struct {
 	testing.TB
 	store.Store
@@ -113,7 +111,7 @@ type fixture struct {
 
 func newFixture(t testing.TB, open Open, o Options) *fixture { return &fixture{t, open(t, o)} }
 
-// with is the same for a subtest.
+// with returns the fixture for a subtest.
 func (f *fixture) with(t testing.TB) *fixture { return &fixture{t, f.Store} }
 
 func (f *fixture) must(err error) {
@@ -130,7 +128,7 @@ func (f *fixture) mustBe(err, want error) {
 	}
 }
 
-// newJob is a small job; its name says which.
+// newJob returns a small job with the given name.
 func newJob(name string) store.NewJob {
 	return store.NewJob{
 		ID: job.NewID(), Tenant: tenant, Pool: pool, MaxAttempts: 1,
@@ -189,7 +187,7 @@ func (f *fixture) claimAs(worker string, ttl time.Duration, refs ...store.Ref) [
 	return got
 }
 
-// run schedules everything that is queued and claims it.
+// run schedules all queued jobs and claims them.
 func (f *fixture) run() []store.Claimed {
 	f.Helper()
 	var refs []store.Ref
@@ -243,7 +241,7 @@ func (f *fixture) finishAs(name string, l store.LeaseRef, o job.Outcome) store.F
 	return got[0]
 }
 
-// ours are leases as their worker names them.
+// ours returns the leases as their worker names them.
 func ours(ls ...store.LeaseRef) (out []store.Held) {
 	for _, l := range ls {
 		out = append(out, store.Held{LeaseRef: l, Worker: worker})
@@ -299,7 +297,7 @@ func (f *fixture) batch(id job.ID) *job.Batch {
 	return b
 }
 
-// results pages through all results of a batch.
+// results reads all pages of a batch's results.
 func (f *fixture) results(batch job.ID, page int) []job.Result {
 	f.Helper()
 	var all []job.Result
@@ -326,7 +324,7 @@ func (f *fixture) reap() store.ReapStats {
 	return st
 }
 
-// eventually waits for something that only the store's clock can bring about.
+// eventually waits for an event that depends on the store's clock.
 func (f *fixture) eventually(what string, ok func() bool) {
 	f.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

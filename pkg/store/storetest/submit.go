@@ -199,7 +199,7 @@ func testOpenBatch(t *testing.T, open Open) {
 		f.mustBe(f.AppendJobs(ctx, b.ID, newJobs(1)), job.ErrConflict)
 		f.mustBe(f.SealBatch(ctx, b.ID, 3), job.ErrConflict)
 		opened(f, store.Idempotency{Key: "dropped", Hash: "h"})
-		for _, j := range jobs { // nothing is left: the ids are free
+		for _, j := range jobs { // the batch left nothing: its ids are free
 			f.submitJob(j)
 		}
 	})

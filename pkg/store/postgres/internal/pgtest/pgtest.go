@@ -1,5 +1,4 @@
-// Package pgtest is what the tests of statements share: a connection to a database, and what a
-// plan has to be like.
+// Package pgtest has helpers for tests of statements: a database connection, and checks of query plans.
 package pgtest
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/schema"
 )
 
-// Open brings the schema of a database up to date, and connects to it.
+// Open migrates the schema of a database and connects to it.
 func Open(t testing.TB, dsn string) *pg.DB {
 	t.Helper()
 	if err := schema.Migrate(t.Context(), dsn); err != nil {
@@ -29,17 +28,17 @@ func Open(t testing.TB, dsn string) *pg.DB {
 	return db
 }
 
-// Config is what a store has by default.
+// Config returns a store's defaults.
 func Config(dsn string) pg.Config {
 	return pg.Config{DSN: dsn, MaxConns: 16, MinConns: 2, Timeout: 15 * time.Second, ApplicationTag: "assay"}
 }
 
-// Planned is a statement and what its plan has to have.
+// Planned is a statement and the requirements on its plan.
 type Planned struct {
 	Name, SQL string
 	Args      string
 	Want      []string // all of these
-	KeysOnly  bool     // every lookup by id is in a primary key
+	KeysOnly  bool     // whether every lookup by id must use a primary key
 }
 
 const (
@@ -47,14 +46,14 @@ const (
 	Low = `'` + LowID + `'`
 	// LowID is Low without quotes.
 	LowID = `00000000-0000-0000-0000-000000000000`
-	// ByID is a lookup by id in a plan.
+	// ByID matches a lookup by id in a plan.
 	ByID = `Index Cond: \(.*\bid = `
-	// Queue is the index of what waits.
+	// Queue matches the index of waiting jobs.
 	Queue = `_pool_tenant_id_batch_id_priority_lane_id_idx`
 )
 
-// Plans plans statements on empty partitions, where every index looks equally good, and
-// checks that each is used as it was meant.
+// Plans plans statements on empty partitions, where every index looks equally good. It checks that each
+// statement uses its intended indexes.
 func Plans(t *testing.T, db *pg.DB, cases []Planned) {
 	t.Helper()
 	for _, c := range cases {
@@ -86,7 +85,7 @@ func Plans(t *testing.T, db *pg.DB, cases []Planned) {
 	}
 }
 
-// Explain returns the plan of a statement, as it is when it is prepared.
+// Explain returns the plan of a prepared statement.
 func Explain(t *testing.T, db *pg.DB, sql, args string) string {
 	t.Helper()
 	conn, err := db.Pool.Acquire(t.Context())
@@ -113,11 +112,10 @@ func Explain(t *testing.T, db *pg.DB, sql, args string) string {
 	return strings.Join(lines, "\n")
 }
 
-// oldDays is how many days OldDays makes.
+// oldDays is the number of days that OldDays makes.
 const oldDays = 15
 
-// OldDays makes partitions of days that are over, from old on, and has the queue look at
-// later ones only.
+// OldDays makes partitions of past days, starting with old, and limits the queue to later days.
 func OldDays(t *testing.T, db *pg.DB) (old time.Time) {
 	t.Helper()
 	old = time.Now().UTC().AddDate(0, 0, -20).Truncate(24 * time.Hour)
@@ -130,7 +128,7 @@ func OldDays(t *testing.T, db *pg.DB) (old time.Time) {
 	return old
 }
 
-// NoHistory checks that no statement has a plan with one of the OldDays.
+// NoHistory checks that no plan of the statements scans one of the OldDays.
 func NoHistory(t *testing.T, db *pg.DB, old time.Time, cases []Planned) {
 	t.Helper()
 	kept := regexp.MustCompile(`(jobs|specs|attempts|results)_` + old.Format("20060102")[:6])
@@ -145,8 +143,8 @@ func NoHistory(t *testing.T, db *pg.DB, old time.Time, cases []Planned) {
 	}
 }
 
-// oldPart is the day in a line of a plan if it is one of those that OldDays made, else what
-// no line has.
+// oldPart returns the day in a line of a plan if OldDays made it. Otherwise it returns a text that no line
+// contains.
 func oldPart(line string, old time.Time) string {
 	for n := range oldDays {
 		if d := old.AddDate(0, 0, n).Format("_20060102"); strings.Contains(line, d) {

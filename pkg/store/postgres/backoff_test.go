@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// TestBackoff checks how long each retry waits, by the database's clock.
+// TestBackoff checks the wait before each retry, by the database's clock.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	ctx, seen := t.Context(), map[float64]bool{}
@@ -31,7 +31,7 @@ func TestBackoff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What the transaction's clock says before and after bounds its own.
+		// The clock of the transaction lies between the times before and after it.
 		var before, after, until time.Time
 		if err := s.db.Pool.QueryRow(ctx, `SELECT now()`).Scan(&before); err != nil {
 			t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// A batch may be retried while retention takes its jobs away: the retry is then
-// of what is left, and done if that is nothing.
+// TestRetryOfForgottenJobs checks that a batch can be retried while retention deletes its jobs. The retry has
+// the remaining jobs, and is done if there are none.
 func TestRetryOfForgottenJobs(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})
@@ -32,8 +32,8 @@ func TestRetryOfForgottenJobs(t *testing.T) {
 	}
 }
 
-// A batch that is too large for one statement is retried in several, and is seen when all
-// of it is there.
+// TestRetryInSlices checks that a batch that is too large for one statement is retried in several. The new
+// batch is visible once it is complete.
 func TestRetryInSlices(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{retrySlice: 3})
@@ -70,8 +70,8 @@ func TestRetryInSlices(t *testing.T) {
 	}
 }
 
-// TestBatchesAreListedInTheOrderOfTheirCommits: a batch that takes long to write is before one that was written meanwhile, so a client that
-// reads the list from the newest on misses none.
+// TestBatchesAreListedInTheOrderOfTheirCommits checks that a slow batch is listed before one written
+// meanwhile. So a client that reads the list from the newest on misses none.
 func TestBatchesAreListedInTheOrderOfTheirCommits(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})

@@ -9,9 +9,9 @@ import (
 	"github.com/assay-run/assay/pkg/store/storetest"
 )
 
-// BenchmarkStore measures a server of the caller's with its own settings if
-// ASSAY_DATABASE_URL is set (an empty database: it is filled), else the tests'
-// own, which does not wait for the disk.
+// BenchmarkStore measures the caller's server with its own settings if ASSAY_DATABASE_URL is set. That
+// database must be empty; the benchmark fills it. Otherwise it measures the tests' server, which does not
+// wait for the disk.
 func BenchmarkStore(b *testing.B) {
 	storetest.Bench(b, func(b testing.TB) store.Store {
 		dsn := os.Getenv("ASSAY_DATABASE_URL")

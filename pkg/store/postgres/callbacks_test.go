@@ -11,7 +11,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// due makes callbacks of batches that are over, n of each of some tenants.
+// due makes n finished batches with callbacks for each of some tenants.
 func (r *refusing) due(n int, tenants ...string) {
 	r.t.Helper()
 	for _, name := range tenants {
@@ -24,7 +24,7 @@ func (r *refusing) due(n int, tenants ...string) {
 	}
 }
 
-// blocks returns how many blocks of indexes and tables this connection has read since the last call.
+// blocks returns the number of index and table blocks that this connection has read since the last call.
 func (r *refusing) blocks(table string) (n int64) {
 	r.t.Helper()
 	r.exec(`SELECT pg_stat_force_next_flush()`)
@@ -32,8 +32,8 @@ func (r *refusing) blocks(table string) (n int64) {
 	return n
 }
 
-// TestManyDueCallbacks: a look at callbacks reads as many rows as it takes, however many are due,
-// and of however many tenants.
+// TestManyDueCallbacks checks that a look at callbacks reads only the rows that it takes, whatever the number
+// of due callbacks and of tenants.
 func TestManyDueCallbacks(t *testing.T) {
 	t.Parallel()
 	r := &refusing{openTest(t, Config{MaxConns: 1, MinConns: 1}), t}
@@ -65,7 +65,8 @@ func TestManyDueCallbacks(t *testing.T) {
 	}
 }
 
-// TestCallbacksOfManyTenants: looks go on where the last one ended, until all tenants had theirs.
+// TestCallbacksOfManyTenants checks that each look continues after the last one, until all tenants had their
+// turn.
 func TestCallbacksOfManyTenants(t *testing.T) {
 	t.Parallel()
 	r := newRefusing(t)
@@ -85,7 +86,7 @@ func TestCallbacksOfManyTenants(t *testing.T) {
 	}
 }
 
-// TestRefusedCallback: one that cannot be taken keeps no other from being taken.
+// TestRefusedCallback checks that a callback that cannot be taken blocks no other.
 func TestRefusedCallback(t *testing.T) {
 	t.Parallel()
 	r := newRefusing(t)
@@ -107,7 +108,8 @@ func TestRefusedCallback(t *testing.T) {
 	}
 }
 
-// TestKeysInALoop: a tenant that makes and revokes keys meets a limit, which is named.
+// TestKeysInALoop checks that a tenant that makes and revokes keys meets a limit, and that the error names
+// it.
 func TestKeysInALoop(t *testing.T) {
 	t.Parallel()
 	r := newRefusing(t)

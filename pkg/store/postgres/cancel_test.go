@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// TestCancelInParts cancels more than one call has time for: what runs is told in
-// the first, and the rest is over after a few, whoever makes them.
+// TestCancelInParts cancels more jobs than one call has time for. The first call cancels the running jobs; a
+// few more calls by any caller end the rest.
 func TestCancelInParts(t *testing.T) {
 	t.Parallel()
 	for how, cancel := range map[string]func(s *Store, batch job.ID) ([]store.Canceling, error){
@@ -36,7 +36,7 @@ func TestCancelInParts(t *testing.T) {
 	}
 }
 
-// cancelChunk is that of package lifecycle.
+// cancelChunk equals the constant of package lifecycle.
 const cancelChunk = 2000
 
 func testCancelInParts(t *testing.T, s *Store, cancel func(batch job.ID) ([]store.Canceling, error)) {

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestUploadsExpireFromTheSeal: however long an upload takes, its jobs wait for as long as they
-// may after the seal; until then nothing looks at them.
+// TestUploadsExpireFromTheSeal checks that the waiting time of jobs begins at the seal, however long the
+// upload takes. Until then nothing looks at them.
 func TestUploadsExpireFromTheSeal(t *testing.T) {
 	t.Parallel()
 	r := newRefusing(t)
@@ -27,7 +27,7 @@ func TestUploadsExpireFromTheSeal(t *testing.T) {
 		if r.must(err); !fresh {
 			t.Fatal("the chunk is not taken")
 		}
-		// The chunk came an hour ago.
+		// The chunk arrived an hour ago.
 		r.exec(`UPDATE jobs SET created_at = created_at - interval '1 hour', expires_at = expires_at - interval '1 hour' WHERE batch_id = $1`, string(id))
 		return id, jobs
 	}
@@ -53,7 +53,7 @@ func TestUploadsExpireFromTheSeal(t *testing.T) {
 		t.Errorf("%d jobs expired right after the seal", st.JobsExpired)
 	}
 
-	// A batch that does without success may be retried, with the same time.
+	// A batch without successes may be retried, with the same time.
 	r.exec(`UPDATE batches SET sealed_at = sealed_at - interval '20 minutes'`)
 	r.exec(`UPDATE jobs SET expires_at = expires_at - interval '20 minutes'`)
 	if st := r.reap(); st.JobsExpired != int64(len(jobs)) {
@@ -66,7 +66,8 @@ func TestUploadsExpireFromTheSeal(t *testing.T) {
 	}
 }
 
-// TestLargeUploadIsRedatedByAndBy: what the call that seals does not come to, the reaper does.
+// TestLargeUploadIsRedatedByAndBy checks that the reaper completes the dates that the sealing call did not
+// reach.
 func TestLargeUploadIsRedatedByAndBy(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{cancelTime: 1}) // one statement each
@@ -103,8 +104,8 @@ func TestLargeUploadIsRedatedByAndBy(t *testing.T) {
 	}
 }
 
-// TestReapStepsEnd: a step of the reaper leaves what it does not come to in its time, and the
-// others are made.
+// TestReapStepsEnd checks that a step of the reaper stops at its time limit, and that the other steps still
+// run.
 func TestReapStepsEnd(t *testing.T) {
 	t.Parallel()
 	r := &refusing{openTest(t, Config{cancelTime: 1}), t} // one statement each

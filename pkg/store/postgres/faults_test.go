@@ -77,8 +77,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestConnectionsKilled runs a batch while all connections are killed again and
-// again. Calls fail and are sent again; in the end each job has its one record.
+// TestConnectionsKilled runs a batch while all connections are killed repeatedly. Calls fail and are sent
+// again; in the end each job has its one record.
 func TestConnectionsKilled(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{ApplicationTag: "victim"})
@@ -111,9 +111,8 @@ func TestConnectionsKilled(t *testing.T) {
 	d.checkRecords(t, batch, n)
 }
 
-// TestServerKilled kills the server in the middle of a batch, without a chance to
-// write anything more. Whatever a caller was told before must still be true:
-// results, and that leases and generations are never issued again.
+// TestServerKilled kills the server in the middle of a batch, before it can write anything more. Earlier
+// answers must still hold: results stay, and no lease or generation is issued twice.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	testenv.Needs(t, "Postgres")
@@ -150,7 +149,7 @@ func TestServerKilled(t *testing.T) {
 	}
 	server.Stop(ctx)
 	for deadline := time.Now().Add(time.Minute); ; {
-		// The dead server's children go one by one; until the last has gone it cannot start.
+		// The dead server's children exit one by one. The server cannot start until the last has exited.
 		again, err := dev.StartPostgres(ctx, cfg)
 		if err == nil {
 			server = again
@@ -190,7 +189,7 @@ func openTestOn(t *testing.T, dsn string) *Store {
 	return s
 }
 
-// driver is a dispatcher and a worker that say everything again until it works.
+// driver is a dispatcher and a worker that repeat each call until it works.
 type driver struct {
 	*Store
 	worker string
@@ -211,7 +210,7 @@ func (d *driver) submit(t *testing.T, n int) job.ID {
 	return id
 }
 
-// step takes some jobs to running, and checks the numbers they get.
+// step takes some jobs to running, and checks their numbers.
 func (d *driver) step(t *testing.T, gens map[job.ID]job.Generation, last *job.Lease) []store.Finish {
 	t.Helper()
 	ds, err := d.Schedule(t.Context(), []string{"p"}, 40)
@@ -243,7 +242,7 @@ func (d *driver) step(t *testing.T, gens map[job.ID]job.Generation, last *job.Le
 	return fs
 }
 
-// drive takes a batch to its end and returns how many calls failed on the way.
+// drive takes a batch to its end and returns the number of failed calls.
 func (d *driver) drive(t *testing.T, batch job.ID, n int64) (failures int) {
 	t.Helper()
 	unavailable := func(err error) bool {
@@ -269,7 +268,7 @@ func (d *driver) drive(t *testing.T, batch job.ID, n int64) (failures int) {
 		if unavailable(err) {
 			continue
 		}
-		lost, err := d.Unclaimed(ctx, 0, 25) // of schedules whose answer was cut off
+		lost, err := d.Unclaimed(ctx, 0, 25) // of schedules whose response was lost
 		if unavailable(err) {
 			continue
 		}

@@ -7,7 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// A page is looked for in so many jobs, whoever's they are: the list goes on behind them.
+// TestJobsAmongManyOfOthers checks that a page examines a limited number of jobs of all tenants, and that the
+// list continues after them.
 func TestJobsAmongManyOfOthers(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{jobsLook: 4})
@@ -47,7 +48,8 @@ func TestJobsAmongManyOfOthers(t *testing.T) {
 	}
 }
 
-// Jobs that ended otherwise take no place on a page, however many they are.
+// TestJobsOfAnOutcomeFillTheirPage checks that jobs with other outcomes take no place on a page, however many
+// they are.
 func TestJobsOfAnOutcomeFillTheirPage(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})

@@ -12,8 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestLiveDays: what waits is seen, on whichever day it was submitted; days that are over
-// are not looked at.
+// TestLiveDays checks that waiting jobs of any day are found, and that finished days are not looked at.
 func TestLiveDays(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})
@@ -63,7 +62,7 @@ func TestLiveDays(t *testing.T) {
 				t.Fatal(err)
 			}
 			done := store.Finish{LeaseRef: store.LeaseRef{Job: c.id, Lease: won[0].Lease}, Worker: "w", Outcome: job.OutcomeCanceled, Result: []byte(`{"outcome":"canceled"}`)}
-			for range 2 { // the second time it is read back, of a day that is over
+			for range 2 { // the second time it is read back, from a past day
 				got, err := s.Finish(ctx, []store.Finish{done})
 				if err != nil || len(got) != 1 || got[0] != store.Recorded {
 					t.Fatalf("recorded %v, %v", got, err)
@@ -77,7 +76,7 @@ func TestLiveDays(t *testing.T) {
 	}
 }
 
-// TestLiveBesideLongRead: whoever uses the views for long does not hold the queue up.
+// TestLiveBesideLongRead checks that a long reader of the views does not delay the queue.
 func TestLiveBesideLongRead(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})

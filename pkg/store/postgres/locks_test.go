@@ -21,14 +21,15 @@ import (
 
 var historyDays = flag.Int("history-days", 45, "days of history in tests of its locks and of old jobs; 735 for two years, which take a minute or two")
 
-// mostLocks is how many relations one statement about history may lock, and mostLive one that reads the live views: these have six days in the test, and
-// such a statement locks several tables of each with all their indexes.
+// mostLocks is the number of relations that one statement about history may lock, and mostLive that of a
+// statement on the live views. These have six days in the test, and such a statement locks several tables of
+// each with all their indexes.
 const (
 	mostLocks = 130
 	mostLive  = 250
 )
 
-// withHistory makes partitions of days that are over, up to yesterday.
+// withHistory makes partitions of past days, up to yesterday.
 func withHistory(t testing.TB, s *Store) (oldest time.Time) {
 	t.Helper()
 	today := time.Now().UTC().Truncate(24 * time.Hour)
@@ -44,7 +45,7 @@ func withHistory(t testing.TB, s *Store) (oldest time.Time) {
 	return oldest
 }
 
-// statements collects what a store sends to the server.
+// statements collects the statements that a store sends to the server.
 type statements struct {
 	mu   sync.Mutex
 	sent map[string][]any
@@ -81,7 +82,8 @@ func (c *statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.Trace
 // TraceBatchEnd implements pgx.BatchTracer.
 func (c *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// locks returns how many relations a statement locks when it is executed, or 0 if it cannot be executed by itself.
+// locks returns the number of relations that a statement locks when executed. It returns 0 if the statement
+// cannot be executed alone.
 func locks(t *testing.T, s *Store, sql string, args []any) (n int) {
 	t.Helper()
 	tx, err := s.db.Pool.Begin(t.Context())
@@ -103,8 +105,9 @@ func locks(t *testing.T, s *Store, sql string, args []any) (n int) {
 	return n
 }
 
-// TestStatementsLockFewDays: no statement that clients can have executed locks more than some days, however many are kept. A server has
-// 6,400 locks by default for all its sessions, and the queue stops with them.
+// TestStatementsLockFewDays checks that clients cannot cause a statement that locks more than some days,
+// whatever the retention. A server has 6,400 locks by default for all its sessions, and the queue stops
+// without locks.
 func TestStatementsLockFewDays(t *testing.T) {
 	t.Parallel()
 	sent := &statements{}
@@ -139,7 +142,7 @@ func TestStatementsLockFewDays(t *testing.T) {
 	}
 }
 
-// useAll calls what clients, workers and the sweeper call, about jobs of today and of a day long ago.
+// useAll makes the calls of clients, workers and the sweeper, about jobs of today and of a past day.
 func useAll(t *testing.T, s *Store, oldest time.Time) {
 	ctx := t.Context()
 	must := func(err error) {
@@ -223,7 +226,7 @@ func useAll(t *testing.T, s *Store, oldest time.Time) {
 	must(err)
 }
 
-// readAll calls what reads.
+// readAll makes the reading calls.
 func readAll(t *testing.T, s *Store, batch, id job.ID) {
 	ctx := t.Context()
 	all := store.JobFilter{Labels: map[string]string{"a": "b"}, Text: "x", Image: "i", Failure: job.TimedOut}
@@ -277,7 +280,8 @@ func readAll(t *testing.T, s *Store, batch, id job.ID) {
 	}
 }
 
-// TestListsOfManyDispatchers: six dispatchers that list and erase at once leave room in the server's lock table.
+// TestListsOfManyDispatchers checks that six dispatchers that list and erase at once leave room in the
+// server's lock table.
 func TestListsOfManyDispatchers(t *testing.T) {
 	t.Parallel()
 	first := openTest(t, Config{})
@@ -321,7 +325,8 @@ func listAndErase(ctx context.Context, s *Store, id job.ID) error {
 	return nil
 }
 
-// BenchmarkOneOldJob measures what a single job costs Postgres beside a job that has waited for long, in µs of its processes' CPU time.
+// BenchmarkOneOldJob measures Postgres' cost of a single job beside a job that has waited for long, in µs of
+// its processes' CPU time.
 func BenchmarkOneOldJob(b *testing.B) {
 	for _, old := range []int{0, 1, 30} {
 		b.Run(fmt.Sprintf("old=%d", old), func(b *testing.B) {
@@ -362,7 +367,7 @@ func BenchmarkOneOldJob(b *testing.B) {
 	}
 }
 
-// backendCPU returns the CPU time of the server's processes for a store so far. Those that have ended do not count.
+// backendCPU returns the CPU time so far of the server's live processes for a store.
 func backendCPU(b *testing.B, s *Store) (total time.Duration) {
 	b.Helper()
 	for _, pid := range strings.Fields(backendPIDs(b, s)) {

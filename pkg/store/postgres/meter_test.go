@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// TestPoolIsMetered: for as long as the store is open, and no longer.
+// TestPoolIsMetered checks that the pool is metered while the store is open, and no longer.
 func TestPoolIsMetered(t *testing.T) {
 	reader, before := sdkmetric.NewManualReader(), otel.GetMeterProvider()
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
@@ -34,12 +34,12 @@ func TestPoolIsMetered(t *testing.T) {
 		t.Errorf("no call is counted: %v", got)
 	}
 	s.Close()
-	if got := metered(t, reader); len(got) != 1 { // the calls, which were
+	if got := metered(t, reader); len(got) != 1 { // the calls above
 		t.Errorf("a store that is closed has %v", got)
 	}
 }
 
-// metered returns what is reported, by name and label.
+// metered returns the reported values by name and label.
 func metered(t *testing.T, reader *sdkmetric.ManualReader) map[string]int64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics

@@ -18,8 +18,8 @@ type moves struct {
 	seen map[[2]job.State]bool
 }
 
-// watch notes each change of state in the store's database, in the server itself,
-// and collects the notes when the test ends.
+// watch records each change of state in the store's database with a trigger. It collects the records when the
+// test ends.
 func (m *moves) watch(t testing.TB, s *Store) {
 	t.Helper()
 	_, err := s.db.Pool.Exec(t.Context(), `
@@ -52,8 +52,7 @@ func (m *moves) watch(t testing.TB, s *Store) {
 	})
 }
 
-// check compares what was seen with the table of moves: nothing else happens, and
-// everything in it does.
+// check compares the recorded moves with the table of moves: both must have the same.
 func (m *moves) check(t *testing.T) {
 	want := map[[2]job.State]bool{}
 	for _, move := range slices.Concat(job.InitialStates, job.Moves) {

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// The names of tables and columns in the statements are those of migrations/schema.sql. A server finds that, too, and far
-// more (see plans_test.go); this is for who changes a statement or the schema and has none. What it cannot tell it leaves
-// alone: columns without a table's name before them, and what is computed.
+// TestStatementsNameWhatTheSchemaHas checks that tables and columns in statements exist in
+// migrations/schema.sql. A server checks far more (see plans_test.go); this test needs no server. It skips
+// columns without a table's name, and computed names.
 func TestStatementsNameWhatTheSchemaHas(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "migrations", "schema.sql"))
@@ -29,7 +29,7 @@ func TestStatementsNameWhatTheSchemaHas(t *testing.T) {
 	if len(statements) < 100 {
 		t.Fatalf("%d statements only", len(statements))
 	}
-	own := map[string]bool{} // what statements name themselves: any part of one may be in another literal
+	own := map[string]bool{} // names that the statements define: any part of one may be in another literal
 	for _, s := range statements {
 		for _, m := range named.FindAllStringSubmatch(s.sql, -1) {
 			own[m[1]] = true
@@ -70,7 +70,7 @@ func TestNamesAreChecked(t *testing.T) {
 
 type statement struct{ at, sql string }
 
-// literals are the strings of this package's code, and of what is beneath it, that read like SQL.
+// literals returns the strings of this package and its subpackages that read like SQL.
 func literals(t *testing.T) (all []statement) {
 	t.Helper()
 	var files []string
@@ -102,7 +102,7 @@ func literals(t *testing.T) (all []statement) {
 	return all
 }
 
-// names are the columns of each table, view and sequence.
+// names has the columns of each table, view and sequence.
 type names map[string]map[string]bool
 
 var (
@@ -123,7 +123,7 @@ var (
 	assigned = regexp.MustCompile(`(?:^|,)\s*(\w+) =`)
 )
 
-// readNames reads what pg_dump wrote.
+// readNames reads a pg_dump.
 func readNames(schema string) names {
 	all := names{}
 	for _, m := range table.FindAllStringSubmatch(schema, -1) {
@@ -148,10 +148,11 @@ func readNames(schema string) names {
 	return all
 }
 
-// check returns how many names were looked up, and which of them the schema lacks. own are no tables.
+// check returns the number of names that it looked up, and the names that the schema lacks. Names in own are
+// not tables.
 func (all names) check(sql string, own map[string]bool) (n int, problems []string) {
 	sql = operator.ReplaceAllString(quoted.ReplaceAllString(sql, "''"), "")
-	of := map[string]string{} // alias → table; "": not known which
+	of := map[string]string{} // alias → table; "": unknown
 	for _, m := range relation.FindAllStringSubmatch(sql, -1) {
 		switch name, call, alias := m[1], m[2] != "", m[3]; {
 		case all[name] != nil:

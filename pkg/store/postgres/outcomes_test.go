@@ -13,9 +13,9 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/schema"
 )
 
-// TestEveryOutcomeIsCounted, by its name, and the counters of a batch agree with its
-// results. The way back to the release before has for each outcome a name that it knows,
-// and counters that still agree.
+// TestEveryOutcomeIsCounted checks that each outcome is counted by its name, and that a batch's counters
+// agree with its results. After the way back to the previous release, each outcome has a name of that
+// release, and the counters still agree.
 func TestEveryOutcomeIsCounted(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)
@@ -49,7 +49,7 @@ func TestEveryOutcomeIsCounted(t *testing.T) {
 	}
 }
 
-// finishAll makes a batch with a job for each outcome, and returns what was said of them.
+// finishAll makes a batch with a job for each outcome, and returns the reports of the calls.
 func finishAll(t *testing.T, s *Store) (job.ID, map[job.Outcome]int64) {
 	t.Helper()
 	ctx := t.Context()

@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// TestPartitions: today's rows have a partition of their day, rows of any other
-// day land somewhere too, and making their partition later fails nothing.
+// TestPartitions checks that today's rows have a partition of their day. Rows of other days are stored, too,
+// and their partition can be made later.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})
@@ -59,7 +59,7 @@ func TestPartitions(t *testing.T) {
 	if n := queryStrings(t, s, `SELECT spec FROM specs_20310517`); len(n) != 1 {
 		t.Errorf("%d specs moved with the job", len(n))
 	}
-	// The whole queue, wherever it is, in one window.
+	// One window has the whole queue, from all partitions.
 	ds, err := s.Schedule(ctx, []string{"p"}, 10)
 	if err != nil || len(ds) != 3 {
 		t.Errorf("scheduled %v, %v", ds, err)
@@ -67,7 +67,7 @@ func TestPartitions(t *testing.T) {
 	if days := queryStrings(t, s, `SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'results'::regclass`); !strings.Contains(strings.Join(days, " "), "results_2031051") {
 		t.Errorf("results have the partitions %v", days)
 	}
-	// Documents of old partitions and new ones are compressed by lz4, where the server has it.
+	// Documents of old and new partitions are compressed by lz4, where the server supports it.
 	other := queryStrings(t, s, `SELECT a.attrelid::regclass || '.' || a.attname FROM pg_inherits p JOIN pg_attribute a ON a.attrelid = p.inhrelid
 		WHERE (p.inhparent = 'results'::regclass AND a.attname = 'body' OR p.inhparent = 'specs'::regclass AND a.attname = 'spec')
 		AND (a.attcompression = 'l') <> (SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression')`)
@@ -76,8 +76,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestMaintainBesideWriters: a long-running writer of the table does not block
-// the making of partitions, nor the other way round.
+// TestMaintainBesideWriters checks that a long-running writer and the making of partitions do not block each
+// other.
 func TestMaintainBesideWriters(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})

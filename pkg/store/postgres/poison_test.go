@@ -8,8 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestLongRunsAreNotSuspected: what is lost long after its start was not the end of
-// its worker by starting.
+// TestLongRunsAreNotSuspected checks that a job lost long after its start is not blamed for the end of its
+// worker.
 func TestLongRunsAreNotSuspected(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{PoisonAfter: 2, RetryDelay: -1})
@@ -35,8 +35,8 @@ func TestLongRunsAreNotSuspected(t *testing.T) {
 	}
 }
 
-// TestTwoAreNotBlamedForTheLast: claims made at once do not see each other, so two
-// suspects can run beside each other; then neither is given up.
+// TestTwoAreNotBlamedForTheLast checks that neither of two suspects that run beside each other is given up.
+// That can happen because concurrent claims do not see each other.
 func TestTwoAreNotBlamedForTheLast(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{PoisonAfter: 2, PoisonWait: time.Millisecond, RetryDelay: -1})

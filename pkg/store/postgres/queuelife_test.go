@@ -11,7 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// TestOldJobsAddTheirOwnDays: each earlier day with a job that is not over is looked at, and no day between; when the job is over, the day is not.
+// TestOldJobsAddTheirOwnDays checks that the queue looks at earlier days with unfinished jobs, and at no days
+// between. Once the job is over, its day is left out.
 func TestOldJobsAddTheirOwnDays(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})
@@ -63,7 +64,7 @@ func TestOldJobsAddTheirOwnDays(t *testing.T) {
 		}
 		liveDays(int64(6 - i))
 	}
-	// A program of the version before moves the one bound that it knows: all that is live stays so.
+	// A program of the previous version moves its one bound: all live days stay covered.
 	if _, err := s.db.Pool.Exec(ctx, `SELECT assay_live_since(assay_live_since())`); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,8 @@ func TestOldJobsAddTheirOwnDays(t *testing.T) {
 	liveDays(4)
 }
 
-// TestJobsDoNotWaitForEver: what no worker takes ends, whether it is queued, in a paused batch or dispatched, and says why.
+// TestJobsDoNotWaitForEver checks that a job that no worker takes ends with a reason, whether it is queued,
+// in a paused batch or dispatched.
 func TestJobsDoNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{QueueLife: 240 * time.Hour})
@@ -133,7 +135,8 @@ func TestJobsDoNotWaitForEver(t *testing.T) {
 	}
 }
 
-// TestDaysWithoutPartitionsAreMade: however many rows a day has in the default partitions, they move to their own, in steps.
+// TestDaysWithoutPartitionsAreMade checks that the rows of a day in the default partitions move to their own
+// partition in steps, however many they are.
 func TestDaysWithoutPartitionsAreMade(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})
@@ -171,7 +174,8 @@ func TestDaysWithoutPartitionsAreMade(t *testing.T) {
 	}
 }
 
-// TestMaintainFailsBesideRowsThatCannotMove: that rows are left without their day is an error, so the upkeep is not taken for done.
+// TestMaintainFailsBesideRowsThatCannotMove checks that rows without a partition are an error, so that the
+// upkeep does not count as done.
 func TestMaintainFailsBesideRowsThatCannotMove(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})
@@ -188,7 +192,8 @@ func TestMaintainFailsBesideRowsThatCannotMove(t *testing.T) {
 	}
 }
 
-// TestCancelOfManyIsBounded: a cancel by label goes through the queue in pages, past jobs that have other labels.
+// TestCancelOfManyIsBounded checks that a cancel by label reads the queue in pages, past jobs with other
+// labels.
 func TestCancelOfManyIsBounded(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})
@@ -222,7 +227,7 @@ func TestCancelOfManyIsBounded(t *testing.T) {
 	}
 }
 
-// TestInputsOfManyJobs: the inputs of a long queue are read in pages.
+// TestInputsOfManyJobs checks that the inputs of a long queue are read in pages.
 func TestInputsOfManyJobs(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})

@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Sixteen readers hold on to what they got of four connections: heartbeats, claims,
-// records and the leader have the rest. On c877d6f they waited for the readers.
+// TestReadersLeaveConnections checks that sixteen readers keep only some of four connections. Heartbeats,
+// claims, records and the leader have the rest. On c877d6f they waited for the readers.
 func TestReadersLeaveConnections(t *testing.T) {
 	s := openTest(t, Config{MaxConns: 4})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// reapAll makes all steps of the reaper.
+// reapAll runs all steps of the reaper.
 func reapAll(ctx context.Context, s *Store) (store.ReapStats, error) {
 	st, err := s.ReapLeases(ctx)
 	rest, err2 := s.Reap(ctx)
@@ -18,8 +18,8 @@ func reapAll(ctx context.Context, s *Store) (store.ReapStats, error) {
 	return st, errors.Join(err, err2)
 }
 
-// TestReapMakesProgress: each step gets to the one thing that it can do, however much
-// stands before it that it cannot do now, since somebody else has it locked.
+// TestReapMakesProgress checks that each step reaches the one row that it can change, however many rows
+// before it are locked.
 func TestReapMakesProgress(t *testing.T) {
 	t.Parallel()
 	const (
@@ -91,14 +91,14 @@ func TestReapMakesProgress(t *testing.T) {
 			if _, err := reapAll(ctx, s); err != nil {
 				t.Fatal(err)
 			}
-			if n := count(); n > 100 { // of jobs that nobody claims, some are left for the next time
+			if n := count(); n > 100 { // of jobs that no worker claims, some are left for the next time
 				t.Errorf("%d are left after all", n)
 			}
 		})
 	}
 }
 
-// TestReapStepsAreApart: a step that fails keeps none of the others from being made.
+// TestReapStepsAreApart checks that a failing step does not stop the others.
 func TestReapStepsAreApart(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []string{"blames", "idempotency_keys", "batch_leases"} {

@@ -37,7 +37,7 @@ func (r *refusing) must(err error) {
 	}
 }
 
-// refuse has an event on rows of a table fail: those to which a condition on NEW or OLD applies.
+// refuse makes an event on some rows of a table fail: rows to which a condition on NEW or OLD applies.
 func (r *refusing) refuse(table, event, sqlstate, when string) {
 	r.t.Helper()
 	r.exec(fmt.Sprintf(`CREATE TRIGGER refuse BEFORE %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION refuse('%s')`, event, table, when, sqlstate))
@@ -62,7 +62,7 @@ func (r *refusing) submit(n int) (batch job.ID, jobs []job.ID) {
 	return batch, jobs
 }
 
-// run has all that is queued run on a worker.
+// run runs all queued jobs on a worker.
 func (r *refusing) run() map[job.ID]store.Held {
 	r.t.Helper()
 	ds, err := r.Schedule(r.t.Context(), []string{"p"}, 1000)
@@ -98,7 +98,7 @@ func (r *refusing) finish(held map[job.ID]store.Held, jobs ...job.ID) []store.Fi
 	return statuses
 }
 
-// reap makes all steps of the reaper, none of which may fail.
+// reap runs all steps of the reaper, none of which may fail.
 func (r *refusing) reap() store.ReapStats {
 	r.t.Helper()
 	st, err := reapAll(r.t.Context(), r.Store)
@@ -124,7 +124,7 @@ func (r *refusing) wantStates(jobs []job.ID, want ...string) {
 	}
 }
 
-// asides returns how far jobs that are set aside are ended.
+// asides returns the progress of each job that is set aside.
 func (r *refusing) asides() (all []store.Aside, ended map[job.ID]store.AsideEnd) {
 	r.t.Helper()
 	all, err := r.Asides(r.t.Context(), "", 1000)
@@ -147,7 +147,7 @@ func (r *refusing) wantAside(want map[job.ID]store.AsideEnd) {
 	}
 }
 
-// retry records all that is set aside, and checks that the batches are then whole.
+// retry records all jobs that are set aside, and checks that the batches are then complete.
 func (r *refusing) retry(batches ...job.ID) {
 	r.t.Helper()
 	all, _ := r.asides()
@@ -171,8 +171,8 @@ func (r *refusing) message(id job.ID) string {
 	return string(raw)
 }
 
-// TestResultsThatAreRefused: in each way in which a row can refuse a result, all others of the same
-// call are recorded, the leases end, and nothing is lost.
+// TestResultsThatAreRefused checks each way in which a row can refuse a result. All other results of the call
+// are recorded, the leases end, and nothing is lost.
 func TestResultsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("by the counter of their batch", func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestResultsThatAreRefused(t *testing.T) {
 		r.finish(held, jobs...)
 		r.wantStates(jobs, "finished succeeded", "finished succeeded", "running")
 		r.wantAside(map[job.ID]store.AsideEnd{jobs[2]: store.AsideHeld})
-		for range 3 { // it is left alone, and holds up no other
+		for range 3 { // it is skipped without delaying others
 			_, more := r.submit(1)
 			r.exec(`ALTER TABLE jobs DISABLE TRIGGER refuse`)
 			r.exec(`UPDATE jobs SET lease_until = now() - interval '1 second' WHERE id = $1`, string(jobs[2]))
@@ -313,8 +313,8 @@ func TestResultsThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestRowsThatAreRefused: in every statement that workers and the reaper share, a row that is
-// refused is set aside or passed over, and all others are done.
+// TestRowsThatAreRefused checks every statement that workers and the reaper share. A refused row is set aside
+// or skipped, and all others are done.
 func TestRowsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	const over = `UPDATE jobs SET lease_until = now() - interval '1 second' WHERE state = 'running'`
@@ -425,7 +425,7 @@ func TestRowsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestUpkeepPassesOverRefusedRows: statements that only clean up pass over a row that is refused.
+// TestUpkeepPassesOverRefusedRows checks that statements that only clean up skip a refused row.
 func TestUpkeepPassesOverRefusedRows(t *testing.T) {
 	t.Parallel()
 	const old = `now() - interval '3 days'`

@@ -43,7 +43,7 @@ func (p *past) job(id job.ID) store.NewJob {
 	return store.NewJob{ID: id, Tenant: "t", Pool: "p", Spec: []byte(`{}`)}
 }
 
-// single submits jobs, each by itself.
+// single submits jobs without a batch.
 func (p *past) single(ids ...job.ID) {
 	p.Helper()
 	for _, id := range ids {
@@ -53,8 +53,7 @@ func (p *past) single(ids ...job.ID) {
 	}
 }
 
-// batch submits jobs as a batch that began with the first of them and was sealed on the
-// day of the last.
+// batch submits jobs as a batch that began with the first of them and was sealed on the day of the last.
 func (p *past) batch(callback *job.Callback, ids ...job.ID) job.ID {
 	p.Helper()
 	var jobs []store.NewJob
@@ -69,7 +68,7 @@ func (p *past) batch(callback *job.Callback, ids ...job.ID) job.ID {
 	return id
 }
 
-// over ends a job, so many days ago.
+// over ends a job some days ago.
 func (p *past) over(id job.ID, days int) {
 	p.Helper()
 	if _, err := p.Cancel(p.Context(), id); err != nil {
@@ -78,7 +77,7 @@ func (p *past) over(id job.ID, days int) {
 	p.exec(`UPDATE jobs SET ended_at = now() - $2 * interval '1 day' WHERE id = $1`, pg.UUID(id), days)
 }
 
-// batchOver does so with a batch.
+// batchOver ends a batch some days ago.
 func (p *past) batchOver(id job.ID, days int) {
 	p.Helper()
 	if _, err := p.CancelBatch(p.Context(), id); err != nil {
@@ -88,10 +87,10 @@ func (p *past) batchOver(id job.ID, days int) {
 	p.exec(`UPDATE batch_counts SET ended_at = now() - $2 * interval '1 day' WHERE batch_id = $1`, pg.UUID(id), days)
 }
 
-// forget wants so many days and batches to go.
+// forget checks the number of days and batches that go.
 func (p *past) forget(days, batches int) {
 	p.Helper()
-	p.Tables = schema.New(p.db) // in the tests what is over does not stay so
+	p.Tables = schema.New(p.db) // tests date rows back, so a judged day may change
 	f, err := p.Forget(p.Context(), keptFor)
 	if err != nil || f.Days != days || f.Batches != batches {
 		p.Fatalf("forgot %+v, %v; want %d days and %d batches", f, err, days, batches)
@@ -132,7 +131,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestForgetGoesOn: what an interrupted Forget has left of a day goes with the next.
+// TestForgetGoesOn checks that the remains of a day after an interrupted Forget go with the next.
 func TestForgetGoesOn(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
@@ -143,8 +142,8 @@ func TestForgetGoesOn(t *testing.T) {
 	}
 }
 
-// TestForgetBatches: a batch is kept as a whole until it has been over for long enough and
-// nobody is to be told, and gone as a whole then.
+// TestForgetBatches checks that a batch stays complete until it has been over for long enough and its
+// callback is done. Then all of it goes.
 func TestForgetBatches(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
@@ -179,8 +178,8 @@ func TestForgetBatches(t *testing.T) {
 	}
 }
 
-// TestForgetKeepsLiveBatches, whatever the days of their jobs' ids: a dispatcher's clock
-// may have been ahead over midnight.
+// TestForgetKeepsLiveBatches checks live batches for any days in their jobs' ids: a dispatcher's clock may
+// have been ahead over midnight.
 func TestForgetKeepsLiveBatches(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
@@ -195,7 +194,7 @@ func TestForgetKeepsLiveBatches(t *testing.T) {
 	p.forget(2, 1)
 }
 
-// TestForgetUndated: what is in no day's partition is forgotten all the same.
+// TestForgetUndated checks that rows of the default partition are deleted, too.
 func TestForgetUndated(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
@@ -246,15 +245,15 @@ func TestForgetSessions(t *testing.T) {
 	}
 }
 
-// TestHistoryBesideADump: as long as a backup reads all there is, neither the making of
-// days nor the dropping of old ones is in anybody's way, and both are done when it is over.
+// TestHistoryBesideADump checks that a long backup, new partitions and dropped days do not block writers.
+// Both are done when the backup ends.
 func TestHistoryBesideADump(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
 	ctx := t.Context()
 	soon := time.Now().UTC().AddDate(0, 0, 2)
 	p.exec(`DROP TABLE jobs` + soon.Format("_20060102"))
-	watched := p.watchLocks() // before the dump: none that has just begun is taken for one that lasts
+	watched := p.watchLocks() // before the dump, so that no short transaction counts as lasting
 
 	dump, err := p.db.Pool.Begin(ctx)
 	if err != nil {
@@ -285,7 +284,7 @@ func TestHistoryBesideADump(t *testing.T) {
 	}
 }
 
-// inTime tries as the fleet's upkeep does: that there was no moment for it now is nothing amiss.
+// inTime retries as the fleet's upkeep does: a missed moment is no failure.
 func (p *past) inTime(f func() error) {
 	p.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -298,10 +297,10 @@ func (p *past) inTime(f func() error) {
 	}
 }
 
-// forgetInTime wants so many days to go beside writers.
+// forgetInTime checks the number of days that go beside writers.
 func (p *past) forgetInTime(days int) {
 	p.Helper()
-	p.Tables = schema.New(p.db) // in the tests what is over does not stay so
+	p.Tables = schema.New(p.db) // tests date rows back, so a judged day may change
 	gone := 0
 	p.inTime(func() error {
 		f, err := p.Forget(p.Context(), keptFor)
@@ -313,8 +312,7 @@ func (p *past) forgetInTime(days int) {
 	}
 }
 
-// TestForgetBesideWriters: a fleet at work neither keeps old days from being dropped, nor
-// is it stopped by that.
+// TestForgetBesideWriters checks that a working fleet and the dropping of old days do not stop each other.
 func TestForgetBesideWriters(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
@@ -323,8 +321,8 @@ func TestForgetBesideWriters(t *testing.T) {
 	watched()
 }
 
-// watchLocks submits, schedules and claims until the function is called that it returns, here and in a database beside,
-// where there is no upkeep: no call may take so much longer here, however busy the machine is.
+// watchLocks submits, schedules and claims until stop is called, here and in a second database without
+// upkeep. A call here may take only somewhat longer than there, however busy the machine is.
 func (p *past) watchLocks() (stop func()) {
 	const most = time.Second
 	own, err := Open(p.Context(), Config{DSN: dsnOf(p.Store)})
@@ -341,7 +339,7 @@ func (p *past) watchLocks() (stop func()) {
 	}
 }
 
-// writers work in a store until the function is called that it returns, which tells how long a round took at the worst.
+// writers work in a store until stop is called, which returns the longest time of a round.
 func (p *past) writers(s *Store) (stop func() (slowest time.Duration)) {
 	var n, worst atomic.Int64
 	ctx, cancel := context.WithCancel(p.Context())

@@ -34,7 +34,7 @@ func uploaded(t *testing.T, s *Store, chunks ...[]time.Time) (batch job.ID, ids 
 	return batch, ids
 }
 
-// listed counts the jobs of a batch in the list and in the map.
+// listed returns the number of jobs of a batch in the list and in the map.
 func listed(t *testing.T, s *Store, batch job.ID) (inList, inMap int) {
 	t.Helper()
 	for before := job.ID(""); ; {
@@ -59,7 +59,8 @@ func listed(t *testing.T, s *Store, batch job.ID) (inList, inMap int) {
 	}
 }
 
-// TestChunksOfOtherClocks: the jobs of a batch are found whatever the clock of the dispatcher that took in a chunk.
+// TestChunksOfOtherClocks checks that the jobs of a batch are found whatever the clock of the dispatcher that
+// received a chunk.
 func TestChunksOfOtherClocks(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})
@@ -78,11 +79,12 @@ func TestChunksOfOtherClocks(t *testing.T) {
 		if inList, inMap := listed(t, s, batch); inList != len(ids) || inMap != len(ids) {
 			t.Errorf("a clock that is %s: %d of %d jobs are listed, %d are in the map", name, inList, len(ids), inMap)
 		}
-		now = now.Add(time.Second) // their ids are others
+		now = now.Add(time.Second) // they have other ids
 	}
 }
 
-// TestSpansOfEarlierReleases: the upkeep notes the spans that an earlier release did not, once the batch is over.
+// TestSpansOfEarlierReleases checks that the upkeep records the spans that an earlier release did not, once
+// the batch is over.
 func TestSpansOfEarlierReleases(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})

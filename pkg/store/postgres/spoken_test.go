@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestSpoken: who is connected decides, and only while it is.
+// TestSpoken checks that only connected programs count for the protocol, and only while they are connected.
 func TestSpoken(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{ApplicationTag: "assay-dispatcher", Protocol: 12})

@@ -174,7 +174,7 @@ func TestMoveTenant(t *testing.T) {
 		}
 	}
 	i := importer{to, job.NewID(), 50}
-	for range 2 { // the second changes nothing
+	for range 2 { // the second import changes nothing
 		if err := i.from(t.Context(), rows); err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// TestRepair: counters that are wrong are found and set right, and nothing is repaired where
-// rows are missing.
+// TestRepair checks that wrong counters are found and corrected, and that nothing is repaired where rows are
+// missing.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, Config{})

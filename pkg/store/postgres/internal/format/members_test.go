@@ -35,8 +35,8 @@ func TestNotAnObject(t *testing.T) {
 	}
 }
 
-// FuzzResult puts any JSON object through the cut at recording and the join at
-// reading: what comes out is JSON, and differs in the identity only.
+// FuzzResult splits any JSON object as recording does and joins it as reading does. The output must be JSON
+// that differs in the identity only.
 func FuzzResult(f *testing.F) {
 	f.Add([]byte(`{"id":"x","stdout":{"text":"}\"{"},"value":null,"exit_code":0}`))
 	f.Add([]byte(` { "a" : [ 1 , { "id" : "]" } ] , "state" : 1.5e3 , "\u0069d" : "\\" } `))

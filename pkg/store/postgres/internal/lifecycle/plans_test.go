@@ -61,7 +61,7 @@ func planned() []pgtest.Planned {
 
 func TestPlans(t *testing.T) { pgtest.Plans(t, pgtest.Open(t, testenv.Postgres(t)), planned()) }
 
-// TestHistoryIsNotPlanned: no statement has a plan with a day that it is not about.
+// TestHistoryIsNotPlanned checks that no plan of a statement scans an unrelated day.
 func TestHistoryIsNotPlanned(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Open(t, testenv.Postgres(t))

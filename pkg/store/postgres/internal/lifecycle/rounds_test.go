@@ -34,8 +34,8 @@ func openOne(t *testing.T) *Transitions {
 	return New(db, read.New(db, 0), Config{PoisonAfter: 3, AgeEvery: time.Minute})
 }
 
-// idleBatches makes n batches of tenant idle with a job each that may not run, then one with 50 that may, and
-// 1,000 single jobs of tenant busy.
+// idleBatches makes n batches of tenant idle, each with a job that may not run. After them it makes one batch
+// with 50 jobs that may run, and 1,000 single jobs of tenant busy.
 func idleBatches(t *testing.T, s *Transitions, n int, sealed, paused, notBefore, expires string) {
 	t.Helper()
 	id := `lpad(to_hex(%s), 32, '0')::uuid`
@@ -57,8 +57,8 @@ func idleBatches(t *testing.T, s *Transitions, n int, sealed, paused, notBefore,
 	}
 }
 
-// A look costs what it picks, whatever there is of batches that have nothing to run, and
-// what stands behind those has its turn.
+// TestBatchesWithNothingToRunCostLittle checks that a look's cost follows the jobs that it picks, not the
+// idle batches. Jobs behind idle batches get their turn.
 func TestBatchesWithNothingToRunCostLittle(t *testing.T) {
 	for _, kind := range []struct{ name, sealed, paused, notBefore, expires string }{
 		{"not sealed", "NULL", "NULL", "NULL", "NULL"},
@@ -103,8 +103,8 @@ func TestBatchesWithNothingToRunCostLittle(t *testing.T) {
 	}
 }
 
-// A round goes on past what has nothing to run, stays for a while where something has, and goes on
-// after that, so that neither waits for ever.
+// TestRounds checks that a round passes batches with nothing to run, stays for a while at others, and then
+// goes on. So neither waits for ever.
 func TestRounds(t *testing.T) {
 	t.Parallel()
 	const tier = "1 0 p q"
@@ -121,7 +121,7 @@ func TestRounds(t *testing.T) {
 		after  time.Duration
 		ends   []roundEnd
 		goesOn bool
-		at     string // where the next look begins; "": with the oldest
+		at     string // the start of the next look; "": the oldest
 	}{
 		{"nothing is said of a tier without a round", 0, nil, false, ""},
 		{"nothing found", 0, []roundEnd{on(first, false)}, true, first.json()},
@@ -158,8 +158,8 @@ func TestRounds(t *testing.T) {
 
 func (p place) json() string { return fmt.Sprintf(`{"batch":"%s","lane":%d}`, p.Batch, p.Lane) }
 
-// With nothing else to run, what stands behind many such batches runs, and then what may run
-// among them later.
+// TestWhatStandsBehindIsFound checks that jobs behind many idle batches run, and then the jobs among those
+// batches that become ready.
 func TestWhatStandsBehindIsFound(t *testing.T) {
 	s := openTest(t)
 	idleBatches(t, s, 2000, "NULL", "NULL", "NULL", "NULL")
@@ -189,14 +189,14 @@ func TestWhatStandsBehindIsFound(t *testing.T) {
 	until("the job of the first batch, sealed since,", func(id job.ID) bool { return id == "00000000-0000-0000-0000-000000000001" })
 }
 
-// What a round finds is in batches: jobs without one run beside it, and do not keep it.
+// TestSinglesKeepNoRound checks that jobs without a batch run beside a round, and do not prolong it.
 func TestSinglesKeepNoRound(t *testing.T) {
 	s := openTest(t)
 	idleBatches(t, s, 2000, "NULL", "NULL", "NULL", "NULL")
 	if _, err := s.db.Pool.Exec(t.Context(), `UPDATE jobs SET tenant_id = (SELECT id FROM tenants WHERE name = 'idle')`); err != nil {
 		t.Fatal(err)
 	}
-	// Fewer than the window has room for, or nothing is looked for in batches.
+	// Fewer than the window has room for. Otherwise the look skips batches.
 	if _, err := s.db.Pool.Exec(t.Context(), `DELETE FROM jobs WHERE batch_id = '00000000-0000-0000-0000-000000000000' AND id > lpad(to_hex(2000003), 32, '0')::uuid`); err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func modelID(n int) (id turns.ID) {
 	return id
 }
 
-// modelRow is a job that is not over.
+// modelRow is an unfinished job.
 type modelRow struct {
 	id, batch  pgtype.UUID
 	tenant     int32
@@ -138,7 +138,7 @@ func (m *fleetModel) rows(t *rapid.T) []modelRow {
 	return all
 }
 
-// picks returns what a look at the window should dispatch.
+// picks returns the jobs that a look at the window should dispatch.
 func (m *fleetModel) picks(t *rapid.T, window int) (ids []job.ID) {
 	rows, now := m.rows(t), time.Now()
 	r := turns.Rules{Places: window, Quantum: max((window+batchesAbreast-1)/batchesAbreast, 1), AgeEvery: m.cfg.AgeEvery, Room: map[string]int{}}
@@ -211,9 +211,9 @@ func lines(caps *string) []string {
 	return strings.Split(*caps, "\n")
 }
 
-// TestLookEqualsModel holds looks, which read little, to a model that reads all: 20 tenants of up
-// to 50 batches, with weights, limits, caps of labels, priorities, ages, classes, pauses, uploads that
-// are open, and jobs that wait after a failure. Between looks some of what runs ends.
+// TestLookEqualsModel compares looks, which read little, with a model that reads everything. The queue has 20
+// tenants of up to 50 batches, with weights, limits, label caps, priorities, ages, classes, pauses, open
+// uploads and retries that wait. Between looks some running jobs end.
 func TestLookEqualsModel(t *testing.T) {
 	s := openTest(t)
 	s.cfg.AgeEvery = time.Minute
@@ -224,7 +224,7 @@ func TestLookEqualsModel(t *testing.T) {
 			return // each takes a second
 		}
 		m.queues, m.rounds = newQueues(), rounds{}
-		m.queues.cheap, m.queues.skipped = time.Hour, 1_000_000 // the model has no limits, and remembers nothing
+		m.queues.cheap, m.queues.skipped = time.Hour, 1_000_000 // the model has no limits and no memory
 		lazy := rapid.Bool().Draw(t, "lazy")
 		if !lazy {
 			m.queues.least = 1000
@@ -236,7 +236,7 @@ func TestLookEqualsModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			window := dispatched + rapid.IntRange(0, 16).Draw(t, "places")
-			s.db.News.Requeued() // what ends makes room for jobs whose labels are capped
+			s.db.News.Requeued() // jobs that end make room for jobs whose labels are capped
 			want := m.picks(t, window)
 			ds, _, err := s.scheduleOnce(m.t.Context(), m.classes, window)
 			if err != nil {
@@ -246,7 +246,7 @@ func TestLookEqualsModel(t *testing.T) {
 			for _, d := range ds {
 				got = append(got, d.Job)
 			}
-			if lazy { // which job of a batch in two classes is first depends on what was read
+			if lazy { // the first job of a batch in two classes depends on the order of reading
 				if len(got) != len(want) {
 					t.Fatalf("%d places: dispatched %d, want %d", window-dispatched, len(got), len(want))
 				}
@@ -260,7 +260,7 @@ func TestLookEqualsModel(t *testing.T) {
 	})
 }
 
-// queueOf writes n tenants with so many batches each, of some jobs each.
+// queueOf writes n tenants with some batches each, of some jobs each.
 func queueOf(t *testing.T, s *Transitions, n, batches, jobs int) {
 	t.Helper()
 	for _, q := range []string{
@@ -278,8 +278,8 @@ func queueOf(t *testing.T, s *Transitions, n, batches, jobs int) {
 	}
 }
 
-// lookReads returns how many blocks a look at a window reads, on average of some. Unlike time that is
-// the same on a busy machine. The store has one connection, which counts them.
+// lookReads returns the mean number of blocks that a look at a window reads. Unlike time, it is the same on a
+// busy machine. The store has one connection, which counts them.
 func lookReads(t *testing.T, s *Transitions, places int) float64 {
 	t.Helper()
 	const looks, before = 5, 2
@@ -309,8 +309,8 @@ func lookReads(t *testing.T, s *Transitions, places int) float64 {
 	return float64(sum) / looks
 }
 
-// TestLookReadsWhatItFills looks at queues of one and of many tenants: what a look reads follows its
-// places, not the tenants.
+// TestLookReadsWhatItFills looks at queues of one tenant and of many. The blocks that a look reads follow the
+// places in its window, not the tenants.
 func TestLookReadsWhatItFills(t *testing.T) {
 	s := openOne(t)
 	reads := map[[2]int]float64{}

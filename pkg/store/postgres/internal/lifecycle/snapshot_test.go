@@ -11,8 +11,8 @@ import (
 
 var snapshotJobs = flag.Int("snapshot.jobs", 10_000, "jobs of TestLooksBesideASnapshot, a multiple of 1,000")
 
-// openSnapshot keeps a transaction open until the test ends, as a dump or a report does. While it is open, Postgres
-// cannot remove dead rows or their index entries.
+// openSnapshot keeps a transaction open until the test ends, like a dump or a report. While it is open,
+// Postgres cannot remove dead rows or their index entries.
 func openSnapshot(t *testing.T, s *Transitions) {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), s.db.Pool.Config().ConnConfig)
@@ -27,8 +27,8 @@ func openSnapshot(t *testing.T, s *Transitions) {
 	}
 }
 
-// TestLooksBesideASnapshot runs -snapshot.jobs jobs through the queue while a transaction is open. A look goes on behind the
-// jobs that earlier looks took, so the last looks cost at most twice as much as the first.
+// TestLooksBesideASnapshot runs -snapshot.jobs jobs through the queue while a transaction is open. Each look
+// starts after the jobs that earlier looks took, so the last looks cost at most twice as much as the first.
 func TestLooksBesideASnapshot(t *testing.T) {
 	const places, sample = 200, 20
 	all := *snapshotJobs

@@ -21,7 +21,7 @@ func TestConnectionsOfADSN(t *testing.T) {
 		if pc.MaxConns != want {
 			t.Errorf("%s: %d connections, want %d", dsn, pc.MaxConns, want)
 		}
-		// The server knows no such parameter.
+		// The server has no such parameter.
 		if c, err := ParseConn(dsn); err != nil || c.RuntimeParams[maxConnsParameter] != "" {
 			t.Errorf("%s: %v, %v", dsn, c.RuntimeParams, err)
 		}

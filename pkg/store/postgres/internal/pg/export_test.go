@@ -1,6 +1,6 @@
 package pg
 
-// What the tests outside of the package compare with.
+// Exports for comparison in tests outside of the package.
 const LeaseGap = leaseGap
 
 var Session = session

@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/schema"
 )
 
-// TestLeasesAfterAnotherHistory: a database that was promoted or restored may have
-// forgotten the last leases, and issues none of them again.
+// TestLeasesAfterAnotherHistory checks that a promoted or restored database, which may lack the last leases,
+// issues none of them again.
 func TestLeasesAfterAnotherHistory(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)
@@ -48,7 +48,7 @@ func TestLeasesAfterAnotherHistory(t *testing.T) {
 		t.Errorf("after a restart of a dispatcher the second lease is %d", got)
 	}
 
-	// A promotion: many connections are made at once, and one of them leaves the gap.
+	// After a promotion, many connections are made at once, and one of them leaves the gap.
 	exec("UPDATE lineage SET name = regexp_replace(name, '/[0-9A-F]{8}/', '/00000000/')")
 	var wg sync.WaitGroup
 	for range 8 {
@@ -73,8 +73,7 @@ func TestLeasesAfterAnotherHistory(t *testing.T) {
 	}
 }
 
-// TestNoStandby: a connection that takes no writes is of no use, and is not kept until
-// its server is promoted.
+// TestNoStandby checks that a read-only connection is closed, not kept until its server is promoted.
 func TestNoStandby(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)

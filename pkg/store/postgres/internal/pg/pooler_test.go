@@ -36,7 +36,7 @@ func TestPoolers(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings []string
 		byRole   bool   // the role has the settings that the pooler drops
-		says     string // "": it is good enough
+		says     string // "": the pooler is accepted
 	}{
 		"as it comes":                 {[]string{"pool_mode = transaction"}, false, "refuses the settings"},
 		"drops settings":              {[]string{"pool_mode = transaction", ignore}, false, "does not pass session settings"},
@@ -77,7 +77,7 @@ func TestPoolers(t *testing.T) {
 	}
 }
 
-// setForDatabase gives every session of the database the settings of the store's.
+// setForDatabase sets the store's settings for every session of the database.
 func setForDatabase(t *testing.T, dsn string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -98,7 +98,7 @@ func startPooler(t *testing.T, dsn string, settings []string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		program = "/usr/sbin/pgbouncer" // which is not in everybody's PATH
+		program = "/usr/sbin/pgbouncer" // not in every account's PATH
 	}
 	if _, err := os.Stat(program); err != nil {
 		t.Fatal("pgbouncer is missing; run: scripts/setup pooler")
@@ -107,7 +107,7 @@ func startPooler(t *testing.T, dsn string, settings []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It does not run as root. Who may enter the directory of the server's socket is its owner.
+	// PgBouncer does not run as root. Only the owner of the directory of the server's socket may enter it.
 	info, err := os.Stat(server.Host)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// refusing returns a call that fails for rows of bad, and that notes the others.
+// refusing returns a call that fails for rows in bad, and that records the others.
 func refusing(bad map[int]bool, done *[]int) func([]int) error {
 	return func(rows []int) error {
 		for _, r := range rows {

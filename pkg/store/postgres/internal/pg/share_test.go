@@ -18,7 +18,7 @@ func TestShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, again, err := s.enter(inside); err != nil { // or a call within a call would wait for itself
+	if _, again, err := s.enter(inside); err != nil { // or a nested call would wait for its own caller
 		t.Errorf("within: %v", err)
 	} else {
 		again()

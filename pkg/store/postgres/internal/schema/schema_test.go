@@ -38,8 +38,8 @@ var update = flag.Bool("update", false, "rewrite migrations/schema.sql")
 
 const schemaFile = "../../../../../migrations/schema.sql"
 
-// TestSchemaFile keeps the file that people read equal to what the migrations
-// make. Run with -update after a new migration.
+// TestSchemaFile checks that the schema file equals the result of the migrations. Run with -update after a
+// new migration.
 func TestSchemaFile(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)
@@ -59,7 +59,7 @@ func TestSchemaFile(t *testing.T) {
 	}
 }
 
-// TestMigrations goes up, all the way down, and up again.
+// TestMigrations migrates up, all the way down, and up again.
 func TestMigrations(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)
@@ -117,7 +117,7 @@ func TestMigrationsComeInPairs(t *testing.T) {
 	}
 }
 
-// onlyUp hides the way down.
+// onlyUp hides the down migrations.
 type onlyUp struct{ fs.FS }
 
 func (f onlyUp) Open(name string) (fs.File, error) {
@@ -127,7 +127,7 @@ func (f onlyUp) Open(name string) (fs.File, error) {
 	return f.FS.Open(name)
 }
 
-// TestChecks compares what the schema allows with package job.
+// TestChecks compares the states that the schema allows with package job.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)
@@ -222,7 +222,7 @@ func migrateUp(t *testing.T, dsn string) {
 	}
 }
 
-// dumpSchema is pg_dump without what differs from one server or run to the next.
+// dumpSchema returns pg_dump's output without lines that differ between servers or runs.
 func dumpSchema(t *testing.T, dsn string) string {
 	t.Helper()
 	path, err := exec.LookPath("pg_dump")
@@ -254,8 +254,8 @@ func dumpSchema(t *testing.T, dsn string) string {
 	return strings.TrimSpace(kept.String()) + "\n"
 }
 
-// TestNewerSchema: programs of two versions run side by side. An older one finds what a
-// newer one has migrated, leaves it as it is, and works.
+// TestNewerSchema checks that programs of two versions run side by side. The older one accepts a newer
+// schema, leaves it unchanged, and works.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)
@@ -288,9 +288,9 @@ func TestNewerSchema(t *testing.T) {
 	open(t, dsn)
 }
 
-// TestWaitForMigrationIsSaid: whoever waits for another process to migrate says so, and gives
-// up when nobody does.
-func TestWaitForMigrationIsSaid(t *testing.T) { // not parallel: the log is everybody's
+// TestWaitForMigrationIsSaid checks that a program that waits for another to migrate logs that, and gives up
+// without progress.
+func TestWaitForMigrationIsSaid(t *testing.T) { // not parallel: the test replaces the process's log
 	var log testenv.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
@@ -331,7 +331,8 @@ func TestWaitForMigrationIsSaid(t *testing.T) { // not parallel: the log is ever
 	}
 }
 
-// What gives way to a fleet at work is tried again, and nothing else.
+// TestMigrationsThatGiveWayAreTriedAgain checks that only migrations that gave way to a working fleet are
+// tried again.
 func TestMigrationsThatGiveWayAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	for code, again := range map[string]bool{pg.DeadlockDetected: true, pg.LockNotAvailable: true, pg.InsufficientPrivilege: false, pg.UndefinedTable: false} {
@@ -343,7 +344,8 @@ func TestMigrationsThatGiveWayAreTriedAgain(t *testing.T) {
 	}
 }
 
-// TestMigrationsExpand: what takes something away says since when nobody uses it.
+// TestMigrationsExpand checks that a migration that removes something names the version since which it is
+// unused.
 func TestMigrationsExpand(t *testing.T) {
 	t.Parallel()
 	taking := regexp.MustCompile(`(?i)\b(DROP\s+(TABLE|COLUMN|FUNCTION|VIEW)|RENAME|SET\s+NOT\s+NULL|ALTER\s+COLUMN\s+\w+\s+(SET\s+DATA\s+)?TYPE)\b`)

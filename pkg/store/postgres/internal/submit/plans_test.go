@@ -21,7 +21,7 @@ func planned() []pgtest.Planned {
 
 func TestPlans(t *testing.T) { pgtest.Plans(t, pgtest.Open(t, testenv.Postgres(t)), planned()) }
 
-// TestHistoryIsNotPlanned: no statement of the queue has a plan with a day that is over.
+// TestHistoryIsNotPlanned checks that no plan of a queue statement scans a past day.
 func TestHistoryIsNotPlanned(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Open(t, testenv.Postgres(t))

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model fills places as the package comment says, one at a time and without any data structure:
-// for each place it looks at every job of every tenant.
+// model fills places as the package comment describes, one at a time and without any data structure. For each
+// place it looks at every job of every tenant.
 type model struct {
 	Rules
 	tenants []*Tenant
@@ -46,7 +46,7 @@ func (m *model) fill() (picks []ID) {
 	return picks
 }
 
-// before reports whether a place is rather a's than b's.
+// before reports whether tenant a precedes b for a place.
 func (m *model) before(a, b *Tenant) bool {
 	share := func(t *Tenant) float64 { return float64(t.Held+m.taken[t]+1) / m.weight(t) }
 	switch {
@@ -66,7 +66,7 @@ func (m *model) weight(t *Tenant) float64 {
 	return min(t.Weight*math.Pow(2, float64(t.Waits/m.AgeEvery)), heaviest)
 }
 
-// first returns the job of a tenant that has the next turn.
+// first returns the tenant's job that is next in turn.
 func (m *model) first(t *Tenant) (of *Group, first Job, ok bool) {
 	if t.MaxRunning > 0 && t.Held+m.taken[t] >= t.MaxRunning {
 		return nil, Job{}, false
@@ -99,7 +99,7 @@ func id(n int) (id ID) {
 	return id
 }
 
-// draw draws tenants with their queues. All of it is known to the model.
+// draw draws tenants with their queues. The model receives all of it.
 func draw(t *rapid.T) []*Tenant {
 	n := 0
 	job := func() Job {
@@ -147,8 +147,8 @@ func ids(picks []Pick) (ids []ID) {
 	return ids
 }
 
-// TestFillEqualsModel holds Fill to the model, whether it is given all jobs at once or what it
-// was short of, a little at a time.
+// TestFillEqualsModel compares Fill with the model. Fill gets either all jobs at once, or a few of its
+// missing jobs at a time.
 func TestFillEqualsModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -168,7 +168,7 @@ func TestFillEqualsModel(t *testing.T) {
 	})
 }
 
-// fillLazily calls Fill with nothing known but the tenants, and then with the shortages.
+// fillLazily calls Fill first with only the tenants, and then with the missing jobs.
 func fillLazily(t *rapid.T, r Rules, all []*Tenant) []ID {
 	whole := map[*Source]*Source{}
 	unknown := make([]*Tenant, len(all))
@@ -207,8 +207,8 @@ func fillLazily(t *rapid.T, r Rules, all []*Tenant) []ID {
 	return nil
 }
 
-// TestNoTenantStarves fills one place at a time, while all tenants always have jobs and no job runs
-// for long: each tenant has places, heavy and light ones.
+// TestNoTenantStarves fills one place at a time, while all tenants have short jobs waiting. Each tenant,
+// heavy or light, gets places.
 func TestNoTenantStarves(t *testing.T) {
 	t.Parallel()
 	const places, looks = 4, 400

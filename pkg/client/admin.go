@@ -39,7 +39,7 @@ func (a Admin) Uncordon(ctx context.Context, worker, reason string) (fleet.Actio
 	return a.worker(ctx, worker, "uncordon", api.OperatorRequest{Reason: reason})
 }
 
-// CordonAll keeps the chosen workers from taking jobs; what they run goes on.
+// CordonAll stops the chosen workers from taking jobs. Their running jobs continue.
 func (a Admin) CordonAll(ctx context.Context, q api.WorkersRequest) (api.WorkersReport, error) {
 	return send[api.WorkersReport](ctx, a, "/v1/admin/workers/cordon", q)
 }
@@ -123,12 +123,12 @@ func (a Admin) Asides(ctx context.Context) (all []fleet.Aside, err error) {
 	}
 }
 
-// RetryAside records what is set aside, and forgets it.
+// RetryAside records the results that are set aside, and deletes them there.
 func (a Admin) RetryAside(ctx context.Context, id job.ID, reason string) (fleet.Action, error) {
 	return send[fleet.Action](ctx, a, "/v1/admin/set-aside/"+string(id)+"/retry", api.OperatorRequest{Reason: reason})
 }
 
-// DropAside forgets what is set aside.
+// DropAside deletes the results that are set aside.
 func (a Admin) DropAside(ctx context.Context, id job.ID, reason string) (fleet.Action, error) {
 	return send[fleet.Action](ctx, a, "/v1/admin/set-aside/"+string(id)+"/drop", api.OperatorRequest{Reason: reason})
 }

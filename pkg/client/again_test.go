@@ -19,8 +19,8 @@ type transport func(r *http.Request) *http.Response
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r), nil }
 
-// TestRetryAfter: a call is sent again when the server says, not before; if that is beyond
-// the client's patience, it fails at once.
+// TestRetryAfter checks that the client sends a call again when the server asks for it, not before. If that
+// is beyond the client's patience, the call fails at once.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	const refusal = `{"type":"https://assay.run/problems/too-many","title":"Too many","status":429,"detail":"too many: 5 requests a second"}`

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const id = job.ID("01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b88")
 
-// said is what the server heard.
+// said is a request that the server received.
 type said struct {
 	mu     sync.Mutex
 	keys   []string
@@ -53,7 +53,7 @@ func (s *said) calls() int {
 // fleet answers every request with h.
 func fleet(t *testing.T, h http.HandlerFunc, o ...client.Option) *client.Client {
 	t.Helper()
-	// Batches have no lease here: whoever waits is heard once, beside what is tested.
+	// Batches have no lease here, so that no renewals come beside the tested requests.
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/keepalive") {
 			answer(w, http.StatusOK, job.Batch{ID: id})
@@ -76,8 +76,8 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// hangUp breaks the connection after the request was heard: executed, but
-// nobody knows.
+// hangUp breaks the connection after the request arrived: the server executed it, but the client gets no
+// answer.
 func hangUp(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 
 // An unknown outcome is resolved by saying the same under the same key.
@@ -114,7 +114,8 @@ func TestUnknownIsSaidAgain(t *testing.T) {
 	}
 }
 
-// What the server has judged is not sent again, nor what cannot be.
+// TestNotSaidAgain checks that a request is not sent again if the server has rejected it, or if its body
+// cannot be repeated.
 func TestNotSaidAgain(t *testing.T) {
 	t.Parallel()
 	var s said
@@ -207,7 +208,8 @@ func TestRunFollowsItsJob(t *testing.T) {
 	}
 }
 
-// The fields that are asked for of a run are those of its result, however late that is.
+// TestRunFieldsFollowsItsJob checks that requested fields of a run select from its result, however late the
+// result is.
 func TestRunFieldsFollowsItsJob(t *testing.T) {
 	t.Parallel()
 	var asked []string
@@ -285,7 +287,7 @@ func TestBrokenEvents(t *testing.T) {
 	}
 }
 
-// What is kept of a batch is sent again; what is streamed cannot be.
+// TestSpecs checks that a batch held in memory is sent again, and a stream is not.
 func TestSpecs(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ jobs, calls int }{"kept": {2, 2}, "streamed": {9, 1}} {
@@ -327,8 +329,8 @@ func TestTokenAndForeignAnswers(t *testing.T) {
 	}
 }
 
-// What an attempt left in the reader is not what the next one sends: a body is
-// sent from its beginning, by one attempt at a time.
+// TestLargeBodyIsSentWhole checks that each attempt sends the body from its beginning, one attempt at a time,
+// whatever an earlier attempt left in the reader.
 func TestLargeBodyIsSentWhole(t *testing.T) {
 	t.Parallel()
 	var s said

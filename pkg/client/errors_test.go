@@ -18,8 +18,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Each row of the API's table of errors comes back as its own error, of calls that read and of calls that write, and the
-// package says so.
+// TestEachRowOfTheTableOfErrors checks that each row of the API's table of errors returns its own error, from
+// reading and writing calls, and that the package documents it.
 func TestEachRowOfTheTableOfErrors(t *testing.T) {
 	t.Parallel()
 	if all := api.Sentinels(); len(all) != len(sentinels) {
@@ -57,8 +57,8 @@ func TestEachRowOfTheTableOfErrors(t *testing.T) {
 	}
 }
 
-// What this client makes of an answer is what the Python client makes of it, by the file that the tests of both read. Each
-// row of the table has a case there.
+// TestErrorsAreThoseOfThePythonClient checks that this client treats responses as the Python client does. The
+// tests of both read one file, which has a case for each row of the table.
 func TestErrorsAreThoseOfThePythonClient(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../api/testdata/errors.json")
@@ -85,7 +85,7 @@ func TestErrorsAreThoseOfThePythonClient(t *testing.T) {
 	}
 }
 
-// errorCase is an answer, and what a client makes of it.
+// errorCase is a response, and the client's error for it.
 type errorCase struct {
 	Name      string            `json:"name"`
 	Status    int               `json:"status"`

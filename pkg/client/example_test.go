@@ -161,7 +161,7 @@ func ExampleClient_AnswerCalls() {
 	// <nil>
 }
 
-// What would enforce each field of a policy is known before anything runs.
+// The mechanism of each field of a policy is known before anything runs.
 func ExampleClient_Explain() {
 	url, stop := exampleFleet()
 	defer stop()

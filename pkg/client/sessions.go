@@ -71,8 +71,8 @@ func (c *Client) Interrupt(ctx context.Context, id job.ID) error {
 	return c.once(ctx, http.MethodPost, sessionPath(id)+"/interrupt", nil, nil)
 }
 
-// ResetSession resets the namespace and the shell of a session to their initial state. It returns
-// what it removed and kept.
+// ResetSession resets the namespace and the shell of a session to their initial state. It returns lists of
+// the removed and the kept items.
 func (c *Client) ResetSession(ctx context.Context, id job.ID) (*job.SessionReset, error) {
 	var out job.SessionReset
 	return &out, c.once(ctx, http.MethodPost, sessionPath(id)+"/reset", nil, &out)

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// EncodedSize is what package json makes of it, whatever it is, and Edges keeps within
-// what it is told.
+// TestEncodedSize checks that EncodedSize equals the size of package json's encoding, and that Edges keeps
+// within its limit.
 func TestEncodedSize(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -27,7 +27,7 @@ var (
 type FieldError struct {
 	Line    int    // 1-based line of a batch file, 0 if there is none
 	Field   string // path of the field, such as policy.memory
-	Problem string // what is wrong and how to fix it
+	Problem string // the problem and its remedy
 }
 
 func (e *FieldError) Error() string {

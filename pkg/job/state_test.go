@@ -133,8 +133,8 @@ func reaches(from State, goal func(State) bool) bool {
 	return false
 }
 
-// A job that obeys CanMove, whatever is asked of it, never leaves the states,
-// runs only after it waited, and keeps its first end.
+// TestLifeOfAJob checks that a job that obeys CanMove never leaves the states, runs only after it waited, and
+// keeps its first end.
 func TestLifeOfAJob(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -214,7 +214,7 @@ func manyLabels(n int) string {
 	return strings.Join(out, ",")
 }
 
-// What looks like one of the bad ones, and is not.
+// Valid values that resemble invalid ones.
 func TestDecodeSpecTakesWhatIsRight(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{

@@ -1,6 +1,6 @@
 package job
 
-// Wait is what a job that is not over waits for.
+// Wait is the reason why an unfinished job waits.
 type Wait string
 
 // The kinds of waits.
@@ -9,7 +9,7 @@ const (
 	WaitsQuota  Wait = "quota"  // its tenant runs as many jobs as it may at once
 	WaitsPool   Wait = "pool"   // no worker of its pool is connected, or another pool could run it
 	WaitsImage  Wait = "image"  // the connected workers are reserved for other images
-	WaitsWorker Wait = "worker" // no connected worker has what it needs
+	WaitsWorker Wait = "worker" // no connected worker meets its needs
 	WaitsCores  Wait = "cores"  // the cores of the workers that could run it are in use
 	WaitsSlot   Wait = "slot"   // all slots of the workers that could run it are taken
 	WaitsTurn   Wait = "turn"   // the scheduler starts other jobs first

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A Java program begins in the class with a main method, whatever the names of class, package and file.
+// TestWhereJavaBegins checks that a Java program begins in the class with a main method, for any names of
+// class, package and file.
 func TestWhereJavaBegins(t *testing.T) {
 	t.Parallel()
 	const main = "public static void main(String[] args) { }"

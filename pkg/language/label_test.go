@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A label is what whoever built the image wrote: what cannot be read says nothing, and what can be is bounded.
+// TestVersions checks labels, which the builder of an image writes freely: an unreadable label counts as
+// absent, and a readable one is bounded.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for label, want := range map[string]map[string]string{

@@ -137,7 +137,8 @@ func quoted(argv []string) string {
 	return strings.Join(out, " ")
 }
 
-// images/languages asks for versions where there is no Go compiler: its list is that of the catalogue.
+// TestImagesAskForEachVersion checks the list of images/languages against the catalogue. The script asks for
+// versions without a Go compiler, so it has a list of its own.
 func TestImagesAskForEachVersion(t *testing.T) {
 	t.Parallel()
 	const file, begin, end = "../../images/languages", "<<'LANGUAGES'\n", "LANGUAGES\n"
@@ -165,8 +166,8 @@ func TestImagesAskForEachVersion(t *testing.T) {
 	}
 }
 
-// The archives of classes are made with the class paths that they are used with: with others they would not be used, and
-// nobody would say so.
+// TestArchivesAreOfTheseClasses checks that archives of classes are made with the class paths of their use.
+// With other paths Java would ignore them silently.
 func TestArchivesAreOfTheseClasses(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../images/polyglot/customize")

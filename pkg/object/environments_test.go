@@ -41,8 +41,8 @@ func TestEnvironmentKeys(t *testing.T) {
 	}
 }
 
-// What is there is not written again, but young again; what could not be written whole is
-// not there.
+// TestEnvironmentsAreStored checks that an existing object is renewed instead of written again, and that an
+// incomplete write leaves no object.
 func TestEnvironmentsAreStored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -172,8 +172,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// gonePrefix begins the keys of notes about what is gone. No tenant's objects have it: names of
-// tenants have no dot.
+// gonePrefix begins the keys of notes about deleted objects. No tenant's objects have it: names of tenants
+// have no dot.
 const gonePrefix = "fleet.gone/"
 
 // GoneKey returns the object path of the note that a thing of a kind, such as a key, is gone.

@@ -55,8 +55,8 @@ func TestArtifactKeyRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a tenant and a file are called, the key stays under its attempt's
-// prefix, is one that a store takes, and no two names share it.
+// TestArtifactKeyProperties checks that a key stays under its attempt's prefix, is valid for a store, and is
+// unique, for any names of tenant and file.
 func TestArtifactKeyProperties(t *testing.T) {
 	segment := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"..", ".", "a.attrs", "b.tmp", "%2E", "~", "a~b", strings.Repeat("z", 300)}))
 	rapid.Check(t, func(t *rapid.T) {

@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// TestMeter: what is asked of the store is counted, with its bytes; that something is
-// not there is no error.
+// TestMeter checks that requests to the store are counted with their bytes, and that a missing object is no
+// error.
 func TestMeter(t *testing.T) {
 	reader, before := sdkmetric.NewManualReader(), otel.GetMeterProvider()
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))

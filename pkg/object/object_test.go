@@ -166,7 +166,7 @@ func TestSweepTemp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	stale := filepath.Join(dir, "x.18b2.tmp") // what a crashed write leaves
+	stale := filepath.Join(dir, "x.18b2.tmp") // the remains of a crashed write
 	if err := os.WriteFile(stale, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// openAging opens a store of each kind, and returns how to make what it holds a day old.
+// openAging opens a store of each kind, and returns a function that makes its objects a day old.
 func openAging(t *testing.T) map[string]func(*testing.T) (*Store, func()) {
 	return map[string]func(*testing.T) (*Store, func()){
 		"s3": openAgingS3,
@@ -38,7 +38,8 @@ func openAging(t *testing.T) map[string]func(*testing.T) (*Store, func()) {
 	}
 }
 
-// Whoever uploads a blob that is there already, or hears that it is, has it young.
+// TestBlobsAreRefreshed checks that an existing blob becomes young when a client uploads it again or asks for
+// it.
 func TestBlobsAreRefreshed(t *testing.T) {
 	for kind, open := range openAging(t) {
 		t.Run(kind, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// openFakeS3 opens s3://objects at a server that speaks just enough of S3 for
-// the real client: the URL parameters, keys and error codes are what is tested.
+// openFakeS3 opens s3://objects at a server with just enough of S3 for the real client. The tests check URL
+// parameters, keys and error codes.
 func openFakeS3(t *testing.T) *Store {
 	t.Helper()
 	s, _ := openAgingS3(t)
@@ -72,7 +72,7 @@ func (f *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case from != "" && f.objects[from] == nil:
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `<Error><Code>NoSuchKey</Code></Error>`)
-	case from == key && r.Header.Get("X-Amz-Metadata-Directive") != "REPLACE": // so says S3
+	case from == key && r.Header.Get("X-Amz-Metadata-Directive") != "REPLACE": // as S3 does
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `<Error><Code>InvalidRequest</Code><Message>This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata.</Message></Error>`)
 	case from != "":

@@ -14,8 +14,9 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// Each field of a spec is one that the release before Languages knew, or one for which a job needs a worker of its version:
-// testdata/fields.txt has the former. A field that a worker may read over without harm is added to it by hand.
+// TestVersionOfEveryField checks that each field of a spec is known to the release before Languages
+// (testdata/fields.txt), or requires a worker of its version. A field that older workers may ignore is added
+// to the file by hand.
 func TestVersionOfEveryField(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/fields.txt")
@@ -46,8 +47,8 @@ func TestVersionOfEveryField(t *testing.T) {
 	}
 }
 
-// eachField calls f for every path of JSON beneath a type with a spec that has it and as little else as can be. at makes
-// of the spec's value the one that the type is of.
+// eachField calls f for every JSON path of a type, with a minimal spec that has it. at maps the spec's value
+// to a value of the type.
 func eachField(of reflect.Type, path string, at func(reflect.Value) reflect.Value, f func(string, *job.Spec)) {
 	switch of.Kind() {
 	case reflect.Pointer:
@@ -82,7 +83,7 @@ func eachField(of reflect.Type, path string, at func(reflect.Value) reflect.Valu
 	}
 }
 
-// fill makes a value one that is not left out of JSON.
+// fill gives a value content, so that JSON does not omit it.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -103,7 +104,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// Comparisons, too: those that the release before does not know are not whitespace.
+// TestVersionOfComparisons checks that a job needs a version only for comparisons that the release before
+// lacks.
 func TestVersionOfComparisons(t *testing.T) {
 	t.Parallel()
 	for compare, want := range map[job.Compare]int{
@@ -116,7 +118,8 @@ func TestVersionOfComparisons(t *testing.T) {
 	}
 }
 
-// What needs a version goes to workers that speak it, whatever they speak besides, and says so. requires stays as it was.
+// TestVersionIsANeed checks that a job that needs a version goes to workers of that version, and that the
+// requirement is visible. requires stays as it was.
 func TestVersionIsANeed(t *testing.T) {
 	t.Parallel()
 	p := policy.Default()

@@ -57,8 +57,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// A tenant's allow-list stays within its ceiling's: a private address that the
-// operator did not name is not reached, whatever the tenant writes.
+// TestCeilingOfHosts checks that a tenant's allow-list stays within its ceiling's. Private addresses need an
+// operator's entry, whatever the tenant writes.
 func TestCeilingOfHosts(t *testing.T) {
 	t.Parallel()
 	c, err := ParseCeiling([]byte(`{"network_allow":["*.corp.test:443","0.0.0.0/0:443"]}`))
@@ -113,8 +113,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Addresses that are not public are open by the word of the ceiling, and of
-// nobody else.
+// TestPrivateAddressesAreTheCeilings checks that only the ceiling opens addresses that are not public.
 func TestPrivateAddressesAreTheCeilings(t *testing.T) {
 	t.Parallel()
 	const asks = `{"network":{"mode":"allow","allow":["10.1.2.3:443"],"private":["127.0.0.0/8:*","10.0.0.0/8:*"]}}`

@@ -41,7 +41,8 @@ func TestCeilingNamesEveryOffendingField(t *testing.T) {
 	}
 }
 
-// Who does not say how many calls he wants has what the ceiling says, and any number without one.
+// TestCallsThatAreNotCounted checks that a policy without a number of calls gets the ceiling's, and that any
+// number is valid without a ceiling.
 func TestCallsThatAreNotCounted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -127,8 +128,8 @@ func TestCeilingOfRegistries(t *testing.T) {
 	}
 }
 
-// Whatever is clamped is allowed, still valid, and clamping again changes
-// nothing.
+// TestClampedPoliciesPass checks that a clamped policy is allowed and valid, and that clamping it again
+// changes nothing.
 func TestClampedPoliciesPass(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -162,7 +163,8 @@ func TestClampedPoliciesPass(t *testing.T) {
 	})
 }
 
-// TestCeilingOfWhatIsSent: what bounds tenants and not policies is read, and not negative.
+// TestCeilingOfWhatIsSent checks the settings that bound tenants and not policies: they are read, and
+// negative values are rejected.
 func TestCeilingOfWhatIsSent(t *testing.T) {
 	t.Parallel()
 	c, err := ParseCeiling([]byte(`{"batches":10,"classes":20,"requests_per_second":0.5,"bytes_per_second":"10Mi"}`))

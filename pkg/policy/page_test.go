@@ -24,8 +24,7 @@ const (
 	tableEnd   = "<!-- end of what is generated -->\n"
 )
 
-// ways names those of asking for a capability of which the table of the code has several,
-// in its order.
+// ways names the ways of a capability with several rows in the code's table, in the order of the table.
 var ways = map[string][]string{
 	"stack":        {"default", "a size"},
 	"subprocesses": {"`true`", "`false`"},
@@ -39,7 +38,8 @@ var ways = map[string][]string{
 	"artifacts":    {"none", "some"},
 }
 
-// The table says what the code does, for every field, kind of program and isolation.
+// TestPolicyPage checks that the page's table equals the code's, for every field, kind of program and
+// isolation.
 func TestPolicyPage(t *testing.T) {
 	page, err := os.ReadFile(policyPage)
 	if err != nil {
@@ -63,8 +63,7 @@ func TestPolicyPage(t *testing.T) {
 	}
 }
 
-// The uses and isolations of the table. Another runtime's handler (vm) is
-// whatever an operator configures.
+// The uses and isolations of the table. The operator configures another runtime's handler (vm).
 var (
 	documentedUses       = []Use{UsePython, UseCommand, UseTests, UseSession, UseShell}
 	documentedIsolations = []Isolation{Cell, Task, GVisor}
@@ -126,8 +125,8 @@ func cellsOf(c *capability) (out []cellOfTable) {
 	return out
 }
 
-// grouped puts what is the same together: all isolations of a program, and then the programs
-// that have the same in all of them.
+// grouped joins equal rows: first all isolations of a program, then the programs that are equal in all
+// isolations.
 func grouped(cells []cellOfTable) (out [][]cellOfTable) {
 	signature := func(u Use, text string) string {
 		s := text

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// No policy takes more processes than the host leaves to one job, whoever enforces.
+// TestProcessesOfAHost checks that no policy takes more processes than the host leaves to one job, under any
+// enforcement.
 func TestProcessesOfAHost(t *testing.T) {
 	t.Parallel()
 	h := Host{Isolations: []Isolation{Cell, Task}, CgroupV2: true, Processes: 4096}
@@ -20,8 +21,8 @@ func TestProcessesOfAHost(t *testing.T) {
 	}
 }
 
-// Nor more descriptors than the worker has to give, and a policy that is too much in
-// two ways is told both.
+// TestOpenFilesOfAHost checks that no policy takes more descriptors than the worker can give. A policy that
+// exceeds both limits gets both errors.
 func TestOpenFilesOfAHost(t *testing.T) {
 	t.Parallel()
 	h := Host{Isolations: []Isolation{Cell, Task}, Processes: 64, OpenFiles: 4096}

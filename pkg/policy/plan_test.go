@@ -33,12 +33,12 @@ func TestTableCoversThePolicy(t *testing.T) {
 	var want []string
 	for f := range fieldsOf(reflect.TypeFor[Policy]()) {
 		switch f {
-		case "enforce": // says what to do about the others
-		case "asked,omitempty": // says what the others were
+		case "enforce": // has the remedy for the others
+		case "asked,omitempty": // names the others
 		case "-": // MainStack is what stack comes to
 		case "stack,omitempty":
 			want = append(want, "stack")
-		case "restrict_helpers,omitempty": // says for which programs the others hold
+		case "restrict_helpers,omitempty": // names the programs of the others
 		case "env":
 			want = append(want, "env.set", "env.secrets")
 		default:
@@ -223,7 +223,8 @@ func TestIsolationIsNeverWeakerThanAsked(t *testing.T) {
 	}
 }
 
-// What a host lacks is refused, by the name of the field.
+// TestWhatAHostLacksIsRefused checks that a mechanism that the host lacks is an error with the name of the
+// field.
 func TestWhatAHostLacksIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := parse(t, `{"isolation":"cell"}`).Plan(Host{Isolations: []Isolation{"chroot", Cell}, Unenforced: map[string]string{"memory": "no controller"}})

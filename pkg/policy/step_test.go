@@ -65,7 +65,7 @@ func TestCheckSpec(t *testing.T) {
 	}
 }
 
-// Rules that nobody would check are refused where they are to be enforced.
+// TestImportsNeedASnippet checks that import rules for a program without a snippet are rejected under strict.
 func TestImportsNeedASnippet(t *testing.T) {
 	t.Parallel()
 	command := job.Spec{Program: job.Program{Command: &job.Command{Argv: []string{"true"}}}}

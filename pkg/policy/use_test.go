@@ -18,10 +18,9 @@ func rowsFor(t *testing.T, raw string, u Use) map[string]job.Enforcement {
 	return out
 }
 
-// What nothing enforces for a kind of program is refused under strict, by admission
-// and by the worker, and none in the report otherwise. On 490fff9 the report of a
-// command said that its imports were checked, and that of a job that its calls were
-// counted.
+// TestCapabilitiesByUse checks that a capability without enforcement for a kind of program is refused under
+// strict, by admission and by the worker. Otherwise the report has none for it. On 490fff9 the report of a
+// command claimed that imports were checked, and that of a job that calls were counted.
 func TestCapabilitiesByUse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -61,7 +60,7 @@ func TestCapabilitiesByUse(t *testing.T) {
 	}
 }
 
-// Where something else does it, the report names that.
+// If another mechanism enforces it, the report names that mechanism.
 func TestMechanismsByUse(t *testing.T) {
 	t.Parallel()
 	for u, want := range map[Use]map[string]string{
@@ -91,7 +90,8 @@ func TestCoresThatThereAre(t *testing.T) {
 	}
 }
 
-// Rules say what they leave, and a solution that is run by a program of its own has none.
+// TestImportRules checks the description of import rules, and that a solution run by another program has
+// none.
 func TestImportRules(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{

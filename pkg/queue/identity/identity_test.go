@@ -43,7 +43,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Who has a join token can be as many workers as they like: their names tell.
+// TestJoinedNamesAreKnown checks that a join token serves any number of workers, and that their names show
+// it.
 func TestJoinedNamesAreKnown(t *testing.T) {
 	joined, err := NewWorker("pod", "gpu", key(t).JoinToken("gpu"))
 	if err != nil {
@@ -87,8 +88,8 @@ func key(t *testing.T) *Key {
 	return k
 }
 
-// TestRotate: new tokens come with each rotation, those of the one before stay good, and
-// what the server knows stays the same.
+// TestRotate checks that a rotation makes new tokens, that the previous tokens stay valid, and that the
+// server's configuration stays the same.
 func TestRotate(t *testing.T) {
 	t.Parallel()
 	text := []string{NewKey()}

@@ -20,7 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// tap reads along what everybody says, with the rights of a dispatcher.
+// tap receives all messages, with the rights of a dispatcher.
 func (s *scene) tap(t *testing.T) *nats.Subscription {
 	t.Helper()
 	nc, err := nats.Connect(s.url, nats.Nkey(publicOf(s.key), s.key.Dispatcher().Sign))
@@ -41,9 +41,8 @@ func (s *scene) tap(t *testing.T) *nats.Subscription {
 	return tap
 }
 
-// TestLedAstray: what a worker may say does not lead a dispatcher, or the server, to say
-// anything where the worker may not. Every request that dispatchers answer is tried with
-// every subject at which something could be done, as that of the answer, of the rest of
+// TestLedAstray checks that no request of a worker makes a dispatcher or the server publish where the worker
+// may not. Every request is tried with every dangerous subject: as the subject of the answer, of the rest of
 // a body, and of a delivery.
 func TestLedAstray(t *testing.T) {
 	t.Parallel()
@@ -81,7 +80,7 @@ func TestLedAstray(t *testing.T) {
 		} {
 			try(kind, target, body, shown...)
 			try(kind, target, `nonsense`)
-			if kind != "pull" { // which is then one that it may, and which the tap's interest has answered
+			if kind != "pull" { // then the subject is permitted, and the tap's interest has answered
 				try(kind, "_INBOX.w.evil.a", body, append([]string{"Assay-Size", "1000", "Assay-Rest", target}, shown...)...)
 			}
 		}
@@ -101,7 +100,7 @@ func TestLedAstray(t *testing.T) {
 		try("ack", "", fmt.Sprintf(`{"class":%q,"receipts":[{"to":"$JS.ACK.JOBS.%s.1.4.1.1.0","do":"ack"}]}`, class, s.consumer("gpu")))
 	}
 
-	// What it may: a pull in the inbox, and a receipt for what came.
+	// Permitted: a pull in the inbox, and a receipt for a delivery.
 	in, err := e.nc.SubscribeSync("_INBOX.w.evil.>")
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +212,7 @@ func (s *scene) asked(t *testing.T, target string) {
 	}
 }
 
-// silent waits until the dispatcher has dealt with all that a worker has said so far.
+// silent waits until the dispatcher has handled all messages of a worker so far.
 func (s *scene) silent(t *testing.T, e *evil) {
 	t.Helper()
 	for _, kind := range []string{"claim", "heartbeat", "finish", "release", "pull"} {
@@ -231,8 +230,8 @@ func (s *scene) silent(t *testing.T, e *evil) {
 	}
 }
 
-// TestOnlyOfItsPool: a worker has no deliveries and no consumers of other pools, and what
-// it says of itself does not count.
+// TestOnlyOfItsPool checks that a worker has no deliveries and no consumers of other pools, whatever pool its
+// messages name.
 func TestOnlyOfItsPool(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -258,9 +257,9 @@ func TestOnlyOfItsPool(t *testing.T) {
 	s.untouched(t, 6, 0)
 }
 
-// TestWorkerWaitsForConsumer: a worker makes no consumer and no stream. Where a
-// dispatcher has made none it waits, says so, and takes its deliveries as soon as one is
-// there to make it. There is no dispatcher at first on a server that lets everybody in.
+// TestWorkerWaitsForConsumer checks that a worker makes no consumer and no stream. Without a consumer it
+// waits, reports that, and takes its deliveries once a dispatcher has made the consumer. At first there is no
+// dispatcher, on a server that accepts every client.
 func TestWorkerWaitsForConsumer(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

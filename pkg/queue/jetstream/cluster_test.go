@@ -62,8 +62,8 @@ func dispatches(n int) (ds []store.Dispatch) {
 	return ds
 }
 
-// TestClusterWithoutMajority: a stream that cannot store for want of a majority is not
-// taken for dead, however impatient the dispatcher, and has what was queued afterwards.
+// TestClusterWithoutMajority checks that a stream that cannot store for lack of a majority does not count as
+// dead, however impatient the dispatcher. Later it has the messages that were queued then.
 func TestClusterWithoutMajority(t *testing.T) {
 	t.Parallel()
 	nodes, urls := startCluster(t) // there is no leader yet, and who asks for one is not answered
@@ -94,7 +94,7 @@ func TestClusterWithoutMajority(t *testing.T) {
 			n.nats.Stop()
 		}
 	}
-	// The second try is refused for the first one's sake, which nobody has stored.
+	// The second try is refused because of the first, which no server has stored.
 	if err := q.Publish(t.Context(), dispatches(1)); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("one node of three: got %v, want %v", err, job.ErrUnavailable)
 	}
@@ -119,8 +119,8 @@ func TestClusterWithoutMajority(t *testing.T) {
 	}
 }
 
-// TestClusterKnowsItsWorkers: every server of a cluster asks whichever dispatcher there
-// is, at whichever server, who a worker is, and passes on what it says.
+// TestClusterKnowsItsWorkers checks that every server of a cluster asks any dispatcher, at any server, for a
+// worker's identity, and uses the answer.
 func TestClusterKnowsItsWorkers(t *testing.T) {
 	t.Parallel()
 	key, err := identity.ParseKey(identity.NewKey())

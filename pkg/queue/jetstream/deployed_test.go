@@ -13,8 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 )
 
-// TestDeployedConfiguration: the server that is configured by the file in deploy lets
-// in a dispatcher with the key, a worker with the pool's token, and nobody else.
+// TestDeployedConfiguration checks that the server with the configuration in deploy accepts a dispatcher with
+// the key and a worker with the pool's token, and rejects other clients.
 func TestDeployedConfiguration(t *testing.T) {
 	key, err := identity.ParseKey(identity.NewKey())
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 )
 
-// TestWhoVouches: a statement is of the worker and the pool that it comes from, whatever it
-// says, and those that came with a join token, of which one machine can be many, are one
-// witness together.
+// TestWhoVouches checks that a statement counts for the worker and pool of its sender, whatever its text.
+// Workers with a join token are one witness together, because one machine can be many of them.
 func TestWhoVouches(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -12,9 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestExclusive: a worker gets deliveries of its own pool, and of jobs that name none
-// unless its pool is exclusive; whatever it asks for. What a pool leaves in JetStream ends
-// by itself.
+// TestExclusive checks that a worker gets only deliveries of its own pool, and of jobs without a pool unless
+// its pool is exclusive. The remains of a pool in JetStream expire by themselves.
 func TestExclusive(t *testing.T) {
 	t.Parallel()
 	s, key := guarded(t)
@@ -47,7 +46,7 @@ func TestExclusive(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := make(chan queue.Message, 1)
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); { // before anybody serves, nobody answers
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); { // without a dispatcher there is no answer
 			_, err = deliveries.Fetch(t.Context(), 1, 30*time.Second, out)
 			if len(out) > 0 || errors.Is(err, job.ErrRefused) {
 				break

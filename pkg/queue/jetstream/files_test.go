@@ -201,8 +201,8 @@ func TestFilesTLSAndNkey(t *testing.T) {
 	}
 }
 
-// TestFilesCreds: a server that is run by JWTs. Credentials that are renewed in place are
-// those of the next connection.
+// TestFilesCreds checks a server that uses JWTs. Credentials that are renewed in place serve the next
+// connection.
 func TestFilesCreds(t *testing.T) {
 	t.Parallel()
 	testenv.Needs(t, "NATS")
@@ -296,8 +296,8 @@ func publicOfPair(t *testing.T, kp nkeys.KeyPair) string {
 	return public
 }
 
-// TestFilesAreChecked: what is wrong with a file is said, with its flag and path and
-// without what is in it.
+// TestFilesAreChecked checks that errors in a file name its flag, its path and the problem, and none of its
+// content.
 func TestFilesAreChecked(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

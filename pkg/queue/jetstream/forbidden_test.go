@@ -12,7 +12,7 @@ const leastForbidden = 80
 
 const anID = "01a20dc3-5c48-7000-9596-7ffc76255d2a"
 
-// notToBeHeard is what a worker must not subscribe to. {me} and {pool} are its own.
+// notToBeHeard are subjects that a worker must not subscribe to. {me} and {pool} are its own.
 var notToBeHeard = map[string]string{
 	"everything":                         ">",
 	"everything of the fleet":            "assay.>",
@@ -57,13 +57,13 @@ var notToBeServed = []string{
 	"assay.req.*.*.ack", "assay.req.*.*.environment", "assay.req.{pool}.victim.claim", "assay.to.victim.assign", "$SYS.REQ.USER.AUTH",
 }
 
-// publication is what a worker must not publish.
+// publication is a message that a worker must not publish.
 type publication struct{ subject, reply, body string }
 
 const mine = "_INBOX.w.{me}.answer"
 
-// notToBeSaid is what a worker must not publish. {own} is the consumer of its pool, and
-// {other} that of another one.
+// notToBeSaid are messages that a worker must not publish. {own} is the consumer of its pool, and {other}
+// another pool's.
 var notToBeSaid = map[string]publication{
 	"a heartbeat of another":         {"assay.req.{pool}.victim.heartbeat", mine, `{"worker":{"id":"victim"}}`},
 	"a heartbeat of a pool":          {"assay.req.nobodys.{me}.heartbeat", mine, `{"worker":{"id":"{me}","pool":"nobodys"}}`},
@@ -161,9 +161,9 @@ var notToBeSaid = map[string]publication{
 	"a question to services":          {"$SRV.PING", mine, ``},
 }
 
-// TestForbidden: with the credentials of one worker, nothing can be said, heard, taken
-// or changed that is not that worker's own, and JetStream is asked for nothing. At
-// cf886e7 pulls and acks were allowed, and those that delete something deleted it.
+// TestForbidden checks that one worker's credentials permit no message, subscription, delivery or change of
+// others, and no request to JetStream. At cf886e7 pulls and acks were allowed, and requests to delete
+// something deleted it.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	names := strings.NewReplacer("{own}", "pool-default", "{other}", "pool-gpu")
@@ -203,7 +203,7 @@ func TestForbidden(t *testing.T) {
 			return e.pub(names.Replace(p.subject), names.Replace(p.reply), p.body)
 		})
 	}
-	// The server traces a message to where it says.
+	// The server sends traces of a message to the address in it.
 	try("say/a trace to another", "Nats-Trace-Dest", func() error {
 		return e.pub("assay.req.{pool}.{me}.tell.nothing", "", "x", "Nats-Trace-Dest", "assay.to.victim.cancel")
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// claiming is the first chunk of a frame that says how large it is.
+// claiming is the first chunk of a frame that claims a size.
 func claiming(size, first string) *nats.Msg {
 	return &nats.Msg{Data: []byte(first), Header: nats.Header{sizeHeader: {size}, restHeader: {"rest.w.x"}}}
 }
@@ -51,7 +51,8 @@ func TestFrameIsReadWhole(t *testing.T) {
 	}
 }
 
-// Nothing is asked for, and no memory taken, for what is more than is taken.
+// TestFrameThatClaimsTooMuchIsRefused checks that a frame above the limit causes no request and no
+// allocation.
 func TestFrameThatClaimsTooMuchIsRefused(t *testing.T) {
 	t.Parallel()
 	never := func(context.Context, *nats.Msg) (*nats.Msg, error) {
@@ -105,7 +106,8 @@ func TestFrameOfImpossibleChunks(t *testing.T) {
 	}
 }
 
-// What is being taken in is bounded over all requests, not for each.
+// TestFramesShareTheirRoom checks that the memory for incoming frames is bounded over all requests, not for
+// each.
 func TestFramesShareTheirRoom(t *testing.T) {
 	t.Parallel()
 	q := &Queue{frames: semaphore.NewWeighted(framesRoom), messages: semaphore.NewWeighted(messagesRoom)}

@@ -84,7 +84,7 @@ func (s *server) restart(t *testing.T) {
 	s.start(t)
 }
 
-// admin is a connection of somebody else's.
+// admin is a connection with full rights.
 func (s *server) admin(t *testing.T) natsjs.JetStream {
 	t.Helper()
 	return s.adminAs(t, nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestWhoIsLetIn: nobody comes in as somebody else.
+// TestWhoIsLetIn checks that no client connects as another.
 func TestWhoIsLetIn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -72,8 +72,8 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
-// TestSealed: who reads along, even with the rights of a dispatcher at the server, sees
-// no spec, no secret and no code of a session.
+// TestSealed checks that a reader of all messages, even with a dispatcher's rights at the server, sees no
+// spec, no secret and no code of a session.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// TestPullSaidAgain: a dispatcher that has taken a pull and dies, or hangs, before it
-// passes it on costs a moment.
+// TestPullSaidAgain checks that a pull whose dispatcher dies or hangs before it answers is sent again to
+// another dispatcher.
 func TestPullSaidAgain(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -112,9 +112,8 @@ func TestConsumerLostWhileIdle(t *testing.T) {
 	fetch()
 }
 
-// TestReceiptOfAnother: workers of a pool take from one consumer, and the numbers of
-// deliveries can be guessed, but not which jobs they are of: nothing can be said of a
-// delivery to another worker, whatever was published by whom.
+// TestReceiptOfAnother checks that a worker cannot acknowledge a delivery to another worker. Workers of a
+// pool share a consumer, and the numbers of deliveries can be guessed, but not their jobs.
 func TestReceiptOfAnother(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -152,7 +151,7 @@ func TestReceiptOfAnother(t *testing.T) {
 			say(to, store.Ref{Job: job.NewID(), Generation: 1}, do)
 		}
 	}
-	say(own.Reply, mine, "ack") // what it may
+	say(own.Reply, mine, "ack") // permitted subjects
 	stream, err := s.admin.Stream(t.Context(), "JOBS")
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +169,7 @@ func TestReceiptOfAnother(t *testing.T) {
 		}
 	}
 	s.silent(t, s.evil)
-	time.Sleep(200 * time.Millisecond) // what is read from the stream is read by the way
+	time.Sleep(200 * time.Millisecond) // read from the stream by the way
 	s.untouched(t, 6, 3)
 	for range 3 { // and the victim may
 		if err := testenv.Soon(t, "a message", out).Ack(); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// With these TestForbidden runs against a server that is deployed, with the token of one
-// of its workers. What it tries would end the fleet's queue if the server allowed it.
+// With these flags TestForbidden runs against a deployed server, with the token of one of its workers. Its
+// attacks would end the fleet's queue if the server allowed them.
 var (
 	natsURL     = flag.String("nats.url", "", "a deployed server, for TestForbidden")
 	workerToken = flag.String("worker.token", "", "an ASSAY_WORKER_TOKEN that it knows")
@@ -34,7 +34,7 @@ const large = 99
 
 const theSecret = "the spec and the secret of a job"
 
-// scene is a fleet with a worker whose credentials somebody has got hold of.
+// scene is a fleet with a worker whose credentials are stolen.
 type scene struct {
 	*server
 	key        *identity.Key
@@ -44,7 +44,7 @@ type scene struct {
 	evil       *evil
 }
 
-// witness is a dispatcher's handler that writes down who said what.
+// witness is a dispatcher's handler that records the sender of each message.
 type witness struct {
 	mu    sync.Mutex
 	spoke []string // kind, worker
@@ -180,12 +180,12 @@ func (s *scene) publish(t *testing.T, pool string, n int) (ds []store.Dispatch) 
 	return ds
 }
 
-// consumer names that of a pool.
+// consumer returns the name of a pool's consumer.
 func (s *scene) consumer(pool string) string {
 	return "pool-" + pool + "-" + s.key.Name("consumer "+pool)
 }
 
-// refusal waits for the server to refuse what was done last.
+// refusal waits for the server to refuse the last action.
 func (e *evil) refusal() error {
 	if err := e.nc.FlushTimeout(30 * time.Second); err != nil {
 		return err
@@ -206,8 +206,8 @@ func (e *evil) pub(subject, reply, body string, header ...string) error {
 	return e.nc.PublishMsg(m)
 }
 
-// untouched checks that the stream and its consumers are as they were, but for what was
-// taken from the consumer of the worker's own pool.
+// untouched checks that the stream and its consumers are unchanged, except for deliveries taken from the
+// consumer of the worker's own pool.
 func (s *scene) untouched(t *testing.T, messages uint64, taken int) {
 	t.Helper()
 	stream, err := s.admin.Stream(t.Context(), "JOBS")

@@ -75,9 +75,8 @@ func TestFullStreamIsAnError(t *testing.T) {
 	}
 }
 
-// TestSweepSparesWhatIsNotDone: what waits, or is with a worker, stays, whatever
-// other consumers are done with. What it does remove only a full disk leaves: see
-// row 36 of test/chaos.
+// TestSweepSparesWhatIsNotDone checks that a sweep keeps waiting jobs and jobs at a worker, whatever other
+// consumers have finished. It removes remains of a full disk: see row 36 of test/chaos.
 func TestSweepSparesWhatIsNotDone(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -126,8 +125,7 @@ func TestSweepSparesWhatIsNotDone(t *testing.T) {
 	}
 }
 
-// TestForeignMessage: a message of somebody else's is dropped, not delivered
-// for ever.
+// TestForeignMessage checks that a foreign message is dropped, instead of being delivered for ever.
 func TestForeignMessage(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -141,7 +139,7 @@ func TestForeignMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := make(chan queue.Message, 1)
-	if n, err := c.Fetch(t.Context(), 1, 200*time.Millisecond, out); err != nil || len(out) > 0 || n != 0 { // what is dropped is not sent
+	if n, err := c.Fetch(t.Context(), 1, 200*time.Millisecond, out); err != nil || len(out) > 0 || n != 0 { // dropped messages are not sent
 		t.Fatalf("fetched %d, %d sent, error %v", len(out), n, err)
 	}
 	stream, err := js.Stream(t.Context(), "JOBS")

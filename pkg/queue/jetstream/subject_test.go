@@ -54,8 +54,8 @@ func TestParseRefRefuses(t *testing.T) {
 	}
 }
 
-// TestLiteral: what somebody else has named is published on only below the prefix, and
-// only if NATS gives no other meaning to any of it.
+// TestLiteral checks that a foreign name is published only below the prefix, and only if no part of it is a
+// wildcard or token separator of NATS.
 func TestLiteral(t *testing.T) {
 	t.Parallel()
 	for subject, want := range map[string]bool{

@@ -39,9 +39,8 @@ func connectAs(t *testing.T, s *server, key *identity.Key, name, pool string, ac
 	return connect(t, jetstream.Config{URL: s.url, Worker: &w, AckWait: ackWait})
 }
 
-// TestWorkersLife: a worker does all that it has to do with the permissions that it is
-// given. It is the suite of the queue again, in which everything that a worker says,
-// hears and takes goes over connections that the server has tied to one worker.
+// TestWorkersLife checks that a worker can do all its work with its permissions. It runs the suite of the
+// queue over connections that the server has tied to one worker.
 func TestWorkersLife(t *testing.T) {
 	t.Parallel()
 	queuetest.Run(t, func(t *testing.T, ackWait time.Duration) queuetest.Backend {

@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Only statements that run whenever the program does tell what it imports.
+// TestImports checks that only unconditional statements count as a program's imports.
 func TestImports(t *testing.T) {
 	for code, want := range map[string]string{
 		"":                              "",
@@ -38,7 +38,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// What an interpreter that imported ahead does not suit has nothing preloaded.
+// TestImportsOf checks that programs that do not suit a preloaded interpreter get no preload.
 func TestImportsOf(t *testing.T) {
 	const program = "import numpy"
 	def := policy.Default()

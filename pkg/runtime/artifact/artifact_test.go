@@ -104,7 +104,8 @@ func TestGlobs(t *testing.T) {
 	}
 }
 
-// Each glob answers for itself, and one that leads to what is refused has met something.
+// TestWhatMatchedNothingIsNamed checks each glob separately: a glob that matches a refused file has matched
+// something.
 func TestWhatMatchedNothingIsNamed(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, "a.txt", "big", "link -> a.txt")
@@ -126,7 +127,7 @@ func TestWhatMatchedNothingIsNamed(t *testing.T) {
 	}
 }
 
-// What a hostile program may leave: none of it is opened, each is named.
+// TestHostileTree checks possible remains of a hostile program: none is opened, and each is named.
 func TestHostileTree(t *testing.T) {
 	t.Parallel()
 	testenv.Needs(t, "root")
@@ -187,7 +188,8 @@ func TestSeveralRootsInOrder(t *testing.T) {
 	}
 }
 
-// A live program removes and moves what is being looked at: that is told of, and no failure.
+// TestTreeThatChanges checks that files that a live program removes and moves during collection are reported,
+// and fail nothing.
 func TestTreeThatChanges(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b", "c"} {
@@ -237,7 +239,8 @@ func TestFailuresAreReported(t *testing.T) {
 	}
 }
 
-// What a record, an object path or a terminal cannot hold is refused by name.
+// TestNamesThatAreNoText checks that names that do not fit a record, an object path or a terminal are refused
+// by name.
 func TestNamesThatAreNoText(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat(strings.Repeat("d", 200)+"/", 4) + "f"

@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/background"
 )
 
-// Those who joined are waited for, and nobody joins after them.
+// TestGroupEnds checks that Wait covers all goroutines that joined, and that none joins after it.
 func TestGroupEnds(t *testing.T) {
 	t.Parallel()
 	caller, cancel := context.WithCancel(t.Context())
@@ -43,7 +43,7 @@ func TestGroupEnds(t *testing.T) {
 	<-done
 }
 
-// A pool says nothing of what was canceled.
+// TestClosedIsACancellation checks that a pool does not report canceled goroutines.
 func TestClosedIsACancellation(t *testing.T) {
 	t.Parallel()
 	if !errors.Is(background.ErrClosed, context.Canceled) {

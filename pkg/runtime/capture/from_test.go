@@ -7,7 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Whoever reads on from where the last part ended has all that was written, but for what From says was cut.
+// TestFrom checks that a reader that continues at the end of each part gets all output, except the parts that
+// From reports as cut.
 func TestFrom(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{0, 1, 7, 64, 1000} {

@@ -45,8 +45,8 @@ x = b"x" * (200 << 20)`
 	}
 }
 
-// A job whose interpreter is gone says that its sandbox broke; in a cell that it has
-// for itself nothing of a neighbour's reaches it.
+// TestLosingAZygoteIsABrokenSandbox checks that a job without its interpreter reports a broken sandbox. In a
+// cell of its own, a neighbour's end does not affect it.
 func TestLosingAZygoteIsABrokenSandbox(t *testing.T) {
 	r := newRuntime(t, func(c *Settings) { c.CellWarm = 0 })
 	begin := func(alone string) (*slot, chan error) {

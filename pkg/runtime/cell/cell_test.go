@@ -57,8 +57,8 @@ func cellLeftovers(t *testing.T, r *Runtime) (left []string) {
 	return left
 }
 
-// An image may name modules that its jobs shall find imported; one that is not
-// there is no reason to do without the others.
+// TestCellPreloadsWhatTheImageNames checks that an image may name modules to import ahead for its jobs. A
+// missing module does not prevent the others.
 func TestCellPreloadsWhatTheImageNames(t *testing.T) {
 	r := newRuntime(t, func(c *Settings) { c.CellWarm = 0 })
 	loaded := pySnippet("import sys\nprint([m in sys.modules for m in ('colorsys', 'wave', 'heapq')])")
@@ -83,8 +83,8 @@ func TestCellPreloadsWhatTheImageNames(t *testing.T) {
 	}
 }
 
-// An interpreter that has waited is as good as new: its program says what one in a
-// slot made on demand says.
+// TestCellWaitingLeavesNothing checks that a program in an interpreter that has waited prints the same as in
+// a slot made on demand.
 func TestCellWaitingLeavesNothing(t *testing.T) {
 	snippet := pySnippet(`
 import sys, linecache, threading, gc
@@ -117,9 +117,9 @@ var cellKeys = map[string]runtime.Key{
 	"command": {Tenant: "test", Image: testenv.Image, Isolation: policy.Cell, Kind: "command"},
 }
 
-// The end of one job is told though nothing happens in the cell after it. A death
-// just before the zygote began to wait for its next message went unnoticed once,
-// of a hundred or so, until there was one.
+// TestCellPythonOneAfterAnother checks that the end of a job is reported even if nothing else happens in its
+// cell. In about one of a hundred runs, a death just before the zygote waited for its next message was
+// noticed only with that message.
 func TestCellPythonOneAfterAnother(t *testing.T) {
 	r := newRuntime(t, func(c *Settings) { c.CellWarm = 8 })
 	for range 600 {

@@ -8,8 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup/lease"
 )
 
-// The groups of a peak of jobs are given up when it is long over, those that are
-// wanted are kept.
+// TestGroupsNobodyWantsAreGivenUp checks that the groups of a peak of jobs are removed long after it, and
+// that needed groups stay.
 func TestGroupsNobodyWantsAreGivenUp(t *testing.T) {
 	groups := newRuntime(t, func(c *Settings) { c.WarmIdle = 400 * time.Millisecond }).cells.groups
 	var peak []*lease.Lease

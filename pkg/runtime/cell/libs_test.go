@@ -22,7 +22,7 @@ import (
 
 var libsWheels = flag.String("libs.wheels", "", "directory of the wheels of the libraries: see make test-libs")
 
-// typical are programs as people write them, which say ok.
+// typical are typical programs, which print ok.
 var typical = map[string]string{
 	"numpy": `
 import numpy as np
@@ -56,8 +56,8 @@ plt.savefig("figure.png")
 print("ok")`,
 }
 
-// Libraries work as people expect, whether their programs import them or are forked with
-// them: warnings are errors, and nothing is said on the way.
+// TestLibraries checks that libraries work whether programs import them or are forked with them. Warnings are
+// errors, and nothing else is printed.
 func TestLibraries(t *testing.T) {
 	wheels := map[string][]byte{}
 	files, err := filepath.Glob(filepath.Join(*libsWheels, "*.whl"))

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// networkName prints what no two network namespaces have in common, as numbers of files
-// that are given to the next have: SO_NETNS_COOKIE.
+// networkName prints an identity that no two network namespaces share, unlike their file numbers, which are
+// reused: SO_NETNS_COOKIE.
 const networkName = `
 import socket
 with socket.socket(socket.AF_UNIX) as s: print(s.getsockopt(socket.SOL_SOCKET, 71, 8).hex(), flush=True)
@@ -33,7 +33,7 @@ traces = {n: v for n, v in counters.items() if v and n not in ("Ip:Forwarding", 
 traces.update({f: open("/proc/net/" + f).read().count("\n") for f in ("tcp", "udp", "tcp6", "unix", "ip6_flowlabel") if open("/proc/net/" + f).read().count("\n") > 1})
 print(traces)`
 
-// networkUses are programs that do something on their network, by what they leave.
+// networkUses are programs that use their network, by the trace that they leave.
 var networkUses = map[string]string{
 	"nothing": "",
 	"a connection left in TIME_WAIT": `
@@ -67,8 +67,8 @@ except OSError: pass`,
 	"a listener that forks off": `import os, socket, time; l = socket.create_server(("127.0.0.1", 7777)); os.fork() or time.sleep(60)`,
 }
 
-// networksAre makes sure that what a job did on its network is nothing that a later one
-// finds, while the namespaces of those that did nothing are used again.
+// networksAre checks that no job finds an earlier job's traces on its network, and that unused namespaces are
+// used again.
 func networksAre(t *testing.T, run func(code string) (stdout, stderr string)) {
 	t.Helper()
 	seen := map[string]int{}
@@ -93,7 +93,7 @@ func networksAre(t *testing.T, run func(code string) (stdout, stderr string)) {
 	}
 }
 
-// leavesTraces are those of networkUses that leave something on any kernel, with IPv6 or without.
+// leavesTraces are the networkUses that leave traces on any kernel, with IPv6 or without.
 var leavesTraces = map[string]bool{
 	"a connection left in TIME_WAIT": true, "a datagram to nobody": true, "a datagram without a way": true, "a connection without one": true, "one that is refused": true,
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// On a busy machine, who is to say that a program has ended may have no core until its limit is over: the program kept
-// it. One that goes on past its limit is ended meanwhile.
+// TestNewsOfTheEndIsLate checks a busy machine, where the reporter of a program's end may get no core until
+// the program's limit has passed: the program kept its limit. A program beyond its limit is ended meanwhile.
 func TestNewsOfTheEndIsLate(t *testing.T) {
 	r := newRuntime(t, nil)
 	for name, c := range map[string]struct {

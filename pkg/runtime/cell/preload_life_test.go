@@ -20,7 +20,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/tracee"
 )
 
-// onlyPreload is the one that there is.
+// onlyPreload returns the only preload.
 func onlyPreload(t *testing.T, r *Runtime) *preload {
 	t.Helper()
 	r.cells.loaded.mu.Lock()
@@ -34,8 +34,8 @@ func onlyPreload(t *testing.T, r *Runtime) *preload {
 	return nil
 }
 
-// What is preloaded is not the program's memory, until it writes to it. What it makes
-// is, and is limited.
+// TestPreloadedMemory checks that preloaded memory does not count as the program's until it writes to it.
+// Memory that it allocates counts, and is limited.
 func TestPreloadedMemory(t *testing.T) {
 	i := modules(t, map[string]string{"assay_large": slow + "data = bytearray(b'x' * (64 << 20))\n"})
 	i.imports = "assay_large"
@@ -74,8 +74,8 @@ func hugePages(t *testing.T, pid int) (kib int) {
 	return kib
 }
 
-// Programs that run at once are different users of the host, and none is that of what
-// they were forked from: the kernel holds much against users alone.
+// TestPreloadedUsers checks that concurrent programs have different users on the host, and none has the user
+// of its original: the kernel limits some resources by user only.
 func TestPreloadedUsers(t *testing.T) {
 	r := newRuntime(t, preloading)
 	i := importing{r: r, imports: "asyncio"}
@@ -119,8 +119,8 @@ func TestPreloadedUsers(t *testing.T) {
 	}
 }
 
-// What a preload is forked from, and it, do not run any more: nothing can tell one
-// program of another through them.
+// TestPreloadStandsStill checks that a preload and its original do not run any more, so programs cannot
+// communicate through them.
 func TestPreloadStandsStill(t *testing.T) {
 	i := importing{r: newRuntime(t, preloading), imports: "asyncio"}
 	i.warm(t)
@@ -164,8 +164,8 @@ func TestPreloadStandsStill(t *testing.T) {
 	}
 }
 
-// Who loses what its programs are forked from runs them by themselves, and has another
-// one soon.
+// TestPreloadDies checks that a runtime that loses a program's original runs the programs without it, and
+// soon has another.
 func TestPreloadDies(t *testing.T) {
 	r := newRuntime(t, preloading)
 	i := importing{r: r, imports: "asyncio"}
@@ -185,8 +185,8 @@ func TestPreloadDies(t *testing.T) {
 	}
 }
 
-// Those that nobody uses go, and those that were used longest ago if there is not
-// enough memory for all; nothing is left of them.
+// TestPreloadBudget checks that unused preloads go, and the least recently used ones if memory is short,
+// without a trace.
 func TestPreloadBudget(t *testing.T) {
 	data := slow + "data = bytearray(b'x' * (40 << 20))\n"
 	i := modules(t, map[string]string{"assay_a": data, "assay_b": data, "assay_c": data})
@@ -217,7 +217,7 @@ func TestPreloadBudget(t *testing.T) {
 	if n, bytes := i.r.cells.loaded.levels(); n != 2 || bytes < 80<<20 || bytes > 128<<20 {
 		t.Errorf("%d of %d bytes", n, bytes)
 	}
-	// One that runs goes on while what it was forked from is on its way out.
+	// A running program continues while its original ends.
 	var running sync.WaitGroup
 	running.Go(func() {
 		if got := i.forked(t, "import assay_c, time\ntime.sleep(1)\nprint('fine')"); got != "fine\n" {
@@ -281,7 +281,7 @@ func TestPreloadedSlotsAreWarm(t *testing.T) {
 	}
 }
 
-// Whoever runs many at once runs them all.
+// TestPreloadedAtOnce checks that many concurrent programs all run.
 func TestPreloadedAtOnce(t *testing.T) {
 	r := newRuntime(t, func(c *Settings) { preloading(c); c.CellWarm = 8 })
 	i := importing{r: r, imports: "asyncio"}
@@ -351,8 +351,8 @@ func parentOf(t *testing.T, pid int) (parent int) {
 	return parent
 }
 
-// A runtime that is closed while many processes are being forked has soon ended all: one that was forked
-// by a process which was killed just then is waited for, too.
+// TestPreloadsCloseAmidForks checks that a runtime that is closed during many forks soon ends all processes.
+// It also waits for a process forked by one that was killed just then.
 func TestPreloadsCloseAmidForks(t *testing.T) {
 	for n := range 10 {
 		r := newRuntime(t, preloading)

@@ -101,8 +101,8 @@ func modules(t *testing.T, files map[string]string) importing {
 // slow is an import that is worth preloading.
 const slow = "import time\nend = time.process_time() + .02\nwhile time.process_time() < end: pass\n"
 
-// An interpreter comes about when programs have missed it, and serves those that import
-// all that it has. What is quick to import needs none.
+// TestPreloadIsLearnt checks that an interpreter is made after programs have missed it, and that it serves
+// programs that import all its modules. Modules with quick imports need none.
 func TestPreloadIsLearnt(t *testing.T) {
 	r := newRuntime(t, preloading)
 	i := importing{r: r, imports: "asyncio"}
@@ -149,8 +149,8 @@ func TestPreloadIsLearnt(t *testing.T) {
 	}
 }
 
-// A module in a package is worth as much as one by itself, however a program names it,
-// and what is imported of it that is no module makes no difference.
+// TestPreloadInPackages checks that a module in a package counts like any other, for each way to import it,
+// and that imported names other than modules do not count.
 func TestPreloadInPackages(t *testing.T) {
 	i := modules(t, map[string]string{"assay_outer": "", "assay_outer/inner": slow + "def f(): return 1\n", "assay_alone": slow})
 	i.imports = "assay_outer assay_outer:inner"
@@ -174,7 +174,7 @@ func TestPreloadInPackages(t *testing.T) {
 	if _, preloaded := i.run(t, "import assay_outer"); preloaded {
 		t.Error("a program is forked with what it does not import")
 	}
-	// What another module brought is not there with the first.
+	// Modules imported by another module are not present with the first.
 	i.imports = "assay_alone assay_outer.inner"
 	eventually(t, "both are preloaded", func() bool {
 		i.run(t, "import assay_alone, assay_outer.inner")
@@ -189,7 +189,7 @@ func TestPreloadInPackages(t *testing.T) {
 	}
 }
 
-// Until a program imports something it finds what it would find without.
+// TestPreloadIsNotSeen checks that a program sees no preloaded module until it imports something.
 func TestPreloadIsNotSeen(t *testing.T) {
 	r := newRuntime(t, preloading)
 	i := importing{r: r, imports: "asyncio numpy"}

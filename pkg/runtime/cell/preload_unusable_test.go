@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
 )
 
-// What could be told from a fresh interpreter, or would be shared, is not forked: its
-// programs run by themselves, as they did.
+// TestPreloadUnusable checks that modules with visible or shared state are not preloaded: their programs
+// import them by themselves, as before.
 func TestPreloadUnusable(t *testing.T) {
 	why := map[string]string{}
 	files := map[string]string{}
@@ -45,8 +45,8 @@ func TestPreloadUnusable(t *testing.T) {
 	}
 }
 
-// refused runs code until an interpreter that has its imports has come about, which must be
-// unusable for a reason that contains why. All the while code says what ends with said.
+// refused runs code until an interpreter with its imports exists, which must be unusable for a reason that
+// contains why. Meanwhile the output of code must end with said.
 func (i importing) refused(t *testing.T, code, said, why string) {
 	t.Helper()
 	run := func() string {
@@ -73,9 +73,9 @@ func (i importing) refused(t *testing.T, code, said, why string) {
 	}
 }
 
-// Where the image has files in a directory that programs write to, an import that leaves,
-// changes or removes one there is seen as it is anywhere else. What it found there and left
-// as it was is no reason.
+// TestPreloadInADirectoryOfTheImage checks an image with files in a directory that programs write to. If an
+// import creates, changes or removes a file there, programs see that as without a preload. An import that
+// only reads is no obstacle.
 func TestPreloadInADirectoryOfTheImage(t *testing.T) {
 	r := newRuntime(t, preloading)
 	i := importing{r: r, image: "assay.local/preloads:1"}
@@ -107,7 +107,7 @@ func TestPreloadInADirectoryOfTheImage(t *testing.T) {
 	}
 }
 
-// What the lines of a package's .pth file do is done in each program, too.
+// TestPreloadBesidesPathFiles checks that the lines of a package's .pth file run in each program, too.
 func TestPreloadBesidesPathFiles(t *testing.T) {
 	for name, c := range map[string]struct{ line, said, why string }{
 		"prints": {"print('hello')", "hello\n[]\n", "printed something"},
@@ -185,7 +185,7 @@ func TestPreloadHangs(t *testing.T) {
 	}
 }
 
-// whyNot is why there is no interpreter with these modules; "" if nobody knows.
+// whyNot returns the reason why there is no interpreter with these modules; "" if unknown.
 func whyNot(ps *preloads, modules string) string {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
-// imported is a runtime all of whose python programs import a module for which there is
-// a preload, whether they say so or not: their walls are those of all others.
+// imported is a runtime whose Python programs all import a preloaded module, written in their code or not.
+// Their walls must equal those of other programs.
 type imported struct {
 	*Runtime
 	t *testing.T
@@ -59,7 +59,7 @@ func TestPreloadedPrograms(t *testing.T) {
 	runtimetest.Programs(t, runtimetest.ProgramsConfig{Config: importedConfig(&made), Leftovers: func() []string { return made.leftovers(t) }})
 }
 
-// leftovers lists what programs left of themselves. What they are forked from stays.
+// leftovers lists the remains of programs. Originals of forks stay.
 func (i imported) leftovers(t *testing.T) (left []string) {
 	n, _ := i.cells.loaded.levels()
 	if lent := i.cells.groups.Outstanding(); lent > int(n) {
@@ -73,8 +73,8 @@ func (i imported) leftovers(t *testing.T) (left []string) {
 	return left
 }
 
-// No program has rights over the network that it is in, which another had before it: its
-// user namespace is inside the one that owns the network, and in nobody else's.
+// TestPreloadedNetworksAreNobodys checks that no program has rights over its network, which an earlier
+// program used. Its user namespace is inside the network's owner, and the owner contains no program.
 func TestPreloadedNetworksAreNobodys(t *testing.T) {
 	i := importing{r: newRuntime(t, preloading), imports: "asyncio"}
 	i.warm(t)

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// Settings are those of a containerd.Config that tests of cells choose.
+// Settings are the fields of a containerd.Config that tests of cells set.
 type Settings struct {
 	CellWarm, CellJobs int
 	CellAge, WarmIdle  time.Duration
@@ -34,7 +34,7 @@ type Settings struct {
 // which has it, imports this one: see open_test.go.
 var OpenRuntime func(testing.TB, Settings) (Whole, *Cells)
 
-// Whole is what a runtime of package containerd is.
+// Whole is the interface of a runtime of package containerd.
 type Whole interface {
 	runtime.Runtime
 	runtime.ImageLister

@@ -50,7 +50,7 @@ func TestSpareBox(t *testing.T) {
 	eventually(t, "the end of all boxes", func() bool { return len(cellLeftovers(t, r)) == 0 })
 }
 
-// A box that nobody wants does not wait for ever.
+// TestSpareBoxIsGivenUp checks that an unused box does not wait for ever.
 func TestSpareBoxIsGivenUp(t *testing.T) {
 	r := newRuntime(t, func(c *Settings) { c.WarmIdle = 200 * time.Millisecond })
 	s := acquireCell(t, r)

@@ -167,7 +167,7 @@ func TestCellOfAnotherTenant(t *testing.T) {
 	}
 }
 
-// What a job may try against its own walls, from inside.
+// Attacks of a job on its own walls, from inside.
 func TestCellWalls(t *testing.T) {
 	r := newRuntime(t, nil)
 	for name, p := range map[string]job.Program{

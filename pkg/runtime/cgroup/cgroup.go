@@ -165,8 +165,8 @@ func (h *Hierarchy) Open(path string) Group {
 	return &v1Group{root: h.root, path: path, moved: &h.own.moved}
 }
 
-// CPU returns the CPU time that the group at path and its descendants have used, those that are gone included.
-// The error wraps os.ErrNotExist if there is no such group.
+// CPU returns the CPU time of the group at path and of all its descendants, including removed ones. The error
+// wraps os.ErrNotExist if there is no such group.
 func (h *Hierarchy) CPU(path string) (time.Duration, error) {
 	if h.v2 {
 		n, err := readKey(filepath.Join(h.root, path, "cpu.stat"), "usage_usec")

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestOwnProcesses finds the group that this process is in, and no other: a
-// process that is told to enter the group where it is stays there.
+// TestOwnProcesses checks that only the group of this process is found: a process that is asked to enter its
+// own group stays there.
 func TestOwnProcesses(t *testing.T) {
 	t.Parallel()
 	me := fmt.Sprintf("1\n%d\n", os.Getpid())

@@ -8,8 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// Programs have a user and a group with names at every isolation, whatever the account
-// files of the image, also where a job writes over /etc.
+// TestAccountsOfImages checks that programs have a user and a group with names at every isolation, whatever
+// the image's account files, and even if a job writes over /etc.
 func TestAccountsOfImages(t *testing.T) {
 	r, isolations := everywhere(t)
 	root := "root:x:0:0:root:/root:/bin/bash\n"

@@ -19,8 +19,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
-// An image that is no use is a result of the jobs that name it: it says nothing about
-// the worker, which would rest after a few such failures of its own.
+// TestBadImages checks that an unusable image is a result of the jobs that name it. It does not count against
+// the worker, which would rest after a few failures of its own.
 func TestBadImages(t *testing.T) {
 	r, isolations := everywhere(t)
 	data, err := os.ReadFile(testenv.Guest(t))
@@ -96,7 +96,8 @@ func TestBadImages(t *testing.T) {
 	}
 }
 
-// Where there is no interpreter, nothing of a solution has run: its author is not to blame.
+// TestImageWithoutPython checks that without an interpreter nothing of a solution has run, so its author is
+// not blamed.
 func TestImageWithoutPython(t *testing.T) {
 	r, isolations := everywhere(t)
 	data, err := os.ReadFile(testenv.Guest(t))

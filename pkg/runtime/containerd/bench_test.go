@@ -105,8 +105,8 @@ func BenchmarkTaskPython(b *testing.B) {
 	benchmarkTask(b, job.Program{Python: &job.Python{Code: "print(1+1)"}}, 4)
 }
 
-// BenchmarkTaskLatency is one client that waits for each result, with warm
-// slots: what a person sees.
+// BenchmarkTaskLatency measures a client that waits for each result, with warm slots, like an interactive
+// user.
 func BenchmarkTaskLatency(b *testing.B) {
 	r := newRuntime(b, func(c *Config) { c.Warm = DefaultConfig().Warm })
 	plan := runtimetest.Plan(b, r.Host(), policy.Task, nil)

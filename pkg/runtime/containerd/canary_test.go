@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd/image/imagetest"
 )
 
-// Prove leaves nothing, and says what is wrong where nothing runs.
+// TestProve checks that Prove leaves nothing behind, and names the problem of a host where nothing runs.
 func TestProve(t *testing.T) {
 	// It answers a self-check, and makes no sandbox.
 	pretends := filepath.Join(t.TempDir(), "runsc")
@@ -61,7 +61,7 @@ func TestProve(t *testing.T) {
 	t.Errorf("containers are left: %q", ids)
 }
 
-// A host that cannot run cells says so, and does not offer them.
+// TestHostOffersWhatItCanRun checks that a host that cannot run cells reports that, and does not offer them.
 func TestHostOffersWhatItCanRun(t *testing.T) {
 	r := newRuntime(t, nil)
 	if h := r.Host(); !slices.Contains(h.Isolations, policy.Cell) || !slices.Contains(h.Isolations, policy.Task) || len(h.Missing) > 0 {

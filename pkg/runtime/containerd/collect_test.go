@@ -40,7 +40,7 @@ func slotOf(t *testing.T, r *Runtime, ref string) *slot {
 	return s.(*slot)
 }
 
-// sees is what the container of s has in a file of its image.
+// sees returns the content of a file of the image in the container of s.
 func sees(t *testing.T, s *slot, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/%s", s.container.Proc.PID, file))
@@ -59,7 +59,7 @@ func there(t *testing.T, r *Runtime, ref, chain string) (listed, root bool) {
 		t.Fatal(err)
 	}
 	walked := r.client.SnapshotService(image.Snapshotter).Walk(t.Context(), func(_ context.Context, s snapshots.Info) error {
-		root = root || strings.Contains(s.Name, chain) // the layers', and what this and other workers made of them
+		root = root || strings.Contains(s.Name, chain) // the layers', and their products here and of other workers
 		return nil
 	})
 	if walked != nil {
@@ -100,7 +100,7 @@ func TestPulledImagesAreCollected(t *testing.T) {
 		t.Errorf("what was collected was pulled %d times, want a second time", x.Pulled[1].Load())
 	}
 
-	// When those in use leave no room, that passes.
+	// A space full of environments in use is a temporary error.
 	if _, err := r.images.Get(t.Context(), x.Refs[3]); err != nil { // above the bound once: its size was not known
 		t.Fatal(err)
 	}
@@ -122,7 +122,8 @@ func TestPulledImagesAreCollected(t *testing.T) {
 	}
 }
 
-// What another worker of the same containerd has mounted is not collected.
+// TestImagesOfAnotherWorkerStay checks that environments mounted by another worker of the same containerd are
+// not collected.
 func TestImagesOfAnotherWorkerStay(t *testing.T) {
 	x := imagetest.NewRegistries(t, 2)
 	r, beside := newRuntime(t, from(x, 3*job.MiB)), newRuntime(t, from(x, 40*job.GiB))
@@ -147,8 +148,8 @@ func TestImagesOfAnotherWorkerStay(t *testing.T) {
 	}
 }
 
-// An environment that nobody uses does not hold the image that it is stacked on, and
-// is not lost with it; one in use does.
+// TestEnvironmentsLetGoOfTheirImage checks that an unused environment does not keep its base image, and is
+// not lost with it. An environment in use keeps it.
 func TestEnvironmentsLetGoOfTheirImage(t *testing.T) {
 	x := imagetest.NewRegistries(t, 3)
 	r := newRuntime(t, from(x, 5*job.MiB))
@@ -198,8 +199,8 @@ func TestEnvironmentsLetGoOfTheirImage(t *testing.T) {
 	}
 }
 
-// A full space does not refuse builds for ever: what was used longest ago goes, and of
-// a tenant above its share its own. What is in use stays.
+// TestEnvironmentsAreCollected checks that a full space does not refuse builds for ever. The least recently
+// used environment goes; a tenant above its share loses its own. Environments in use stay.
 func TestEnvironmentsAreCollected(t *testing.T) {
 	wheels := map[string][]byte{}
 	for i := range 5 {
@@ -256,7 +257,7 @@ func TestEnvironmentsAreCollected(t *testing.T) {
 		t.Errorf("%d wheels were fetched, want 5", n)
 	}
 
-	// What was forgotten is built again, and what is kept is not.
+	// A forgotten environment is built again, and a kept one is not.
 	rep, err := ofTenant(t, r, "one", policy.Task, pySnippet("import assay_big0; print(len(assay_big0.BIG))"), "assay_big0")
 	if err != nil || rep.Stdout.Text != fmt.Sprintln(1<<20) || x.Asked.Load() != 5 {
 		t.Errorf("the one in use, for another job: %+v, %v; %d wheels were fetched", rep, err, x.Asked.Load())

@@ -70,7 +70,7 @@ func processes(t *testing.T, mark string) (found []string) {
 	return found
 }
 
-// eventually polls what has no event to wait for.
+// eventually polls a condition without an event.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !ok(); <-time.After(10 * time.Millisecond) {

@@ -32,7 +32,7 @@ func stored(t *testing.T, r *Runtime, name string, m ocispec.Manifest, config []
 	imagetest.Store(t, r.client, name, m, config, layers...)
 }
 
-// indexed puts the image called name into an index, as that of a platform.
+// indexed puts the image called name into an index, as a platform's image.
 func indexed(t *testing.T, r *Runtime, name string, platform ocispec.Platform) {
 	t.Helper()
 	ctx := t.Context()

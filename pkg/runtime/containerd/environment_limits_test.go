@@ -13,8 +13,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
 )
 
-// An environment that is larger than the operator allows, or takes longer to build, is the job's
-// trouble, which says so. One within the limits is built.
+// TestEnvironmentsHaveLimits checks that an environment above the operator's limits of size or time fails its
+// job with a reason. An environment within the limits is built.
 func TestEnvironmentsHaveLimits(t *testing.T) {
 	t.Parallel()
 	x := environmenttest.Serve(t, map[string][]byte{

@@ -23,7 +23,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/environment/environmenttest"
 )
 
-// fleetStore is what the workers of a test share: what they state, and an object store.
+// fleetStore has the state that the workers of a test share: their statements, and an object store.
 type fleetStore struct {
 	witnesses int
 
@@ -134,7 +134,7 @@ func sharer(t *testing.T, x *environmenttest.Index, with environment.Shared) (*R
 	}
 }
 
-// keptEnvironment is what the lock of an environment says.
+// keptEnvironment is the record in an environment's lock.
 type keptEnvironment struct {
 	Bytes   int64
 	Tree    string
@@ -155,8 +155,9 @@ func helloIndex(t *testing.T) *environmenttest.Index {
 	return environmenttest.Serve(t, map[string][]byte{"assay_hello-1.0-py3-none-any.whl": environmenttest.Wheel(t, "assay_hello", "1.0", "WHO = 'world'\ndef main(): print('script')\n")})
 }
 
-// The second worker has what the first has built, with its byte code, and asks no index.
-// It vouches for nothing. A worker that starts anew with what it has built says it again.
+// TestEnvironmentsAreShared checks that the second worker fetches the first one's environment with its byte
+// code, and asks no index. It does not vouch for it. A worker that restarts with its own build repeats its
+// statement.
 func TestEnvironmentsAreShared(t *testing.T) {
 	x, s := helloIndex(t), newFleetStore(1)
 	const want = "world flags 3 2"
@@ -187,8 +188,8 @@ func TestEnvironmentsAreShared(t *testing.T) {
 	}
 }
 
-// With two witnesses the second worker builds, and the third fetches. One that has it from
-// before says so when it uses it.
+// TestEnvironmentsWithTwoWitnesses checks that with two required witnesses the second worker builds, and the
+// third fetches. A worker that already has the environment states so when it uses it.
 func TestEnvironmentsWithTwoWitnesses(t *testing.T) {
 	x, s := helloIndex(t), newFleetStore(2)
 	kept := t.TempDir()
@@ -198,7 +199,7 @@ func TestEnvironmentsWithTwoWitnesses(t *testing.T) {
 		if worker == "w1" {
 			dir = kept
 		}
-		if i == 1 { // it starts anew, and nobody knows any more what it said
+		if i == 1 { // after a restart, and after its statement expired
 			s.mu.Lock()
 			clear(s.stated)
 			s.mu.Unlock()
@@ -220,8 +221,8 @@ func TestEnvironmentsWithTwoWitnesses(t *testing.T) {
 	}
 }
 
-// What somebody has put in the place of an environment is not used: the worker builds its
-// own, and puts it there. The store being away is no trouble of the job's.
+// TestSpoiledEnvironmentsAreReplaced checks that a forged object in an environment's place is not used: the
+// worker builds its own, and replaces it. An unavailable store does not fail the job.
 func TestSpoiledEnvironmentsAreReplaced(t *testing.T) {
 	x, s := helloIndex(t), newFleetStore(1)
 	r1, _ := sharer(t, x, s.of("w1"))
@@ -295,7 +296,8 @@ func evil(t *testing.T, good []byte) []byte {
 	return b.Bytes()
 }
 
-// What was built from source is its tenant's alone in the fleet, too.
+// TestBuildsOfSourceAreSharedWithinATenant checks that an environment built from source belongs to its tenant
+// alone, also across workers.
 func TestBuildsOfSourceAreSharedWithinATenant(t *testing.T) {
 	x, s := environmenttest.Serve(t, map[string][]byte{"assay_odd-1.0.tar.gz": sdist(t, "assay_odd", "1.0", "", "WHO = 'RANDOM'\n")}), newFleetStore(1)
 	const who = "import assay_odd; print(assay_odd.WHO)"

@@ -154,8 +154,8 @@ for m in (assay_hello, assay_hello.deep):
 	}
 }
 
-// What cannot be installed is the job's end, in pip's words, and is not tried
-// again at once.
+// TestEnvironmentThatCannotBe checks that a package that cannot be installed ends the job with pip's message,
+// and is not tried again at once.
 func TestEnvironmentThatCannotBe(t *testing.T) {
 	t.Parallel()
 	broken := environmenttest.Wheel(t, "assay_hello", "1.0", "")
@@ -166,7 +166,7 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 		"assay_nothing":      "No matching distribution found for assay_nothing",
 		"assay_hello==2.0":   "No matching distribution found for assay_hello==2.0",
 		"assay_broken":       "pip failed",
-		"assay_hello\n--pre": "pip failed", // what a policy cannot say does no harm either
+		"assay_hello\n--pre": "pip failed", // names that a policy cannot contain are harmless, too
 	} {
 		for range 2 {
 			_, err := r.Acquire(t.Context(), runtime.Key{Tenant: "test", Image: testenv.Image, Isolation: policy.Task, Kind: "python", Packages: packages})

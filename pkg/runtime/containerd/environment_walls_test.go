@@ -76,7 +76,7 @@ var everyIsolation = []policy.Isolation{policy.Cell, policy.Task, policy.GVisor}
 
 const honest = "WHO = 'honest'\n"
 
-// says runs code of tenant with packages, and returns what it printed.
+// says runs code of tenant with packages, and returns the output.
 func says(t *testing.T, r *Runtime, tenant string, isolation policy.Isolation, code string, packages ...string) (string, []string) {
 	t.Helper()
 	rep, err := ofTenant(t, r, tenant, isolation, pySnippet(code), packages...)
@@ -89,9 +89,9 @@ func says(t *testing.T, r *Runtime, tenant string, isolation policy.Isolation, c
 	return strings.TrimSpace(rep.Stdout.Text), rep.Packages
 }
 
-// A source package says, while it is built, that another package was installed,
-// and brings one of that name along. Worked on 5ee7338: the next tenant that
-// asked for the other package got this one, under the right name and hash.
+// TestBuildCannotPassForAnotherPackage checks a source package whose build claims that another package was
+// installed, and brings a package of that name. Worked on 5ee7338: the next tenant that requested the other
+// package got this one, under the right name and hash.
 func TestBuildCannotPassForAnotherPackage(t *testing.T) {
 	t.Parallel()
 	good := environmenttest.Wheel(t, "assay_good", "1.0", honest)
@@ -163,8 +163,8 @@ def attack():
 	}
 }
 
-// What was built from source is its tenant's alone: two tenants share neither the
-// build nor what came of it. On 5ee7338 they did.
+// TestBuildsOfSourceAreNotShared checks that tenants share neither a build from source nor its result. On
+// 5ee7338 they did.
 func TestBuildsOfSourceAreNotShared(t *testing.T) {
 	t.Parallel()
 	x := environmenttest.Serve(t, map[string][]byte{"assay_odd-1.0.tar.gz": sdist(t, "assay_odd", "1.0", "", "WHO = 'RANDOM'\n")})
@@ -185,8 +185,8 @@ func TestBuildsOfSourceAreNotShared(t *testing.T) {
 	}
 }
 
-// A wheel depends on a source package by address, which pip builds while it
-// resolves, whatever it is told of wheels. Worked on 5ee7338.
+// TestResolvingRunsNoCode checks a wheel that depends on a source package by address. pip builds it while it
+// resolves, despite the option for wheels only. Worked on 5ee7338.
 func TestResolvingRunsNoCode(t *testing.T) {
 	t.Parallel()
 	files := map[string][]byte{"assay_direct-1.0.tar.gz": sdist(t, "assay_direct", "1.0", `
@@ -212,8 +212,8 @@ def prepare_metadata_for_build_wheel(directory, config_settings=None):
 	}
 }
 
-// A package makes /tmp a link to a directory of the host's, which gVisor's mount of /tmp
-// followed: worked on 5ee7338, where what a build wrote below its root was kept.
+// TestLayerIsNoWayToTheHost checks a package that makes /tmp a link to a directory of the host, which
+// gVisor's mount of /tmp followed. Worked on 5ee7338, which kept files that a build wrote below its root.
 func TestLayerIsNoWayToTheHost(t *testing.T) {
 	t.Parallel()
 	bait, err := os.MkdirTemp("/var/tmp", "assay-bait-")
@@ -242,8 +242,8 @@ def attack():
 	}
 }
 
-// Wheels that are not what they should be end the job, and nothing of them is
-// used. On 5ee7338 the first two were installed as they are.
+// TestWheelsThatAreRefused checks that malformed wheels end the job, and that nothing of them is used. On
+// 5ee7338 the first two were installed.
 func TestWheelsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	x := environmenttest.Serve(t, map[string][]byte{
@@ -267,7 +267,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
 		"assay_stdlib": "/usr/local/lib/python3.11/sitecustomize.py",
 		"assay_other":  "",
 	} {
-		for _, isolation := range everyIsolation { // of which the last two are told what came of the first
+		for _, isolation := range everyIsolation { // the last two get the result of the first
 			_, err := ofTenant(t, r, "attacker", isolation, pySnippet("print(1)"), name)
 			if failure := new(runtime.BuildError); !errors.As(err, &failure) || !strings.Contains(failure.Message, want) {
 				t.Errorf("%s: %s: %v, want %q", isolation, name, err, want)

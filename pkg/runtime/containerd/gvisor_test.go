@@ -22,7 +22,8 @@ func gvisorConfig() runtimetest.Config {
 	return cfg
 }
 
-// What scripts/runsc builds says which version it is, so that holes of it can be known.
+// TestRunscSaysItsVersion checks that the build of scripts/runsc reports its version, so that its known
+// vulnerabilities can be found.
 func TestRunscSaysItsVersion(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), testenv.Runsc(t), "--version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "runsc version v0.0.0-20") {

@@ -12,9 +12,9 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// What an image's configuration says of the directory and the environment holds for
-// commands; of the user, the result says that it does not. On 18664e0 all began in
-// /workspace, and nobody was told of the user.
+// TestConfigurationOfImages checks that commands get the directory and environment of the image's
+// configuration. The result reports that the user is ignored. On 18664e0 all began in /workspace, without a
+// report about the user.
 func TestConfigurationOfImages(t *testing.T) {
 	r, isolations := everywhere(t)
 	dirs := []entry{

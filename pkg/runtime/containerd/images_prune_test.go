@@ -39,9 +39,9 @@ func pruned(t *testing.T, s *image.Host, older time.Duration, dry bool) (out []i
 	return out
 }
 
-// What jobs brought is pruned beside a worker, which goes on: what runs keeps its files,
-// what is named again is pulled again, and what nobody uses is freed. What the operator
-// brought or trusts stays.
+// TestPruneBesideAWorker checks that images of jobs are pruned beside a working worker. Running jobs keep
+// their files, named images are pulled again, and unused ones are freed. Images that the operator brought or
+// trusts stay.
 func TestPruneBesideAWorker(t *testing.T) {
 	x := imagetest.NewRegistries(t, 3)
 	trusted := strings.TrimSuffix(x.Refs[2], ":1")
@@ -121,7 +121,7 @@ func TestPruneBesideAWorker(t *testing.T) {
 	})
 }
 
-// What nobody has mounted is freed by the prune itself.
+// The prune frees unmounted images itself.
 func TestPruneFrees(t *testing.T) {
 	x := imagetest.NewRegistries(t, 1)
 	r := newRuntime(t, from(x, 40*job.GiB))
@@ -141,9 +141,8 @@ func TestPruneFrees(t *testing.T) {
 	}
 }
 
-// Whatever a prune takes away while an image is pulled, unpacked, mounted or held, the job
-// that names it has its files, or at worst waits: it fails neither by itself nor by a
-// fault of the worker's.
+// TestPruneWhileImagesAreMade checks jobs whose image is pruned while it is pulled, unpacked, mounted or
+// held. The job has its files, or at worst waits. It does not fail, and the worker is not at fault.
 func TestPruneWhileImagesAreMade(t *testing.T) {
 	x := imagetest.NewRegistries(t, 1)
 	r := newRuntime(t, from(x, 40*job.GiB))
@@ -161,7 +160,7 @@ func TestPruneWhileImagesAreMade(t *testing.T) {
 				done <- err
 				return
 			}
-			if _, err := r.images.Look(context.WithoutCancel(t.Context())); err != nil { // which lets go of what was pruned
+			if _, err := r.images.Look(context.WithoutCancel(t.Context())); err != nil { // it releases pruned images
 				done <- err
 				return
 			}

@@ -29,7 +29,8 @@ func TestArchiveIsImportedOnce(t *testing.T) {
 	}
 }
 
-// A worker does not start with settings of images that are no use, and says which they are.
+// TestSettingsOfImagesAreTried checks that a worker does not start with unusable settings of images, and
+// names them.
 func TestSettingsOfImagesAreTried(t *testing.T) {
 	torn := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(torn, []byte("{"), 0o600); err != nil {

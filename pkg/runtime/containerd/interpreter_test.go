@@ -61,7 +61,7 @@ func TestInterpreterWaits(t *testing.T) {
 	}
 }
 
-// What kills an interpreter while it waits costs no job anything.
+// TestInterpreterDies checks that the death of a waiting interpreter costs no job anything.
 func TestInterpreterDies(t *testing.T) {
 	r := newRuntime(t, func(c *Config) { c.Warm = 1 })
 	s := warmPython(t, r)

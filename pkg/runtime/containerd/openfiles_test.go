@@ -18,10 +18,9 @@ import (
 // fewFiles is the hard limit of open files of a worker that may not raise it.
 const fewFiles = 2048
 
-// A worker in a container without CAP_SYS_RESOURCE has no limits to give above its
-// own. It refuses jobs that ask for more, by the field's name, and every job that it
-// takes has what it asked for. Such a worker is this test once more, in a process
-// without the capability.
+// TestLimitOfOpenFilesOfAWorker checks that a worker in a container without CAP_SYS_RESOURCE, which cannot
+// exceed its own limits, refuses jobs above them by the field's name. Accepted jobs get their full request.
+// That worker is this test again, in a process without the capability.
 func TestLimitOfOpenFilesOfAWorker(t *testing.T) {
 	testenv.Needs(t, "root")
 	const again = "ASSAY_TEST_FEW_FILES"

@@ -51,9 +51,9 @@ func writes(paths ...string) func(*policy.Policy) {
 	return func(p *policy.Policy) { p.Write = paths }
 }
 
-// A directory of the image that a job may write to is the job's own copy of it: the
-// program changes, removes and adds what it likes, whoever owned it, and the next job
-// finds it as the image has it. It was empty on 18664e0.
+// TestWriteOverTheImage checks that a writable directory of the image is the job's own copy. The program
+// changes, removes and adds files of any owner, and the next job finds the image's files. It was empty on
+// 18664e0.
 func TestWriteOverTheImage(t *testing.T) {
 	r, isolations := everywhere(t)
 	repo(t, r)
@@ -90,8 +90,8 @@ func TestWriteOverTheImage(t *testing.T) {
 	}
 }
 
-// What is not a directory of the image, or is one without anything in it, begins empty,
-// as does /tmp; and what is not writable stays as the image has it.
+// TestWriteBesidesTheImage checks that a writable directory that is not in the image, or is empty there,
+// begins empty, as does /tmp. Other directories stay as in the image.
 func TestWriteBesidesTheImage(t *testing.T) {
 	r, isolations := everywhere(t)
 	repo(t, r)
@@ -108,8 +108,8 @@ func TestWriteBesidesTheImage(t *testing.T) {
 	}
 }
 
-// What an image has in its directory gives a program nothing that it would not have
-// without: not a device, not what a link leads to, not more than its disk and its files.
+// TestHostileDirectoriesOfImages checks that an image's directory gives a program nothing more: no device, no
+// link's target, and no more than its disk and files.
 func TestHostileDirectoriesOfImages(t *testing.T) {
 	r, isolations := everywhere(t)
 	repo(t, r)
@@ -164,7 +164,8 @@ func TestHostileDirectoriesOfImages(t *testing.T) {
 	}
 }
 
-// Who does not write over an image has no part in any of it: no overlay, no inodes.
+// TestNothingIsLaidOverAnEmptyDirectory checks that jobs that do not write over an image have no overlay and
+// no inodes for one.
 func TestNothingIsLaidOverAnEmptyDirectory(t *testing.T) {
 	r := newRuntime(t, nil)
 	img, err := r.images.Get(t.Context(), testenv.Image)
@@ -183,8 +184,8 @@ func TestNothingIsLaidOverAnEmptyDirectory(t *testing.T) {
 	}
 }
 
-// What an overlay notes in its files, and an image brings along, leads nowhere else: a
-// tenant's image with such notes is nobody's trouble but its own.
+// TestNotesOfOverlaysInImages checks that overlay attributes in the files of a tenant's image lead nowhere
+// else, and affect only that tenant.
 func TestNotesOfOverlaysInImages(t *testing.T) {
 	r, isolations := everywhere(t)
 	noted := func(e entry, notes map[string]string) entry {
@@ -214,7 +215,7 @@ func TestNotesOfOverlaysInImages(t *testing.T) {
 	}
 }
 
-// Programs find their libraries where they write over those of the image.
+// TestWriteOverTheLibraries checks that programs find their libraries if they write over those of the image.
 func TestWriteOverTheLibraries(t *testing.T) {
 	r, isolations := everywhere(t)
 	for _, isolation := range isolations {

@@ -20,8 +20,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/runtimetest"
 )
 
-// theirs returns the default image with files of somebody else over it, as the
-// packages of an environment (own) or the layers of a tenant's image may be.
+// theirs returns the default image with foreign files over it, like the packages of an environment (own) or
+// the layers of a tenant's image.
 func theirs(t *testing.T, r *Runtime, files map[string]string, own bool, env ...string) *image.Image {
 	t.Helper()
 	base, err := r.images.Get(t.Context(), testenv.Image)
@@ -152,7 +152,7 @@ func baseRoot(t *testing.T, r *Runtime) string {
 	return base.Rootfs
 }
 
-// A python3 of theirs is not the one that others are forked from, and finds no socket.
+// TestTheirPythonHasNoSocket checks that a foreign python3 is not the original of forks, and finds no socket.
 func TestTheirPythonHasNoSocket(t *testing.T) {
 	r := newRuntime(t, nil)
 	spy := "#!/bin/sh\n{ grep CapEff /proc/self/status; ls /run/assay/slot; } >/run/assay/slot/spied 2>&1\n" +
@@ -171,7 +171,7 @@ func TestTheirPythonHasNoSocket(t *testing.T) {
 				if err != nil || len(cells) == 0 {
 					t.Fatalf("no cell has a directory: %v", err)
 				}
-				for _, dir := range cells { // this one's, and those that are on their way out
+				for _, dir := range cells { // this slot's, and those that are about to end
 					if text, err := os.ReadFile(filepath.Join(dir, "spied")); err == nil {
 						t.Errorf("their python3 ran beside the socket: %s", text)
 					}
@@ -233,8 +233,8 @@ func launchers(t *testing.T, r *Runtime) (pids []int) {
 	return pids
 }
 
-// A forked interpreter finds packages in the places, and in the order, in which one
-// that starts in their root does.
+// TestPackagesAreWhereTheyWouldBe checks that a forked interpreter finds packages in the same places and
+// order as one that starts in their root.
 func TestPackagesAreWhereTheyWouldBe(t *testing.T) {
 	r := newRuntime(t, nil)
 	img := theirs(t, r, map[string]string{

@@ -82,9 +82,9 @@ func TestDeadSlotsAreNotHandedOut(t *testing.T) {
 	}
 }
 
-// What runs by itself because its sandbox broke gets a container that was made for it:
-// whatever broke the first one may have broken those that wait, and the job is blamed
-// for the second.
+// TestNothingThatWaitedIsForAJobAlone checks that a job repeated alone after a broken sandbox gets a fresh
+// container. The cause of the break may have damaged waiting containers, too, and the job is blamed for a
+// second break.
 func TestNothingThatWaitedIsForAJobAlone(t *testing.T) {
 	r := newRuntime(t, func(c *Config) { c.Warm = 1 })
 	runOne(t, r, "true")

@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// What a job has in its directories is not for the users of the host. They could
-// read it on 5ee7338: the names on the way are known, and the directories let pass.
+// TestSlotsAreClosedToTheHostsUsers checks that users of the host cannot read a job's directories. They could
+// on 5ee7338, because the names on the path are known and the directories were passable.
 func TestSlotsAreClosedToTheHostsUsers(t *testing.T) {
 	r := newRuntime(t, func(c *Config) { c.Warm = 0 })
 	s, err := r.Acquire(t.Context(), taskKey)
@@ -41,7 +41,7 @@ func TestSlotsAreClosedToTheHostsUsers(t *testing.T) {
 	}
 }
 
-// How many sandboxes this host has had, everybody's, is told to none of them: on
+// TestNamesDoNotCount checks that programs cannot find the number of sandboxes that this host has had. On
 // 5ee7338 it was in the names of control groups and of overlays, and in the ids.
 func TestNamesDoNotCount(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Between the reading of the table of mounts and its end another may have unmounted what the table has, and removed where
-// it was: what is left is unmounted all the same.
+// TestUnmountsBesideWhatIsGone checks that all mounts are unmounted even if another process unmounts and
+// removes some of them after the table was read.
 func TestUnmountsBesideWhatIsGone(t *testing.T) {
 	dir := t.TempDir()
 	mounted := filepath.Join(dir, "mounted")

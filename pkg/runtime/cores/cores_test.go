@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Programs go where the fewest are, those that take turns share their cores, and
-// others spread, where there are several.
+// TestSeating checks that programs go to the cores with the fewest. Programs that take turns share their
+// cores, and others spread over several.
 func TestSeating(t *testing.T) {
 	all := runtime.NumCPU()
 	var s Allocator
@@ -65,8 +65,8 @@ func TestSeating(t *testing.T) {
 	take(2*all, 0)
 }
 
-// Programs that work move to where fewer do, and no further; those that sleep, take turns or
-// wait for their clients stay.
+// TestSeatsMove checks that busy programs move to less busy cores, and no further. Programs that sleep, take
+// turns or wait for their clients stay.
 func TestSeatsMove(t *testing.T) {
 	s := &Allocator{cores: []int{0, 1}, taken: map[int]int{0: 6}, working: map[int]int{}}
 	on := func(moves bool) *Seat { return &Seat{all: s, cores: []int{0}, counts: true, moves: moves} }

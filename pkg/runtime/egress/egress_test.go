@@ -30,10 +30,10 @@ func rules(t testing.TB, entries ...string) netrule.Rules {
 	return r
 }
 
-// loopback is what an operator opens so that servers of tests can be reached.
+// loopback is opened by the operator so that servers of tests can be reached.
 func loopback(t testing.TB) netrule.Rules { return rules(t, "127.0.0.0/8:*") }
 
-// names is a resolver that knows these names, and counts what it is asked.
+// names is a resolver with these names, which counts its requests.
 type names map[string]string
 
 func (n names) resolve(_ context.Context, name string) (out []netip.Addr, err error) {
@@ -140,7 +140,7 @@ func TestConnectByName(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "over TLS") }))
 	t.Cleanup(s.Close)
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
-	// The name leads to a public address, as far as the proxy can tell.
+	// The name leads to a public address, as far as the proxy can see.
 	cfg := Config{Rules: rules(t, "*.com:"+port), Resolve: names{"example.com": "8.8.8.8"}.resolve,
 		Dial: func(_ context.Context, to netip.AddrPort) (net.Conn, error) {
 			if to.Addr().String() != "8.8.8.8" {
@@ -182,8 +182,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// blockOf is the block of a as a rule has it: what a tenant would write to have it
-// open. That worked on 5ee7338 for all but those that embed another address.
+// blockOf returns the block of a in a rule by which a tenant would open it. That worked on 5ee7338 except for
+// blocks that embed another address.
 func blockOf(t testing.TB, a string) string {
 	t.Helper()
 	b, ok := netrule.Special(netip.MustParseAddr(a).Unmap())
@@ -203,7 +203,7 @@ func noDial(t testing.TB) func(context.Context, netip.AddrPort) (net.Conn, error
 	}
 }
 
-// The name of an address is asked for once, and only what was judged is dialled.
+// TestRebinding checks that a name is resolved once, and that only the checked address is dialled.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	asked, dialled := 0, ""
@@ -243,8 +243,8 @@ func TestNoLookupOfOthers(t *testing.T) {
 	}
 }
 
-// An operator's own names may lead into the operator's own networks, but not to
-// what no name leads to.
+// TestTrusted checks that an operator's own names may lead into the operator's own networks, which stay
+// closed otherwise.
 func TestTrusted(t *testing.T) {
 	t.Parallel()
 	known := names{"index.corp.test": "10.0.0.1", "meta.corp.test": "169.254.169.254", "six.corp.test": "64:ff9b::a9fe:a9fe"}
@@ -265,7 +265,7 @@ func TestTrusted(t *testing.T) {
 	}
 }
 
-// Whatever is not one plain request reaches nobody, and is on the list.
+// TestSmuggling checks that input other than one plain request reaches no host, and is recorded.
 func TestSmuggling(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string]string{
@@ -331,7 +331,7 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// What a client sends after its request is not a second request to the host.
+// TestOneRequestAConnection checks that data after a request is not a second request to the host.
 func TestOneRequestAConnection(t *testing.T) {
 	t.Parallel()
 	heard := make(chan string, 10)
@@ -352,7 +352,8 @@ func TestOneRequestAConnection(t *testing.T) {
 	}
 }
 
-// A host cannot fill the worker's memory with what a proxy has to read whole.
+// TestEndlessAnswers checks that a host cannot fill the worker's memory with data that the proxy must read
+// completely.
 func TestEndlessAnswers(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{"header lines": "X: y\r\n", "one line": "x"} {
@@ -433,7 +434,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// A thousand refusals neither fill the record nor push out what was allowed.
+// TestReportIsBounded checks that a thousand refusals neither fill the record nor displace allowed requests.
 func TestReportIsBounded(t *testing.T) {
 	t.Parallel()
 	p := New(Config{MaxAttempts: 5})

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// FuzzProxy holds a proxy to its word, whatever a client sends: it dials the one
-// host that is allowed and nothing else, and what that host gets over plain HTTP
-// is one request, for it.
+// FuzzProxy checks that a proxy dials only the one allowed host, for any input. Over plain HTTP that host
+// gets one request that is meant for it.
 func FuzzProxy(f *testing.F) {
 	for _, s := range []string{
 		"GET http://ok.example.org/ HTTP/1.1\r\nHost: ok.example.org\r\n\r\n",

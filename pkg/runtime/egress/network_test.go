@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/netrule"
 )
 
-// opened returns a network whose names are those of known.
+// opened returns a network whose names are the keys of known.
 func opened(t *testing.T, o Operator, known names) *Network {
 	t.Helper()
 	n, err := open(t.Context(), o, known.resolve)
@@ -23,7 +23,7 @@ func opened(t *testing.T, o Operator, known names) *Network {
 	return n
 }
 
-// try says where a client got to, or why not.
+// try reports the host that a client reached, or the reason why not.
 func try(c Config, host string, port uint16) string {
 	c.Dial = func(_ context.Context, to netip.AddrPort) (net.Conn, error) {
 		near, far := net.Pipe()
@@ -44,8 +44,8 @@ func try(c Config, host string, port uint16) string {
 	return to.String()
 }
 
-// What is not public is reached where an operator says so and the tenant's own
-// list allows it, and nowhere else: neither word is enough alone.
+// TestOperatorsWord checks that a private address is reached only if both the operator and the tenant's own
+// list allow it.
 func TestOperatorsWord(t *testing.T) {
 	t.Parallel()
 	known := names{"db.corp": "10.1.2.3", "db.example.org": "10.1.2.3", "public.example.org": "8.8.8.8", "meta.example.org": "169.254.169.254"}
@@ -92,8 +92,8 @@ func TestOperatorsWord(t *testing.T) {
 	}
 }
 
-// The fleet's own hosts are closed by name and by whatever address they have or
-// had, on public addresses and on those that an operator has opened, too.
+// TestFleetsOwn checks that the fleet's own hosts are closed by name and by their present and past addresses,
+// on public and on opened addresses.
 func TestFleetsOwn(t *testing.T) {
 	t.Parallel()
 	known := names{"nats.example.org": "10.0.0.5 198.41.0.4", "alias.example.net": "198.41.0.4", "other.example.net": "10.0.0.5"}
@@ -157,8 +157,8 @@ func TestHostsOwnAddresses(t *testing.T) {
 	}
 }
 
-// What a tenant's network cannot lead to is not looked up either: the resolver
-// would tell it to others. Worked on 5ee7338 for open networks and listed names.
+// TestNoLookupOfInnerNames checks that a forbidden name is not looked up, because the resolver would pass it
+// on. Worked on 5ee7338 for open networks and listed names.
 func TestNoLookupOfInnerNames(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -184,8 +184,8 @@ func TestNoLookupOfInnerNames(t *testing.T) {
 	}
 }
 
-// Names that are looked up count as bytes that were sent. Worked on 5ee7338: a
-// program told an open network's name servers as much as it liked.
+// TestNamesAreMetered checks that looked-up names count as sent bytes. Worked on 5ee7338: a program sent an
+// open network's name servers any amount of data.
 func TestNamesAreMetered(t *testing.T) {
 	t.Parallel()
 	asked := 0

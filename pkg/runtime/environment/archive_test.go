@@ -31,7 +31,7 @@ type crate struct {
 	out bytes.Buffer
 }
 
-// newCrate begins an archive with what it says of itself.
+// newCrate begins an archive with its description.
 func newCrate(t *testing.T, said any) *crate {
 	t.Helper()
 	c := &crate{t: t}
@@ -50,7 +50,7 @@ func newCrate(t *testing.T, said any) *crate {
 	return c
 }
 
-// add puts in an entry, a plain file unless it says otherwise.
+// add adds an entry, a plain file unless the header has another type.
 func (c *crate) add(h tar.Header, content string) *crate {
 	c.t.Helper()
 	if h.Typeflag == 0 {
@@ -91,7 +91,7 @@ func (c *crate) done() []byte {
 	return c.out.Bytes()
 }
 
-// strangers are environments in an object store of which whatever they are is said.
+// strangers returns another worker's environment of this digest for every list of packages.
 type strangers struct {
 	digest string
 	body   func() io.Reader
@@ -138,8 +138,8 @@ func goods(t *testing.T, base Base) (body []byte, digest string) {
 	return body, l.digest(base)
 }
 
-// An environment of others that is what they have built is kept, with a mark that this
-// worker vouches for nothing.
+// TestEnvironmentsAreFetched checks that another worker's valid environment is kept, with a mark that this
+// worker does not vouch for it.
 func TestEnvironmentsAreFetched(t *testing.T) {
 	t.Parallel()
 	base := layBase(t, nil)
@@ -160,7 +160,7 @@ func TestEnvironmentsAreFetched(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("beside the layer and its lock: %v, %v", left, err)
 	}
-	// It goes on as it came, whoever packs it.
+	// It is passed on unchanged, whichever worker packs it.
 	var once, again bytes.Buffer
 	if err := errors.Join(pack(&once, dir, &l), pack(&again, dir, &kept)); err != nil || !bytes.Equal(once.Bytes(), again.Bytes()) {
 		t.Errorf("two archives of one environment: %d and %d bytes, %v", once.Len(), again.Len(), err)
@@ -171,8 +171,8 @@ func TestEnvironmentsAreFetched(t *testing.T) {
 	}
 }
 
-// Whatever lies in the object store in an environment's place, it is refused unless it is
-// that environment, and nothing of it stays.
+// TestFetchedEnvironmentsAreChecked checks that any other object in an environment's place is refused, and
+// that nothing of it stays.
 func TestFetchedEnvironmentsAreChecked(t *testing.T) {
 	t.Parallel()
 	base := layBase(t, map[string]string{"usr/bin/python3": "\x7fELF", "usr/local/lib/libold.so": ""})
@@ -282,7 +282,8 @@ func TestFetchedEnvironmentsHaveAnEnd(t *testing.T) {
 	}
 }
 
-// A store that is away, or that ends early, is not the fault of what is in it.
+// TestFetchesThatFail checks that an unavailable store, or one that ends early, is not counted against its
+// content.
 func TestFetchesThatFail(t *testing.T) {
 	t.Parallel()
 	base := layBase(t, nil)

@@ -2,8 +2,8 @@ package environment
 
 import "testing"
 
-// pip ignores an index without TLS on another machine unless it is told to trust its
-// host: an operator's http:// index had no packages.
+// TestIndexWithoutTLS checks that pip trusts the host of an operator's http:// index. Otherwise pip ignores
+// an index without TLS on another machine, and no package was found.
 func TestIndexWithoutTLS(t *testing.T) {
 	for url, trusted := range map[string]string{
 		"https://pypi.org/simple": "", "http://mirror.example/simple": "mirror.example", "http://index:8000/simple": "index:8000",

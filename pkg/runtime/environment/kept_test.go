@@ -14,7 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// What was used longest ago is forgotten first, and half of one at once.
+// TestEnvironmentsAreTrimmed checks that the least recently used entries are forgotten first, down to half of
+// them.
 func TestEnvironmentsAreTrimmed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -42,7 +43,7 @@ func TestEnvironmentsAreTrimmed(t *testing.T) {
 	put("old", 60, time.Hour)
 	put("new", 60, time.Minute)
 	put("half", -1, 0)
-	// Named by what was said about it, as it was once.
+	// Named by their earlier description.
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "told"), 0o755), os.WriteFile(filepath.Join(dir, "told", "lock.json"), []byte(`{"packages":["a==1"],"bytes":1}`), 0o644)); err != nil {
 		t.Fatal(err)
 	}

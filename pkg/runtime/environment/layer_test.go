@@ -38,9 +38,8 @@ func lay(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-// What must not be in a layer. 5ee7338 refused devices, pipes and sockets only, and
-// copied links as they are: one in the place of a mountpoint was a directory of the
-// host's at gvisor (TestLayerIsNoWayToTheHost).
+// Forbidden content of a layer. 5ee7338 refused only devices, pipes and sockets, and copied links unchanged.
+// A link in the place of a mountpoint was a directory of the host at gvisor (TestLayerIsNoWayToTheHost).
 func TestLayersAreChecked(t *testing.T) {
 	t.Parallel()
 	base := layBase(t, map[string]string{
@@ -138,8 +137,8 @@ func mknod(root, name string, kind uint32) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), unix.Mknod(file, kind|0o644, 0))
 }
 
-// The hash of a layer is of all that it is, and of nothing else; what an overlay
-// would take for an order of its own stays behind.
+// TestLayersAreHashed checks that the hash of a layer covers its whole content and nothing else. Attributes
+// that an overlay would obey are left out.
 func TestLayersAreHashed(t *testing.T) {
 	t.Parallel()
 	testenv.Needs(t, "root")

@@ -14,7 +14,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// bareShared is a fleet in which nobody has built anything, and that takes offers one by one.
+// bareShared is a fleet without built environments, which takes offers one by one.
 type bareShared struct {
 	offers chan bareOffer
 }
@@ -57,7 +57,8 @@ func (f *bareShared) next(t *testing.T, s *Store, name string) bareOffer {
 	}
 }
 
-// openShared has an environment that two lists of packages come to, the second of which is about to be offered.
+// openShared has an environment that two lists of packages resolve to. The second list is about to be
+// offered.
 func openShared(t *testing.T) (s *Store, base Base, f *bareShared, first, second string, offer bareOffer) {
 	t.Helper()
 	s, _, base = openBare(t, 2500) // room for two
@@ -100,7 +101,8 @@ func TestOfferUnderASecondName(t *testing.T) {
 	f.next(t, s, ask(base, "", "two").shared).result <- nil
 }
 
-// An offer that failed is made again with the next use that is noted, whatever its name.
+// TestOfferUnderASecondNameIsMadeAgain checks that a failed offer is repeated with the next recorded use,
+// under any name.
 func TestOfferUnderASecondNameIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	s, base, f, _, second, offer := openShared(t)

@@ -192,7 +192,8 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// What cannot be had is not tried again for a while, of the tenant that asked for it.
+// TestFailuresAreRemembered checks that an environment that cannot be built is not tried again for a while
+// for the tenant that asked for it.
 func TestFailuresAreRemembered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -214,7 +215,7 @@ func TestFailuresAreRemembered(t *testing.T) {
 	})
 }
 
-// Those in use leave no room for others, which passes; those that are not make room.
+// TestRoomIsMade checks that environments in use leave no room, which passes, and that unused ones make room.
 func TestRoomIsMade(t *testing.T) {
 	t.Parallel()
 	s, h, base := openBare(t, 2500)

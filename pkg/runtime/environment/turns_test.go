@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// A tenant who asks for a thousand builds, the first of which never ends, has one
-// turn; whoever had none yet goes before its others.
+// TestBuildTurnsAreFair checks that a tenant with a thousand builds has one turn at a time, even if the first
+// never ends. Tenants without a turn precede its other builds.
 func TestBuildTurnsAreFair(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// Where there are fewer ids than a host has, sandboxes have fewer ranges, and none
-// without any.
+// TestIDRanges checks that sandboxes have fewer ranges on a host with fewer ids, and that an error reports a
+// host without any.
 func TestIDRanges(t *testing.T) {
 	for _, c := range []struct {
 		uidMap       string

@@ -60,7 +60,7 @@ func TestMasksOfProc(t *testing.T) {
 	}
 }
 
-// A worker promises its jobs what its container may have, and not its node's memory.
+// TestMemoryOfAContainer checks that a worker offers its jobs the memory of its container, not of its node.
 func TestMemoryOfAContainer(t *testing.T) {
 	for _, c := range []struct {
 		file, text string

@@ -95,7 +95,8 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// What cannot be a part of a value passes at once: somebody may watch.
+// TestWriterHoldsBackOnlyWhatMayBeAValue checks that text that cannot be part of a value passes at once,
+// because a client may watch.
 func TestWriterHoldsBackOnlyWhatMayBeAValue(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

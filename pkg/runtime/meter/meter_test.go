@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestFetchingIsCounted: by result, of which each is there before it happens, and as
-// a span below that of the job that is waited for.
+// TestFetchingIsCounted checks that fetches are counted by result, that each counter exists before its first
+// event, and that the span of a fetch is below its job's.
 func TestFetchingIsCounted(t *testing.T) {
 	reader, spans := sdkmetric.NewManualReader(), tracetest.NewSpanRecorder()
 	meters, tracers := otel.GetMeterProvider(), otel.GetTracerProvider()

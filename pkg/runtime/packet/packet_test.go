@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who was told in time goes on with the connection, although the context ended meanwhile: a
-// session may answer that it was copied before its worker has seen to the rest.
+// TestWithinIsUndone checks that a caller that was answered in time continues with the connection after its
+// context ended. A session may confirm its copy before its worker has finished.
 func TestWithinIsUndone(t *testing.T) {
 	ours, theirs, err := Pair()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// item is what the pools of these tests hold.
+// item is the content of these tests' pools.
 type item struct {
 	key  string
 	warm bool
@@ -143,7 +143,7 @@ func TestDemandGrowsAndShrinks(t *testing.T) {
 	})
 }
 
-// What was taken is made again a little later, unless little is left.
+// TestSettle checks that a taken item is replaced a little later, unless resources are short.
 func TestSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := open(t, func(c *Config[string, *item]) { c.Settle = 50 * time.Millisecond })
@@ -191,8 +191,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A key that is asked for takes the places of one that is not, however many of
-// those it needs.
+// TestTheLastUsedIsServedFirst checks that a requested key takes the places of an unused one, as many as it
+// needs.
 func TestTheLastUsedIsServedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := open(t, func(c *Config[string, *item]) {
@@ -280,7 +280,8 @@ func TestWarmIsForThoseMadeAhead(t *testing.T) {
 	})
 }
 
-// What cannot be made is told to who asks, and not tried again without demand.
+// TestFailure checks that a failure to make an item is returned to the caller, and that the pool does not
+// retry without demand.
 func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := open(t, nil)
@@ -350,7 +351,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// The pool tells how well it serves.
+// TestMeter checks that the pool reports its hit rate.
 func TestMeter(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	before := otel.GetMeterProvider()

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
-// What gets on with dying is waited for however long it takes; what does not, or
-// never comes to an end, is given up.
+// TestDyingIsWaitedFor checks that a dying process is awaited as long as it makes progress, and given up
+// otherwise or at the final limit.
 func TestDyingIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	quick := Patience{look: 10 * time.Millisecond, stuck: 200 * time.Millisecond, most: time.Hour}

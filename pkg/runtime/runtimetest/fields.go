@@ -118,8 +118,8 @@ func fields(t *testing.T) []field {
 	at := outside(t)
 	nothing := func(*policy.Policy) {}
 	burn := py("import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass")
-	// How much of two cores two processes get. The amount depends on the machine's load, so the two
-	// results are compared.
+	// The share of two cores that two processes get. It depends on the machine's load, so the two results are
+	// compared.
 	spin := py(`
 import os, time
 end = time.monotonic() + 2

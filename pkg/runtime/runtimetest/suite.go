@@ -1,8 +1,7 @@
 // Package runtimetest is the specification of runtime.Runtime, as tests for every implementation.
 //
-// Lifecycle tests slots of any runtime, even one that runs nothing. Contract tests the ends of
-// attempts, and requires a runtime that runs or simulates Python programs. programs*.go tests real
-// walls.
+// Lifecycle tests slots of any runtime, even one without any programs. Contract tests the ends of attempts,
+// and requires a runtime that runs or simulates Python programs. programs*.go tests real walls.
 package runtimetest
 
 import (

@@ -47,7 +47,7 @@ func TestOneDoor(t *testing.T) {
 	}
 }
 
-// A process that is not in the job's group is told nothing.
+// TestNobodyIsAdmittedFromOutside checks that a process outside the job's group gets no message.
 func TestNobodyIsAdmittedFromOutside(t *testing.T) {
 	h, err := cgroup.Detect(cgroup.DefaultRoot)
 	if err != nil {

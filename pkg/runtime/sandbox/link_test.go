@@ -79,7 +79,7 @@ func TestGuestMustIntroduceItself(t *testing.T) {
 	}
 }
 
-// A guest that says more than it was asked is cut off.
+// TestTalkativeGuest checks that a guest that sends more than requested is cut off.
 func TestTalkativeGuest(t *testing.T) {
 	k, conn, err := meet(t, guest.Hello{Version: guest.Version})
 	if err != nil {
@@ -112,7 +112,7 @@ func TestGateRefusesNonsense(t *testing.T) {
 	}
 }
 
-// The kernel, not the child, says who is at the gate.
+// TestGateKnowsWhoWaits checks that the kernel, not the child, identifies the process at the gate.
 func TestGateKnowsWhoWaits(t *testing.T) {
 	g, theirs, err := NewGate()
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/mask"
 )
 
-// TestDrainAfterTheDeadline: a worker that had no core until the deadline still reads what the program wrote.
+// TestDrainAfterTheDeadline checks that a worker without a core until the deadline still reads the program's
+// output.
 func TestDrainAfterTheDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		written string
@@ -54,7 +55,7 @@ func TestDrainAfterTheDeadline(t *testing.T) {
 	}
 }
 
-// TestResultAfterTheDeadline: the same holds for the document that the harness writes.
+// TestResultAfterTheDeadline checks the same for the document that the harness writes.
 func TestResultAfterTheDeadline(t *testing.T) {
 	r, w, err := pipe(os.Getuid())
 	if err != nil {
@@ -70,7 +71,8 @@ func TestResultAfterTheDeadline(t *testing.T) {
 	}
 }
 
-// TestDrainOfAnEndlessWriter: a writer that never ends does not keep the worker reading after the deadline.
+// TestDrainOfAnEndlessWriter checks that a writer that never ends does not keep the worker reading after the
+// deadline.
 func TestDrainOfAnEndlessWriter(t *testing.T) {
 	r, w, err := pipe(os.Getuid())
 	if err != nil {

@@ -20,7 +20,7 @@ func TestResultsThatGrowWhenTheyAreDecoded(t *testing.T) {
 	}
 }
 
-// FuzzResult: whatever a program writes, what is kept of it is within bounds.
+// FuzzResult checks that the recorded output of any program is within bounds.
 func FuzzResult(f *testing.F) {
 	for _, raw := range []string{`{"value":{"type":"int","repr":"1","json":1},"order":[[1,2]]}`, `{"display":[{"table":{"columns":["a"],"rows":[["1"]],"total":1}}]}`, `{"exception":{"type":"E"},"variables":{"a":{}}}`} {
 		f.Add([]byte(raw))

@@ -54,7 +54,8 @@ func TestTCPCounts(t *testing.T) {
 	}
 }
 
-// What was sent into a connection counts until it is accepted, of either version of IP.
+// TestUnacceptedMemory checks that data sent into a connection counts until it is accepted, for both versions
+// of IP.
 func TestUnacceptedMemory(t *testing.T) {
 	addresses := []string{"127.0.0.1:0"}
 	if _, err := os.Stat("/proc/net/if_inet6"); err == nil { // not where the kernel has no IPv6
@@ -91,7 +92,7 @@ func TestUnacceptedMemory(t *testing.T) {
 					t.Fatalf("unacceptedMemory = %d; %d bytes wait", n, sent)
 				}
 			}
-			// The kernel may say that the host's hold nothing: each core has some in reserve.
+			// The kernel may report that the host's sockets hold nothing: each core has some in reserve.
 			if few, err := fewConnections(unix.Gettid(), -1); err != nil || few {
 				t.Errorf("fewConnections = %v, %v; there are three sockets, and bytes in one", few, err)
 			}
@@ -102,7 +103,7 @@ func TestUnacceptedMemory(t *testing.T) {
 	}
 }
 
-// What a socket has not read is counted as long as it is there.
+// TestAnswersMemory checks that unread data of a socket counts as long as it is there.
 func TestAnswersMemory(t *testing.T) {
 	// Of this thread: others of this process have been in other networks.
 	runtime.LockOSThread()

@@ -11,7 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime"
 )
 
-// What a program wrote last can be read, and then there is an end, whoever still has the other one.
+// TestStreamsEnd checks that the last output of a program can be read and then ends, even if another process
+// still has the other end.
 func TestStreamsEnd(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
@@ -65,7 +66,8 @@ func TestNotBegun(t *testing.T) {
 	}
 }
 
-// A program is stopped at once, but for one that has closed its end: it is about to end by itself.
+// TestStop checks that a program is stopped at once, except after it closed its end: then it is about to end
+// by itself.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	for _, hungUp := range []bool{false, true} {

@@ -18,7 +18,7 @@ type call struct {
 	args         [6]uint64
 }
 
-// run does what the kernel does with a program.
+// run evaluates a filter program like the kernel.
 func run(t interface{ Fatalf(string, ...any) }, program []byte, c call) uint32 {
 	data := binary.NativeEndian.AppendUint32(nil, c.number)
 	data = binary.NativeEndian.AppendUint32(data, c.arch)
@@ -60,7 +60,7 @@ func run(t interface{ Fatalf(string, ...any) }, program []byte, c call) uint32 {
 	return 0
 }
 
-// meant says what a profile means, rule by rule.
+// meant evaluates a profile rule by rule.
 func meant(t *rapid.T, p *specs.LinuxSeccomp, c call) uint32 {
 	fallback, err := action(p.DefaultAction, p.DefaultErrnoRet)
 	if err != nil {
@@ -110,8 +110,8 @@ func defaultProfile(caps ...string) *specs.LinuxSeccomp {
 	return engine.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: caps}}})
 }
 
-// The compiled engine profile does what it says, for every call and for
-// arguments around those that it names.
+// TestEngineProfile checks the compiled engine profile for every call, and for arguments around the values in
+// its rules.
 func TestEngineProfile(t *testing.T) {
 	t.Parallel()
 	p := defaultProfile()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipe returns both ends of a pipe, of which the end for reading can be polled.
+// pipe returns both ends of a pipe; the end for reading can be polled.
 func pipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -188,7 +188,7 @@ func TestRequestsHaveARation(t *testing.T) {
 	}
 }
 
-// waiting returns how many bytes are in a pipe. File.Fd would make it one that is not polled.
+// waiting returns the number of bytes in a pipe. File.Fd would make the pipe unsuitable for polling.
 func waiting(r *os.File) (n int, err error) {
 	raw, err := r.SyscallConn()
 	if err != nil {

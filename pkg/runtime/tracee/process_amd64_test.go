@@ -13,10 +13,11 @@ import (
 	"github.com/assay-run/assay/internal/testenv"
 )
 
-// Of calls in a row none is made after one that failed, and it is that one which is named.
+// TestCallsInARow checks that no call of a sequence is made after a failed one, and that the error names the
+// failed call.
 func TestCallsInARow(t *testing.T) {
 	testenv.Needs(t, "root")
-	goruntime.LockOSThread() // what is held is held by a thread
+	goruntime.LockOSThread() // a thread holds the process
 	defer goruntime.UnlockOSThread()
 	cmd := exec.Command("/bin/sleep", "60")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}

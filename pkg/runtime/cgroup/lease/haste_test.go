@@ -7,7 +7,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
-// hastened is a group that says when its limit of CPU is lifted, and when it is set.
+// hastened is a group that records when its CPU limit is lifted and set.
 type hastened struct {
 	cgroup.Reusable
 	lifted chan time.Time
@@ -26,8 +26,8 @@ func (h *hastened) Limit(cgroup.Limits) error {
 	return nil
 }
 
-// What is killed and does not die soon gets all the CPU that there is, and the next
-// program in the group its limits.
+// TestHasteComesLate checks that a killed group that does not die soon gets all CPU, and that the next
+// program in the group gets its limits.
 func TestHasteComesLate(t *testing.T) {
 	g := &hastened{lifted: make(chan time.Time, 10)}
 	l := &Lease{Group: g}
@@ -55,8 +55,8 @@ func TestHasteComesLate(t *testing.T) {
 	}
 }
 
-// Whoever is dead in time has nothing lifted, nor does a kill that comes when the
-// group is somebody else's.
+// TestHasteEndsWithTheLoan checks that no limit is lifted for a group that is dead in time, nor by a kill
+// that comes after the group has a new user.
 func TestHasteEndsWithTheLoan(t *testing.T) {
 	groups := &Groups{}
 	g := &hastened{lifted: make(chan time.Time, 10)}

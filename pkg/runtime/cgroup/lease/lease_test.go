@@ -12,8 +12,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
-// What a job left behind, and the kernel cannot give up yet, does not stand in
-// the way of the next job's limit.
+// TestGroupWithLeftovers checks that memory that the kernel has not yet freed after a job does not prevent
+// the next job's limit.
 func TestGroupWithLeftovers(t *testing.T) {
 	h, err := cgroup.Detect(cgroup.DefaultRoot)
 	if err != nil {

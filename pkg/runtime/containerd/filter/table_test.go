@@ -43,8 +43,8 @@ func decide(t *testing.T, m *bpf.VM, number int, arg uint32) uint32 {
 	return uint32(answer)
 }
 
-// TestLevelsHaveOneList compares the system calls of programs in cells with those of programs in containers of their own,
-// which are those at gvisor, too.
+// TestLevelsHaveOneList compares the system calls of programs in cells with those of programs in containers
+// of their own, which gvisor uses, too.
 func TestLevelsHaveOneList(t *testing.T) {
 	if auditArch["amd64"] != auditArch[runtime.GOARCH] {
 		t.Log("the table is that of amd64")
@@ -63,7 +63,7 @@ func TestLevelsHaveOneList(t *testing.T) {
 		t.Fatal(err)
 	}
 	inCell, onTop, alone := vm(t, cell), vm(t, job), vm(t, program)
-	for _, strict := range []bool{false, true} { // what a policy takes away is the same, too: it is the newer filter at both levels
+	for _, strict := range []bool{false, true} { // a policy removes the same calls, too: both levels use the newer filter
 		for _, r := range []restriction{{strict: strict, alone: true}, {strict: strict}, {strict: strict, network: strict}} {
 			filter, err := seccomp.Compile(r.profile())
 			if err != nil {

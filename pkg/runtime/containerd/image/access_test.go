@@ -32,7 +32,7 @@ type shop struct {
 	password string // of user
 	blobs    map[string][]byte
 	manifest []byte
-	asked    int // for what the tag means
+	asked    int // for the meaning of the tag
 	heard    []string
 }
 
@@ -45,7 +45,7 @@ func newShop(t *testing.T, below string) *shop {
 	return s
 }
 
-// sell has the tag mean an image with a file that says text.
+// sell makes the tag refer to an image with a file of this text.
 func (s *shop) sell(t *testing.T, text string) {
 	t.Helper()
 	layer := tarOf(t, "text", text)
@@ -65,7 +65,7 @@ func (s *shop) sell(t *testing.T, text string) {
 	}
 }
 
-// ServeHTTP speaks what a pull needs of the protocol of registries.
+// ServeHTTP implements the part of the registry protocol that a pull needs.
 func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *shop) count() int {
 	return s.asked
 }
 
-// text is what the image says that ref means.
+// textOf returns the text in the image that ref refers to.
 func textOf(t *testing.T, m *Store, ref string) string {
 	t.Helper()
 	img, err := m.Get(t.Context(), ref)
@@ -143,8 +143,8 @@ func writeCredentials(t *testing.T, path string, auths map[string]string) {
 	}
 }
 
-// A registry is told its own credentials and those of nobody else, the file is read anew,
-// and what a job reads of it has none of it. On 18664e0 there were none.
+// TestCredentialsOfRegistries checks that a registry receives only its own credentials, that the file is read
+// again after changes, and that jobs never see it. On 18664e0 there were no credentials.
 func TestCredentialsOfRegistries(t *testing.T) {
 	mine, other := newShop(t, ""), newShop(t, "")
 	mine.sell(t, "mine")
@@ -188,8 +188,8 @@ func TestCredentialsOfRegistries(t *testing.T) {
 	}
 }
 
-// A mirror is asked first, with its own path and credentials; what it has not, or while
-// it is away, the registry has.
+// TestMirrorsOfRegistries checks that a mirror is asked first, with its own path and credentials. The
+// registry serves missing images, and all images while the mirror is unavailable.
 func TestMirrorsOfRegistries(t *testing.T) {
 	origin, mirror, away := newShop(t, ""), newShop(t, "/hub"), newShop(t, "")
 	origin.sell(t, "of the registry")
@@ -237,8 +237,8 @@ func closedPort(t *testing.T) string {
 	return strings.TrimPrefix(s.URL, "http://")
 }
 
-// A tag that was moved is found when the operator wants it to be, after a minute, and what
-// it meant before is removed when nobody needs it.
+// TestPullPolicy checks that a moved tag is found at the operator's request and after a minute. The previous
+// image is removed once it is unused.
 func TestPullPolicy(t *testing.T) {
 	for policy, moves := range map[string]bool{"if_not_present": false, "always": true} {
 		s := newShop(t, "")

@@ -32,8 +32,8 @@ func openHost(t *testing.T, namespace string, trusted ...string) *Host {
 	return s
 }
 
-// emptyHost is a namespace without images: what it gets goes with the test, and what an
-// earlier run left goes now.
+// emptyHost is a namespace without images. Its images are removed with the test, and the remains of an
+// earlier run now.
 func emptyHost(t *testing.T, name string) *Host {
 	t.Helper()
 	s := openHost(t, testenv.Containerd(t).Namespace+"-"+name)
@@ -121,8 +121,8 @@ func archived(t *testing.T, data []byte) string {
 	return path
 }
 
-// What is imported is there for jobs under the names that the archive gives; another
-// archive of the name replaces it.
+// TestShelfImports checks that imported images are available under the names in the archive, and that another
+// archive with the name replaces them.
 func TestShelfImports(t *testing.T) {
 	s := emptyHost(t, "images")
 	for what, data := range map[string][]byte{
@@ -155,7 +155,8 @@ func TestShelfImports(t *testing.T) {
 	}
 }
 
-// What is no archive of images is refused, and nothing of it is an image.
+// TestShelfImportsNothingElse checks that a file that is no image archive is refused, and that nothing of it
+// becomes an image.
 func TestShelfImportsNothingElse(t *testing.T) {
 	s := emptyHost(t, "refused")
 	whole := saved(t, "x", "assay.local/x:1")
@@ -196,7 +197,7 @@ func TestShelfImportsNothingElse(t *testing.T) {
 	}
 }
 
-// What there are more of than are told is counted.
+// TestImagesAreBounded checks that images beyond the reported number are counted.
 func TestImagesAreBounded(t *testing.T) {
 	all := make([]keptImage, policy.MaxHostImages+3)
 	for i := range all {

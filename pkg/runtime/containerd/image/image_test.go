@@ -46,8 +46,8 @@ func TestImageName(t *testing.T) {
 	}
 }
 
-// What a ceiling takes an image's name for is what a worker takes it for: else there
-// were a way around the ceiling.
+// TestImageNamesAreThoseOfCeilings checks that a ceiling and a worker parse image names equally. Otherwise
+// there would be a way around the ceiling.
 func TestImageNamesAreThoseOfCeilings(t *testing.T) {
 	t.Parallel()
 	hosts := []string{"", "docker.io/", "index.docker.io/", "DOCKER.io/", "localhost/", "localhost:5000/", "ghcr.io/", "assay.local/", "library/", "a/", "A/", "10.0.0.1:80/", "x:1/"}
@@ -133,7 +133,7 @@ func TestFailingRegistryIsAskedOnceInAWhile(t *testing.T) {
 	}
 }
 
-// A name that is wrong is the job's mistake; a registry that is away is nobody's.
+// TestPullError checks that a wrong name is the job's mistake, and that an unavailable registry is not.
 func TestPullError(t *testing.T) {
 	const ref = "registry.example/a:1"
 	dns := func(e net.DNSError) error {

@@ -39,9 +39,9 @@ func canary(t *testing.T) (address string, called *atomic.Int64) {
 	return l.Addr().String(), called
 }
 
-// Whoever runs a registry does not choose where the worker goes, nor what it stores.
-// On 5ee7338 it did: a redirected blob, the realm of a token and a layer's foreign
-// urls, with TLS or without, each had the worker connect to this canary on loopback.
+// TestHostileRegistries checks that a registry cannot choose the worker's connections or stored content. On
+// 5ee7338 it could: a redirected blob, the realm of a token and a layer's foreign urls, with TLS or without,
+// each had the worker connect to this canary on loopback.
 func TestHostileRegistries(t *testing.T) {
 	secret, called := canary(t)
 	redirect := func(to string) http.HandlerFunc {

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// settings are what a test says of a store.
+// settings are a test's settings of a store.
 type settings struct {
 	registry.Config
 	store Config

@@ -33,8 +33,8 @@ func TestWhoseImage(t *testing.T) {
 	}
 }
 
-// What a tenant names by digest is the operator's image if the operator has it, and
-// other content is not, whatever a registry calls it.
+// TestTheSameContentIsTheOperators checks that an image named by digest is the operator's image if the
+// operator has that digest. Other content is not, whatever name a registry gives it.
 func TestTheSameContentIsTheOperators(t *testing.T) {
 	m := newStore(t, nil)
 	base, err := m.Get(t.Context(), testenv.Image)

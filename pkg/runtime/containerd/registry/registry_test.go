@@ -29,7 +29,7 @@ func TestRegistriesAreRead(t *testing.T) {
 	}
 }
 
-// Layers that are small each, or in the archive, count as what they come to.
+// TestImageSizeCounts checks that layers that are small each, or compressed, count with their full size.
 func TestImageSizeCounts(t *testing.T) {
 	t.Parallel()
 	s := &size{most: 100}

@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/cgroup"
 )
 
-// fakeThreads are the threads of a program, as the kernel tells of them.
+// fakeThreads are the threads of a program, as the kernel reports them.
 type fakeThreads struct {
 	times     map[int]cgroup.ThreadTime
 	runs      map[int]bool
@@ -28,11 +28,11 @@ func (f *fakeThreads) timeOf(id int) (cgroup.ThreadTime, error) {
 }
 func (f *fakeThreads) runnable(id int) (bool, error) { return f.runs[id], nil }
 
-// TestClockStandsWhileAProgramWaits: the time of a program is what passed without what it
-// waited for a core, and never less than the CPU time that it used.
+// TestClockStandsWhileAProgramWaits checks that a program's time is the elapsed time without its waits for a
+// core, and at least the CPU time that it used.
 func TestClockStandsWhileAProgramWaits(t *testing.T) {
 	const ms = time.Millisecond
-	type look struct { // 100 ms after the one before; what has happened since
+	type look struct { // 100 ms after the last look: events since then
 		cpu, throttled time.Duration
 		threads        map[int][2]time.Duration // ran and waited
 		runs           int                      // a thread that could run
@@ -88,8 +88,9 @@ func TestClockStandsWhileAProgramWaits(t *testing.T) {
 	}
 }
 
-// TestClockOfASum: of what no look has seen, a program that is one of many has waited what it did not use, as far as the host was busy. So
-// what each of them waits at its end does not add up to a limit of all.
+// TestClockOfASum checks a program that is one of many. In a stretch without a look, the unused time counts
+// as waited, as far as the host was busy. So the waits of all programs at their ends do not add up to a
+// limit.
 func TestClockOfASum(t *testing.T) {
 	const ms = time.Millisecond
 	for name, c := range map[string]struct {
@@ -97,7 +98,7 @@ func TestClockOfASum(t *testing.T) {
 		after     time.Duration
 		cpu, held time.Duration // after the last look
 		stalled   time.Duration // of the host, after the last look
-		unknown   bool          // the host does not say
+		unknown   bool          // the host reports nothing
 		want      time.Duration
 	}{
 		"it ends before a look, and waited":         {after: 90 * ms, cpu: 10 * ms, stalled: 85 * ms, want: 80 * ms},
@@ -146,7 +147,8 @@ type scriptedMessages struct{ unread, read bool }
 func (m *scriptedMessages) Unread() bool { return m.unread }
 func (m *scriptedMessages) Read() bool   { return m.read }
 
-// TestClockGivesTheBenefitOfTheDoubt: what no look can have seen counts as waited, as far as the host had tasks without a core.
+// TestClockGivesTheBenefitOfTheDoubt checks that time that no look covers counts as waited, as far as the
+// host had tasks without a core.
 func TestClockGivesTheBenefitOfTheDoubt(t *testing.T) {
 	const ms = time.Millisecond
 	for name, c := range map[string]struct {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -384,70 +383,5 @@ func TestForgetSeesImports(t *testing.T) {
 	p.forget(0, 0)
 	if f, err := p.Forget(p.Context(), 10*24*time.Hour); err != nil || f.Days != 1 {
 		t.Errorf("forgot %+v, %v", f, err)
-	}
-}
-
-// TestMoveManyJobs moves 50,000 jobs in bounded memory.
-func TestMoveManyJobs(t *testing.T) {
-	t.Parallel()
-	const n = 50_000
-	from, to := openTest(t, Config{}), openTest(t, Config{})
-	p := &past{T: t, Store: from}
-	first := job.NewID()
-	p.single(first)
-	p.over(first, 0)
-	p.exec(`INSERT INTO jobs (id, tenant_id, pool, state, outcome, ended_at) SELECT (left($1::text, 24) || lpad(to_hex(g), 12, '0'))::uuid, tenant_id, pool, state, outcome, ended_at
-		FROM jobs, generate_series(1, $2::integer) g`, string(first), n-1)
-	p.exec(`INSERT INTO specs SELECT id, '{"x":"' || repeat('x', 2000) || '"}' FROM jobs WHERE id <> $1::uuid`, string(first))
-	if err := to.PutTenant(t.Context(), store.Tenant{Name: "other"}); err != nil {
-		t.Fatal(err)
-	}
-	id, rows, most := job.NewID(), int64(0), uint64(0)
-	if _, err := to.BeginImport(t.Context(), store.Import{ID: id, Tenant: "t"}); err != nil {
-		t.Fatal(err)
-	}
-	var before runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	var chunk []json.RawMessage
-	name := ""
-	flush := func() error {
-		if len(chunk) == 0 {
-			return nil
-		}
-		err := to.ImportRows(t.Context(), id, rows, name, chunk)
-		rows, chunk = rows+int64(len(chunk)), nil
-		return err
-	}
-	err := from.ExportTenant(t.Context(), "t", func(table string, raw []byte) error {
-		if table != name || len(chunk) == 500 {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-		if rows%20_000 == 0 {
-			var now runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&now)
-			most = max(most, now.HeapAlloc)
-		}
-		name, chunk = table, append(chunk, append(json.RawMessage(nil), raw...))
-		return nil
-	})
-	if err == nil {
-		err = flush()
-	}
-	if err == nil {
-		err = to.FinishImport(t.Context(), nil, id, rows, nil)
-	}
-	if err != nil || rows < 2*n {
-		t.Fatalf("%d rows, %v", rows, err)
-	}
-	if grown := int64(most) - int64(before.HeapAlloc); grown > 48<<20 {
-		t.Errorf("the heap grew by %d MiB", grown>>20)
-	}
-	var jobs int
-	if err := to.db.Pool.QueryRow(t.Context(), `SELECT count(*) FROM jobs j JOIN tenants t ON t.id = j.tenant_id WHERE t.name = 't'`).Scan(&jobs); err != nil || jobs != n {
-		t.Errorf("%d jobs, %v", jobs, err)
 	}
 }

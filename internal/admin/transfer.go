@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/secret"
 	"github.com/assay-run/assay/internal/transfer"
 	"github.com/assay-run/assay/pkg/job"
@@ -47,7 +48,7 @@ func (t Transfer) keeper() (*secret.Keeper, error) {
 	}
 	k, err := secret.New(t.Key, nil)
 	if err != nil {
-		return nil, job.Invalid("key", "must be 32 bytes in base64; make one with: openssl rand -base64 32")
+		return nil, job.Invalid(api.HeaderTransferKey, "must be 32 bytes in base64; make one with: openssl rand -base64 32")
 	}
 	return k, nil
 }
@@ -115,7 +116,7 @@ func (a *Admin) exportable(ctx context.Context, t Transfer, keeper *secret.Keepe
 	}
 	found, err := a.Store.Secrets(ctx, t.Tenant)
 	if err == nil && len(found) > 0 && keeper == nil {
-		err = job.Invalid("key", "tenant %.80q has %d secrets; give a key to seal them with", t.Tenant, len(found))
+		err = job.Invalid(api.HeaderTransferKey, "tenant %.80q has secrets; send a key that seals them (--key-file)", t.Tenant)
 	}
 	return err
 }
@@ -199,10 +200,10 @@ func (a *Admin) importable(ctx context.Context, t Transfer, h transfer.Header, k
 	case h.Sealed == nil:
 		return nil
 	case keeper == nil:
-		return job.Invalid("key", "the file has sealed secrets; give the key of the export")
+		return job.Invalid(api.HeaderTransferKey, "the file has sealed secrets; send the key of the export (--key-file)")
 	}
 	if value, err := keeper.Unseal(t.Tenant, knownName, h.Sealed); err != nil || value != known {
-		return job.Invalid("key", "does not open the secrets of the file; give the key of the export")
+		return job.Invalid(api.HeaderTransferKey, "does not open the secrets of the file; send the key of the export (--key-file)")
 	}
 	return nil
 }
@@ -238,7 +239,7 @@ func (i *importing) row(ctx context.Context, table string, raw json.RawMessage) 
 	}
 	if table == store.SecretsTable {
 		if i.keeper == nil {
-			return job.Invalid("key", "the file has sealed secrets; give the key of the export")
+			return job.Invalid(api.HeaderTransferKey, "the file has sealed secrets; send the key of the export (--key-file)")
 		}
 		if raw, err = reseal(i.tenant, raw, i.keeper, i.Secrets); err != nil {
 			return err

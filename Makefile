@@ -187,7 +187,7 @@ $(SDK_CHECK)/made: sdk/python/pyproject.toml
 	@$(SDK_CHECK)/bin/pip install --quiet --disable-pip-version-check -e './sdk/python[check]' && touch $@
 
 check-sdk: setup $(SDK_CHECK)/made ## Check the Python client without a fleet: generated code, format, lint, and the tests that need none
-	@cd sdk/python && for what in check format\ --check; do $(CURDIR)/$(SDK_CHECK)/bin/ruff $$what --quiet . ../fleet || exit 1; done
+	@cd sdk/python && for what in check format\ --check; do $(CURDIR)/$(SDK_CHECK)/bin/ruff $$what --quiet --config pyproject.toml . ../fleet ../../scripts/docs || exit 1; done
 	@cd sdk/python && $(CURDIR)/$(SDK_CHECK)/bin/python -m pytest --no-fleet
 
 ONLY ?=
@@ -199,6 +199,17 @@ wheels: $(SDK_CHECK)/made ## Build the wheels of the Python client and of the pr
 
 test-wheels: setup wheels sdk ## Install the wheels into a new environment, and run a fleet from them, with and without all parts
 	cd sdk/fleet && $(ROOT) $(CURDIR)/$(SDK_ENV)/bin/python -m pytest
+
+.PHONY: docs
+# The packages come from the package index, with the versions of scripts/docs/requirements.txt, into an environment of their own.
+DOCS_ENV = .cache/docs
+$(DOCS_ENV)/made: scripts/docs/requirements.txt
+	@scripts/setup python
+	@rm -rf $(DOCS_ENV) && $(PYTHON) -m venv $(DOCS_ENV)
+	@$(DOCS_ENV)/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
+
+docs: $(DOCS_ENV)/made ## Build the site of the pages into .cache/site; a warning or a broken link fails
+	@NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(DOCS_ENV)/bin:$$PATH" $(DOCS_ENV)/bin/mkdocs build --config-file scripts/docs/mkdocs.yml
 
 .PHONY: test-schema check-schema
 # From the package index, in an environment of its own.

@@ -67,6 +67,24 @@ func TestNamedPages(t *testing.T) {
 	}
 }
 
+// TestSite checks that the navigation of the site (make docs) has each page of docs. Its hooks add the decisions and the
+// index.
+func TestSite(t *testing.T) {
+	t.Parallel()
+	listed := regexp.MustCompile(`[\w/-]+\.md\b`).FindAllString(read(t, "../../scripts/docs/mkdocs.yml"), -1)
+	err := walk(func(name, _ string) error {
+		page, isPage := strings.CutPrefix(name, "docs/")
+		if !isPage || filepath.Ext(page) != ".md" || page == "README.md" || strings.HasPrefix(page, "adr/0") || slices.Contains(listed, page) {
+			return nil
+		}
+		t.Errorf("%s: add it to the nav of scripts/docs/mkdocs.yml", name)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func checkLinks(t *testing.T, page string) {
 	t.Helper()
 	for _, m := range linked.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, page), ""), -1) {

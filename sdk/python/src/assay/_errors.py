@@ -216,7 +216,7 @@ class UnsendableError(AssayError, TypeError, ValueError):
     """A value that cannot be sent. Nothing was sent.
 
     Attributes:
-        path: of the part that cannot be sent, such as 'cases[3].expected["x"][0]'.
+        path: of the part that cannot be sent, such as `cases[3].expected["x"][0]`.
         problem: its fault, and what to send instead.
     """
 

@@ -30,11 +30,11 @@ const (
 	importBytes = 4 << 20
 )
 
-// known is the value that the header of a file has sealed, so that a wrong key is found before anything is imported. Its
+// checkValue is the value that the header of a file has sealed, so that a wrong key is found before anything is imported. Its
 // name is no secret's.
 const (
-	known     = "assay"
-	knownName = "\x00"
+	checkValue = "assay"
+	checkName  = "\x00"
 )
 
 // Transfer names a tenant that moves, and the key that seals its secrets on the way: 32 bytes in base64, empty for a
@@ -62,7 +62,7 @@ func (a *Admin) ExportTenant(ctx context.Context, who Who, t Transfer, open func
 	}
 	h := transfer.Header{ID: job.NewID(), Tenant: t.Tenant, At: time.Now().UTC(), Objects: object.TenantPrefixes(t.Tenant)}
 	_, err = a.Do(ctx, who, store.Action{Action: "export tenant", Subject: t.Tenant, Tenant: t.Tenant, Reason: t.Reason}, func(done *store.Action) error {
-		if err := a.exportable(ctx, t, keeper); err != nil {
+		if err := a.checkExport(ctx, t, keeper); err != nil {
 			return err
 		}
 		schema, err := a.Store.Schema(ctx)
@@ -73,7 +73,7 @@ func (a *Admin) ExportTenant(ctx context.Context, who Who, t Transfer, open func
 			return err
 		}
 		if h.Schema = schema.Has; keeper != nil {
-			if h.Sealed, err = keeper.Seal(t.Tenant, knownName, known); err != nil {
+			if h.Sealed, err = keeper.Seal(t.Tenant, checkName, checkValue); err != nil {
 				return err
 			}
 		}
@@ -104,8 +104,8 @@ func (a *Admin) ExportTenant(ctx context.Context, who Who, t Transfer, open func
 	return w.End()
 }
 
-// exportable returns an error for a tenant with unfinished work, or with secrets and without a key for these.
-func (a *Admin) exportable(ctx context.Context, t Transfer, keeper *secret.Keeper) error {
+// checkExport returns an error for a tenant with unfinished work, or with secrets and without a key for these.
+func (a *Admin) checkExport(ctx context.Context, t Transfer, keeper *secret.Keeper) error {
 	u, err := a.Store.Unfinished(ctx, t.Tenant)
 	if err != nil {
 		return err
@@ -159,14 +159,14 @@ func (a *Admin) ImportTenant(ctx context.Context, who Who, t Transfer, file io.R
 		if err != nil {
 			return err
 		}
-		if err := a.importable(ctx, t, h, keeper); err != nil {
+		if err := a.checkImport(ctx, t, h, keeper); err != nil {
 			return err
 		}
 		begun, err := a.Store.BeginImport(ctx, store.Import{ID: h.ID, Fleet: h.Fleet, Tenant: h.Tenant})
 		if err != nil {
 			return err
 		}
-		i := &importing{Admin: a, tenant: t.Tenant, keeper: keeper, begun: begun}
+		i := &importer{Admin: a, tenant: t.Tenant, keeper: keeper, begun: begun}
 		for {
 			table, raw, err := r.Next()
 			if errors.Is(err, io.EOF) {
@@ -187,8 +187,8 @@ func (a *Admin) ImportTenant(ctx context.Context, who Who, t Transfer, file io.R
 	})
 }
 
-// importable compares a file with the request and this fleet.
-func (a *Admin) importable(ctx context.Context, t Transfer, h transfer.Header, keeper *secret.Keeper) error {
+// checkImport compares a file with the request and this fleet.
+func (a *Admin) checkImport(ctx context.Context, t Transfer, h transfer.Header, keeper *secret.Keeper) error {
 	schema, err := a.Store.Schema(ctx)
 	switch {
 	case err != nil:
@@ -202,14 +202,14 @@ func (a *Admin) importable(ctx context.Context, t Transfer, h transfer.Header, k
 	case keeper == nil:
 		return job.Invalid(api.HeaderTransferKey, "the file has sealed secrets; send the key of the export (--key-file)")
 	}
-	if value, err := keeper.Unseal(t.Tenant, knownName, h.Sealed); err != nil || value != known {
+	if value, err := keeper.Unseal(t.Tenant, checkName, h.Sealed); err != nil || value != checkValue {
 		return job.Invalid(api.HeaderTransferKey, "does not open the secrets of the file; send the key of the export (--key-file)")
 	}
 	return nil
 }
 
-// importing is an import on its way through the file.
-type importing struct {
+// importer is an import on its way through the file.
+type importer struct {
 	*Admin
 	tenant string
 	keeper *secret.Keeper
@@ -222,7 +222,7 @@ type importing struct {
 }
 
 // row takes the next row. It passes over the rows that an earlier import added.
-func (i *importing) row(ctx context.Context, table string, raw json.RawMessage) (err error) {
+func (i *importer) row(ctx context.Context, table string, raw json.RawMessage) (err error) {
 	if table == store.KeysTable {
 		if i.keys = append(i.keys, raw); len(i.keys) > store.MaxLiveKeys {
 			return job.Invalid("file", "has more than %d live keys", store.MaxLiveKeys)
@@ -250,7 +250,7 @@ func (i *importing) row(ctx context.Context, table string, raw json.RawMessage) 
 }
 
 // flush imports the chunk.
-func (i *importing) flush(ctx context.Context) error {
+func (i *importer) flush(ctx context.Context) error {
 	if len(i.chunk) == 0 {
 		return nil
 	}

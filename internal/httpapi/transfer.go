@@ -51,18 +51,18 @@ func (s *Server) importTenant(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.Admin.ImportTenant(r.Context(), whoOf(r), t, sent{body})
+	done, err := s.Admin.ImportTenant(r.Context(), whoOf(r), t, bodyReader{body})
 	if err != nil {
 		return err
 	}
 	return web.WriteJSON(w, http.StatusOK, done)
 }
 
-// sent is a body whose errors are errors of its client.
-type sent struct{ io.Reader }
+// bodyReader is a body whose errors are errors of its client.
+type bodyReader struct{ io.Reader }
 
-func (s sent) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
+func (b bodyReader) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = web.ReadError(err)
 	}

@@ -87,7 +87,7 @@ func (e *ExportTenant) Run(h Host) (err error) {
 	if err := errors.Join(f.Sync(), os.Rename(part, e.File)); err != nil {
 		return err
 	}
-	return say(h, head, rows, "exported")
+	return report(h, head, rows, "exported")
 }
 
 // ImportTenant imports a tenant from a file.
@@ -124,10 +124,10 @@ func (i *ImportTenant) Run(h Host) error {
 	if done.Outcome == fleet.ActionUnchanged {
 		outcome = "imported before; nothing changed"
 	}
-	return say(h, head, rows, outcome)
+	return report(h, head, rows, outcome)
 }
 
-func say(h Host, head transfer.Header, rows map[string]int64, outcome string) error {
+func report(h Host, head transfer.Header, rows map[string]int64, outcome string) error {
 	return h.Say(summary{head.Tenant, outcome, rows, head.Objects}, func(w io.Writer) error {
 		fmt.Fprintf(w, "tenant %s %s:\n", head.Tenant, outcome)
 		for _, table := range slices.Sorted(maps.Keys(rows)) {

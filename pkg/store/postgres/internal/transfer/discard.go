@@ -31,17 +31,17 @@ SELECT (SELECT count(*) FROM b) + (SELECT count(*) FROM s) + (SELECT count(*) FR
 // discard deletes the rows of the unfinished imports of the same tenant that have other ids. Without it, the rows of an
 // import whose file is lost would be in the way of the next file.
 func (m *Mover) discard(ctx context.Context, i store.Import) error {
-	type claimed struct {
+	type claim struct {
 		id     pgtype.UUID
 		tenant int32
 	}
-	var all []claimed
+	var all []claim
 	if err := m.db.Do(ctx, "claim unfinished imports", func(ctx context.Context) error {
 		rows, err := m.db.Pool.Query(ctx, claimDiscards, i.Tenant, pg.UUID(i.ID))
 		if err != nil {
 			return err
 		}
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c claimed, err error) { return c, row.Scan(&c.id, &c.tenant) })
+		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c claim, err error) { return c, row.Scan(&c.id, &c.tenant) })
 		return err
 	}); err != nil {
 		return err
@@ -77,8 +77,8 @@ func (m *Mover) discard(ctx context.Context, i store.Import) error {
 func (m *Mover) deleteJobs(ctx context.Context, days pg.Days, ids []pgtype.UUID) error {
 	return m.db.Do(ctx, "discard jobs", func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, m.db.Pool, func(tx pgx.Tx) error {
-			for n := len(dated) - 1; n >= 0; n-- {
-				tb := dated[n]
+			for n := len(jobTables) - 1; n >= 0; n-- {
+				tb := jobTables[n]
 				key, _, _ := strings.Cut(tb.order[0], " ")
 				if _, err := tx.Exec(ctx, `DELETE FROM `+tb.name+` WHERE `+tb.where+` AND `+days.In(key), ids); err != nil {
 					return err

@@ -40,11 +40,11 @@ func New(db *pg.DB, w waiting, d days) *Mover { return &Mover{db, w, d} }
 
 // table is a table that moves, page by page in the order of a unique index.
 type table struct {
-	name  string
-	where string   // the rows of a scope ($1): of a tenant by its number, or of rows by their ids
-	order []string // columns of the index after those of where, each with its type
-	owned bool     // it has a tenant_id
-	of    []table  // tables that belong to the rows of a page
+	name      string
+	where     string   // the rows of a scope ($1): of a tenant by its number, or of rows by their ids
+	order     []string // columns of the index after those of where, each with its type
+	hasTenant bool     // it has a tenant_id
+	of        []table  // tables that belong to the rows of a page
 }
 
 const (
@@ -56,31 +56,31 @@ const (
 	ofBatch  = `batch_id = ANY ($1::uuid[])`
 )
 
-// named are the tables by the number of the tenant, in the order of import. Open uploads are unfinished work, and chunks of
+// tenantTables are the tables by the number of the tenant, in the order of import. Open uploads are unfinished work, and chunks of
 // sealed ones have no use.
-var named = []table{
+var tenantTables = []table{
 	{name: "tenants", where: `id = $1`, order: []string{"id integer"}},
-	{name: "policies", where: ofTenant, order: []string{"name text", "version integer"}, owned: true},
-	{name: store.SecretsTable, where: ofTenant, order: []string{"name text"}, owned: true},
-	{name: "idempotency_keys", where: ofTenant + ` AND held_until IS NULL`, order: []string{"key text"}, owned: true},
-	{name: "batches", where: ofTenant + ` AND sealed_at IS NOT NULL`, order: []string{"id uuid"}, owned: true, of: []table{
+	{name: "policies", where: ofTenant, order: []string{"name text", "version integer"}, hasTenant: true},
+	{name: store.SecretsTable, where: ofTenant, order: []string{"name text"}, hasTenant: true},
+	{name: "idempotency_keys", where: ofTenant + ` AND held_until IS NULL`, order: []string{"key text"}, hasTenant: true},
+	{name: "batches", where: ofTenant + ` AND sealed_at IS NOT NULL`, order: []string{"id uuid"}, hasTenant: true, of: []table{
 		{name: "batch_counts", where: ofBatch, order: []string{"batch_id uuid"}},
 		{name: "batch_leases", where: ofBatch, order: []string{"batch_id uuid"}},
-		{name: "callbacks", where: ofBatch, order: []string{"batch_id uuid"}, owned: true}}},
-	{name: "sessions", where: ofTenant, order: []string{"id uuid"}, owned: true, of: []table{
+		{name: "callbacks", where: ofBatch, order: []string{"batch_id uuid"}, hasTenant: true}}},
+	{name: "sessions", where: ofTenant, order: []string{"id uuid"}, hasTenant: true, of: []table{
 		{name: "executes", where: `session_id = ANY ($1::uuid[])`, order: []string{"session_id uuid", "seq bigint", "id uuid"}}}},
 }
 
-// dated are the tables by ids of jobs, in the order of import. Retention keeps a day for its jobs, so these come first.
-var dated = []table{
-	{name: "jobs", where: ofJobs, order: []string{"id uuid"}, owned: true},
+// jobTables are the tables by ids of jobs, in the order of import. Retention keeps a day for its jobs, so these come first.
+var jobTables = []table{
+	{name: "jobs", where: ofJobs, order: []string{"id uuid"}, hasTenant: true},
 	{name: "specs", where: ofJobs, order: []string{"id uuid"}},
 	{name: "attempts", where: `job_id = ANY ($1::uuid[])`, order: []string{"job_id uuid", "lease bigint"}},
-	{name: "results", where: ofJobs, order: []string{"id uuid"}, owned: true},
+	{name: "results", where: ofJobs, order: []string{"id uuid"}, hasTenant: true},
 }
 
-// keys are those that let clients of the tenant in. Keys of operators and admins are rights over a fleet, not over a tenant.
-var keys = table{name: store.KeysTable, order: []string{"id uuid"}, owned: true,
+// keyTable has the keys that let clients of the tenant in. Keys of operators and admins are rights over a fleet, not over a tenant.
+var keyTable = table{name: store.KeysTable, order: []string{"id uuid"}, hasTenant: true,
 	where: ofTenant + ` AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND role IN ('reader', 'submitter')`}
 
 // zeros are the values before all others of a type, as JSON.
@@ -105,12 +105,12 @@ func (t table) page(columns string, days *pg.Days) (sql, first string) {
 }
 
 // find returns the table of a name, and whether its rows have days.
-func find(name string) (t table, isDated bool, err error) {
-	all := slices.Clone(named)
-	for _, t := range named {
+func find(name string) (t table, isOfJobs bool, err error) {
+	all := slices.Clone(tenantTables)
+	for _, t := range tenantTables {
 		all = append(all, t.of...)
 	}
-	for i, t := range append(all, dated...) {
+	for i, t := range append(all, jobTables...) {
 		if t.name == name {
 			return t, i >= len(all), nil
 		}

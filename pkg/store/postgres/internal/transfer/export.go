@@ -30,7 +30,7 @@ SELECT (SELECT count(*) FROM live_jobs WHERE tenant_id = $1 AND state = 'dispatc
 
 // Unfinished implements store.Transfers.
 func (m *Mover) Unfinished(ctx context.Context, tenant string) (u store.Unfinished, err error) {
-	t, err := m.known(ctx, tenant)
+	t, err := m.tenantID(ctx, tenant)
 	if err != nil {
 		return u, err
 	}
@@ -45,8 +45,8 @@ func (m *Mover) Unfinished(ctx context.Context, tenant string) (u store.Unfinish
 	return u, err
 }
 
-// known returns the number of a tenant, or job.ErrNotFound.
-func (m *Mover) known(ctx context.Context, tenant string) (t int32, err error) {
+// tenantID returns the number of a tenant, or job.ErrNotFound.
+func (m *Mover) tenantID(ctx context.Context, tenant string) (t int32, err error) {
 	err = m.db.Do(ctx, "tenant", func(ctx context.Context) error {
 		if t, err = m.db.KnownTenant(ctx, tenant); err == nil && t <= 0 {
 			err = fmt.Errorf("%w: tenant %.80q", job.ErrNotFound, tenant)
@@ -68,12 +68,12 @@ type export struct {
 // ExportTenant implements store.Transfers. It visits the tables one after another. Finished work does not change, so the
 // pages fit together as long as the tenant has no other work, which it checks by every id and again at the end.
 func (m *Mover) ExportTenant(ctx context.Context, tenant string, row func(table string, raw []byte) error) error {
-	t, err := m.known(ctx, tenant)
+	t, err := m.tenantID(ctx, tenant)
 	if err != nil {
 		return err
 	}
 	x := &export{m, t, job.FirstIDAt(time.Now()), map[string]string{}, row}
-	for _, tb := range named {
+	for _, tb := range tenantTables {
 		if err := x.all(ctx, tb, nil, x.tenant); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (m *Mover) ExportTenant(ctx context.Context, tenant string, row func(table 
 	if err := x.checkNew(ctx); err != nil {
 		return err
 	}
-	return x.all(ctx, keys, nil, x.tenant)
+	return x.all(ctx, keyTable, nil, x.tenant)
 }
 
 // all passes on the rows of a table that are in a scope, page by page.
@@ -183,7 +183,7 @@ func (m *Mover) history(ctx context.Context, tenant int32, refuse func(id job.ID
 	slices.Reverse(windows)
 	for _, days := range windows {
 		for after := pg.NilID; after != ""; {
-			own, last, err := m.owned(ctx, tenant, days, after, refuse)
+			own, last, err := m.nextJobs(ctx, tenant, days, after, refuse)
 			if err != nil {
 				return err
 			}
@@ -198,8 +198,8 @@ func (m *Mover) history(ctx context.Context, tenant int32, refuse func(id job.ID
 	return nil
 }
 
-// owned returns a tenant's jobs among the next ones after an id, and the last id of these, empty at the end.
-func (m *Mover) owned(ctx context.Context, tenant int32, days pg.Days, after job.ID, refuse func(id job.ID, isOver bool) error) (own []pgtype.UUID, last job.ID, err error) {
+// nextJobs returns a tenant's jobs among the next ones after an id, and the last id of these, empty at the end.
+func (m *Mover) nextJobs(ctx context.Context, tenant int32, days pg.Days, after job.ID, refuse func(id job.ID, isOver bool) error) (own []pgtype.UUID, last job.ID, err error) {
 	err = m.db.Do(ctx, "jobs of a tenant", func(ctx context.Context) error {
 		own, last = nil, ""
 		rows, err := m.db.Pool.Query(ctx, scan(days), tenant, pg.UUID(after))
@@ -240,7 +240,7 @@ func (x *export) refuse(id job.ID, isOver bool) error {
 
 // jobs passes on jobs with their rows.
 func (x *export) jobs(ctx context.Context, days pg.Days, ids []pgtype.UUID) error {
-	for _, tb := range dated {
+	for _, tb := range jobTables {
 		if err := x.all(ctx, tb, &days, ids); err != nil {
 			return err
 		}
@@ -248,8 +248,8 @@ func (x *export) jobs(ctx context.Context, days pg.Days, ids []pgtype.UUID) erro
 	return nil
 }
 
-// begun finds batches and sessions that are not over, or began after the cut $2.
-const begun = `
+// newWork finds batches and sessions that are not over, or began after the cut $2.
+const newWork = `
 SELECT EXISTS (SELECT FROM batches WHERE tenant_id = $1 AND sealed_at IS NOT NULL AND id >= $2)
 	OR EXISTS (SELECT FROM batches WHERE tenant_id = $1 AND sealed_at IS NULL AND dropped_at IS NULL)
 	OR EXISTS (SELECT FROM sessions WHERE tenant_id = $1 AND id >= $2)
@@ -259,7 +259,7 @@ SELECT EXISTS (SELECT FROM batches WHERE tenant_id = $1 AND sealed_at IS NOT NUL
 func (x *export) checkNew(ctx context.Context) error {
 	return x.db.Do(ctx, "look for new work", func(ctx context.Context) error {
 		var found bool
-		err := x.db.Pool.QueryRow(ctx, begun, x.tenant, pg.UUID(x.cut)).Scan(&found)
+		err := x.db.Pool.QueryRow(ctx, newWork, x.tenant, pg.UUID(x.cut)).Scan(&found)
 		if err == nil && found {
 			err = fmt.Errorf("%w: the tenant began a batch or a session after the export; stop its submissions and export again", job.ErrConflict)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// hidden is the name of a tenant until its import is finished. No client can have it: names of tenants have no colon.
-func hidden(id job.ID) string { return "import:" + string(id) }
+// hiddenName returns the name of a tenant until its import is finished. No client can have it: names of tenants have no colon.
+func hiddenName(id job.ID) string { return "import:" + string(id) }
 
 // BeginImport implements store.Transfers.
 func (m *Mover) BeginImport(ctx context.Context, i store.Import) (now store.Import, err error) {
@@ -37,7 +37,7 @@ func (m *Mover) BeginImport(ctx context.Context, i store.Import) (now store.Impo
 			return false, tenantExists(i.Tenant)
 		}
 		_, err = tx.Exec(ctx, `WITH t AS (INSERT INTO tenants (name) VALUES ($4) RETURNING id)
-			INSERT INTO imports (id, fleet, tenant, tenant_id) SELECT $1, $2, $3, id FROM t`, pg.UUID(i.ID), pg.CleanText(i.Fleet), i.Tenant, hidden(i.ID))
+			INSERT INTO imports (id, fleet, tenant, tenant_id) SELECT $1, $2, $3, id FROM t`, pg.UUID(i.ID), pg.CleanText(i.Fleet), i.Tenant, hiddenName(i.ID))
 		return true, err
 	})
 	return now, err
@@ -49,11 +49,11 @@ func tenantExists(name string) error {
 
 // ImportRows implements store.Transfers.
 func (m *Mover) ImportRows(ctx context.Context, id job.ID, after int64, name string, rows []json.RawMessage) error {
-	tb, isDated, err := find(name)
+	tb, isOfJobs, err := find(name)
 	if err != nil {
 		return err
 	}
-	if isDated {
+	if isOfJobs {
 		if err := m.makeDays(ctx, tb, rows); err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (m *Mover) ImportRows(ctx context.Context, id job.ID, after int64, name str
 			if err != nil {
 				return err
 			}
-			return refused(name, m.insert(ctx, tx, tb, tenant, rows))
+			return rowError(name, m.insert(ctx, tx, tb, tenant, rows))
 		})
 	})
 }
@@ -91,7 +91,7 @@ func (m *Mover) insert(ctx context.Context, tx pgx.Tx, tb table, tenant int32, r
 	switch {
 	case tb.name == "tenants":
 		_, err = tx.Exec(ctx, `UPDATE tenants SET (`+columns+`) = (SELECT `+columns+from+`) WHERE id = $2`, string(list), tenant)
-	case tb.owned:
+	case tb.hasTenant:
 		_, err = tx.Exec(ctx, `INSERT INTO `+tb.name+` (tenant_id, `+columns+`) SELECT $2, `+columns+from, string(list), tenant)
 	default:
 		_, err = tx.Exec(ctx, `INSERT INTO `+tb.name+` (`+columns+`) SELECT `+columns+from, string(list))
@@ -99,8 +99,8 @@ func (m *Mover) insert(ctx context.Context, tx pgx.Tx, tb table, tenant int32, r
 	return err
 }
 
-// refused names the row that the database refused, and its table.
-func refused(table string, err error) error {
+// rowError names the row that the database refused, and its table.
+func rowError(table string, err error) error {
 	var e *pgconn.PgError
 	switch {
 	case err == nil, !pg.IsRowError(err) || !errors.As(err, &e):
@@ -166,7 +166,7 @@ func (m *Mover) FinishImport(ctx context.Context, a *store.Action, id job.ID, ro
 		case has != rows, name == "":
 			return false, fmt.Errorf("%w: import %s has %d rows, not %d; import again", job.ErrConflict, id, has, rows)
 		}
-		if err := refused(keys.name, m.insert(ctx, tx, keys, tenant, live)); err != nil {
+		if err := rowError(keyTable.name, m.insert(ctx, tx, keyTable, tenant, live)); err != nil {
 			return false, err
 		}
 		_, err = tx.Exec(ctx, `UPDATE tenants SET name = $2 WHERE id = $1`, tenant, name)

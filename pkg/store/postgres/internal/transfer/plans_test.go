@@ -23,13 +23,13 @@ func TestPlans(t *testing.T) {
 		sql, first := tb.page("*", days)
 		cases = append(cases, pgtest.Planned{Name: tb.name, SQL: sql, Args: scope + ", '" + first + "'", Want: []string{`Index Cond: .*` + cond}})
 	}
-	for _, tb := range append(named, keys) {
+	for _, tb := range append(tenantTables, keyTable) {
 		add(tb, nil, "1", `id = \$1`)
 		for _, child := range tb.of {
 			add(child, nil, "'{}'", `ANY \(\$1\)`)
 		}
 	}
-	for _, tb := range dated {
+	for _, tb := range jobTables {
 		add(tb, &today, "'{}'", `ANY \(\$1\)`)
 	}
 	pgtest.Plans(t, db, cases)

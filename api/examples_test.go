@@ -3,12 +3,13 @@ package api_test
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/assay-run/assay/api"
 )
 
 // example is what was asked of an operation, and what a fleet answered.
@@ -20,30 +21,11 @@ type example struct {
 // readExamples reads those of the operations, by their ids. test/schema/run --examples writes them anew.
 func readExamples(t *testing.T) map[string]example {
 	t.Helper()
-	raw, err := os.ReadFile("examples.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out map[string]example
-	if err := json.Unmarshal(raw, &out); err != nil {
+	if err := json.Unmarshal([]byte(api.Examples), &out); err != nil {
 		t.Fatal(err)
 	}
 	return out
-}
-
-// addExamples puts them into the document. Bodies and answers that operations share have that of the first.
-func addExamples(t *testing.T, doc *openapi3.T) {
-	t.Helper()
-	known := readExamples(t)
-	eachOperation(doc, func(op *openapi3.Operation) {
-		e := known[op.OperationID]
-		if body := jsonBody(op); body != nil && body.Example == nil {
-			body.Example = e.Request
-		}
-		if answer := jsonAnswer(op); answer != nil && answer.Example == nil {
-			answer.Example = e.Response
-		}
-	})
 }
 
 // eachOperation calls f in the order of the paths and methods.

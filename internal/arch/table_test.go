@@ -95,6 +95,8 @@ var table = map[string]row{
 	"pkg/client": {"Go client of the API", []string{"api", "pkg/fleet", "pkg/job", "pkg/policy"}},
 	"api":        {"the contract: wire types, OpenAPI", []string{"pkg/fleet", "pkg/job", "pkg/policy", "pkg/placement"}},
 
+	"api/openapi": {"the OpenAPI document as JSON", []string{"api"}},
+
 	"internal/admin":                  {"what operators do by hand", []string{"api", "pkg/fleet", "pkg/job", "pkg/object", "pkg/store", "internal/fleet", "internal/identity", "internal/secret", "internal/tenants", "internal/transfer"}},
 	"internal/transfer":               {"the file that moves a tenant", []string{"pkg/job"}},
 	"internal/tenants":                {"what tenants are granted: judged, and read from a file", []string{"pkg/job", "pkg/policy", "pkg/store"}},
@@ -109,7 +111,7 @@ var table = map[string]row{
 	"internal/identity/oidc":          {"who an OpenID Connect issuer vouches for", []string{"api", "internal/identity", "pkg/job"}},
 	"internal/identity/oidc/oidctest": {"an issuer on this machine, for tests", nil},
 	"internal/certs":                  {"a certificate in files, read again when they change", nil},
-	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "guest/python", "internal/identity", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
+	"internal/httpapi": {"the HTTP surface", with(ideas, "api", "api/openapi", "guest/python", "internal/identity", "pkg/object", "pkg/language", "internal/admin", "internal/admit", "internal/fleet",
 		"internal/httpapi/browse", "internal/httpapi/dropin", "internal/httpapi/files", "internal/httpapi/keys", "internal/httpapi/links", "internal/httpapi/logs", "internal/httpapi/sessions", "internal/httpapi/tenants", "internal/httpapi/uploads", "internal/httpapi/web", "internal/intake", "internal/mcp", "internal/pause", "internal/recent", "internal/session", "internal/share", "internal/site", "internal/telemetry", "internal/token", "internal/watch")},
 	"internal/httpapi/keys":     {"its part about keys", []string{"api", "pkg/job", "internal/admin", "internal/httpapi/web", "internal/identity"}},
 	"internal/token":            {"texts that say something until a moment, signed", nil},
@@ -123,7 +125,7 @@ var table = map[string]row{
 		"api", "pkg/control", "pkg/job", "pkg/language", "pkg/object", "pkg/policy", "internal/httpapi/files", "internal/httpapi/web", "internal/identity", "internal/recent"}},
 	"internal/httpapi/tenants": {"its part about what tenants are granted", []string{"api", "internal/admin", "internal/httpapi/web", "internal/identity", "pkg/job", "pkg/store"}},
 	"internal/httpapi/files":   {"serves what was left in the object store", []string{"pkg/job", "pkg/object", "internal/httpapi/web"}},
-	"internal/httpapi/web":     {"reads requests, writes answers", []string{"api", "internal/identity", "pkg/job", "pkg/store", "internal/share"}},
+	"internal/httpapi/web":     {"reads requests, writes answers", []string{"api", "api/openapi", "internal/identity", "pkg/job", "pkg/store", "internal/share"}},
 	"internal/ui":              {"the web page", []string{"api", "internal/identity", "internal/recent", "internal/site", "internal/ui/ask", "internal/ui/live", "internal/ui/seal", "internal/ui/shown", "pkg/job", "pkg/store"}},
 	"internal/ui/seal":         {"texts that a fleet alone can read or make", nil},
 	"internal/ui/ask":          {"requests of an API in the same process", []string{"api", "pkg/job"}},

@@ -13,13 +13,13 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
-	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/api/openapi"
 	"github.com/assay-run/assay/internal/httpapi"
 )
 
 func document(t *testing.T) *openapi3.T {
 	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
+	doc, err := openapi3.NewLoader().LoadFromData(openapi.JSON())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/api/openapi"
 	"github.com/assay-run/assay/internal/httpapi/web"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -45,5 +45,5 @@ func ping(ctx context.Context, service interface{ Ping(context.Context) error },
 }
 
 func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) error {
-	return web.WriteRaw(w, http.StatusOK, api.OpenAPI)
+	return web.WriteRaw(w, http.StatusOK, openapi.JSON())
 }

@@ -9,17 +9,16 @@ from __future__ import annotations
 import ast
 import json
 import logging
-import os
 import posixpath
 import re
 from pathlib import Path
 from typing import Any
 
 import openapi
+import yaml
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = Path(os.environ["ASSAY_OPENAPI"]) if "ASSAY_OPENAPI" in os.environ else ROOT / "api" / "openapi.json"
 log = logging.getLogger("mkdocs.plugins.assay")
 
 # Pages elsewhere in the repository, by their path in the site.
@@ -50,7 +49,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the pages outside of docs, the HTTP reference and its document."""
+    """Adds the pages outside of docs and the references."""
     if (index := files.get_file_from_path("README.md")) is not None:
         files.remove(index)
     for place, path in ELSEWHERE.items():
@@ -61,10 +60,10 @@ def on_files(files: Files, config: Any) -> Files:
             places["docs/" + file.src_uri] = file.src_uri
     places.update({path: place for place, path in ELSEWHERE.items()})
     places["api/openapi.yaml"] = REFERENCE + "/index.md"
-    document = DOCUMENT.read_text()
-    for name, text in openapi.pages(json.loads(document)).items():
+    document = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
+    examples = json.loads((ROOT / "api" / "examples.json").read_text())
+    for name, text in openapi.pages(document, examples).items():
         files.append(File.generated(config, f"{REFERENCE}/{name}", content=text))
-    files.append(File.generated(config, "openapi.json", content=document))
     for place, text in python_pages().items():
         files.append(File.generated(config, place, content=text))
     return files

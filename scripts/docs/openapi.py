@@ -23,9 +23,9 @@ BOUNDS = {
 }
 
 
-def pages(doc: Object) -> dict[str, str]:
-    """Returns the Markdown of each page by its file name."""
-    writer = Writer(doc)
+def pages(doc: Object, examples: Object) -> dict[str, str]:
+    """Returns the Markdown of each page by its file name. Examples are by operation."""
+    writer = Writer(doc, examples)
     found = {f"{tag['name']}.md": writer.tag(tag) for tag in doc["tags"]}
     return {"index.md": writer.index(), **found, "schemas.md": writer.schemas()}
 
@@ -37,8 +37,9 @@ def title(tag: str) -> str:
 class Writer:
     """Writes the pages of one document."""
 
-    def __init__(self, doc: Object) -> None:
+    def __init__(self, doc: Object, examples: Object) -> None:
         self.doc = doc
+        self.examples = examples
 
     def resolve(self, node: Object) -> Object:
         """Returns the component of a reference, or the node itself."""
@@ -101,20 +102,18 @@ class Writer:
             return []
         body = self.resolve(operation["requestBody"])
         lines = [f"**Body.** {self.contents(body)} {body.get('description', '')}", ""]
-        for media in body["content"].values():
-            lines += example("Example of a body", media)
-        return lines
+        return lines + example("Example of a body", self.example(operation, "request"))
 
     def responses(self, operation: Object) -> list[str]:
         lines = ["| status | body | |", "|---|---|---|"]
-        examples: list[str] = []
         for status, response in operation["responses"].items():
             response = self.resolve(response)
             label = "other" if status == "default" else status
             lines.append(f"| {label} | {cell(self.contents(response))} | {cell(response.get('description', ''))} |")
-            for media in response.get("content", {}).values():
-                examples += example(f"Example of an answer, {label}", media)
-        return [*lines, "", *examples]
+        return [*lines, "", *example("Example of an answer", self.example(operation, "response"))]
+
+    def example(self, operation: Object, part: str) -> Any:
+        return self.examples.get(operation["operationId"], {}).get(part)
 
     def contents(self, node: Object) -> str:
         """Returns the types of a body, each with its media type unless that is JSON."""
@@ -177,11 +176,11 @@ class Writer:
                 yield from self.fields(f"{prefix}{name}[].", field.get("items", {}))
 
 
-def example(heading: str, media: Object) -> list[str]:
-    """Returns a folded example of a body; nothing if the document has none."""
-    if media.get("example") is None:
+def example(heading: str, body: Any) -> list[str]:
+    """Returns a folded example of a body; nothing for None."""
+    if body is None:
         return []
-    text = json.dumps(media["example"], indent=1, ensure_ascii=False)
+    text = json.dumps(body, indent=1, ensure_ascii=False)
     return [
         f'??? example "{heading}"',
         "",

@@ -1,6 +1,6 @@
 """Requests of each operation, and a real fleet's answers: the examples of the OpenAPI document.
 
-`test/schema/run --examples` writes them to api/examples.json, by operationId; `go test ./api -update` puts them into openapi.json.
+`test/schema/run --examples` writes them to api/examples.json, by operationId. A dispatcher adds them to its document.
 """
 
 import hashlib

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/api/openapi"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -37,7 +37,7 @@ var queries = sync.OnceValue(func() map[string]Parameters {
 			Parameters map[string]parameter `json:"parameters"`
 		} `json:"components"`
 	}
-	if err := json.Unmarshal(api.OpenAPI, &doc); err != nil {
+	if err := json.Unmarshal(openapi.JSON(), &doc); err != nil {
 		panic("httpapi: the embedded OpenAPI document: " + err.Error())
 	}
 	out := map[string]Parameters{}

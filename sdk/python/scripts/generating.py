@@ -9,6 +9,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "assay"
 
@@ -17,7 +19,12 @@ Schema = dict[str, Any]
 
 def document() -> dict[str, Any]:
     """The OpenAPI document of the repository, with "nullable" instead of null among types, alternatives and values."""
-    return json.loads((ROOT.parent.parent / "api" / "openapi.json").read_text(), object_hook=_without_null)
+    return json.loads(json.dumps(openapi(), sort_keys=True), object_hook=_without_null)
+
+
+def openapi() -> dict[str, Any]:
+    """The OpenAPI document of the repository, without the examples that a dispatcher adds."""
+    return yaml.safe_load((ROOT.parent.parent / "api" / "openapi.yaml").read_text())
 
 
 def _without_null(schema: Schema) -> Schema:

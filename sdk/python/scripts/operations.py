@@ -1,4 +1,4 @@
-"""Writes src/assay/_async/_api.py: a method for each operation of api/openapi.json.
+"""Writes src/assay/_async/_api.py: a method for each operation of api/openapi.yaml.
 
 python scripts/operations.py writes it; --check writes nothing and fails if the file is outdated. scripts/sync.py,
 which runs after this, generates the synchronous one from it.

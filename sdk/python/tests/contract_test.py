@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -18,10 +17,10 @@ from assay._async._api import AsyncAPI
 from assay._sync._api import API
 from assay.models import Model
 from assay.models._model import parse_time
+from generating import openapi
 
 HERE = Path(__file__).resolve().parent
-DOC = json.loads((HERE.parents[2] / "api" / "openapi.json").read_text())
-sys.path.insert(0, str(HERE.parent / "scripts"))
+DOC = openapi()
 
 OPERATIONS = [
     (path, verb, op, [*ops.get("parameters", []), *op.get("parameters", [])])

@@ -66,6 +66,9 @@ __all__ = ["AssayDeployment", "AssayDeploymentConfig", "AssayRuntime"]
 
 T = TypeVar("T")
 
+PATHS = 500
+"""Paths of one command."""
+
 
 class AssayDeploymentConfig(BaseModel):
     """Configuration of a sandbox of a fleet: see client.sandbox."""
@@ -172,7 +175,11 @@ class AssayRuntime(AbstractRuntime):
         return WriteFileResponse()
 
     async def upload(self, request: UploadRequest) -> UploadResponse:
-        """Copies a local file or directory. Links are followed, modes are kept."""
+        """Copies a local file or directory. It follows links and keeps the modes of files.
+
+        Raises:
+            OSError: a file or directory cannot be written, or its mode cannot be set.
+        """
         source = Path(request.source_path)
         await _call(lambda gone: self._upload(source, request.target_path, gone))
         return UploadResponse()
@@ -210,17 +217,25 @@ class AssayRuntime(AbstractRuntime):
         return process.wait(), out, err
 
     def _upload(self, source: Path, target: str, gone: Callable[[], bool]) -> None:
+        modes: dict[int, list[str]] = {}
         for file, to in _files(source, target):
             if gone():
                 return
-            to = self._put(to, file)
-            if file.stat().st_mode & 0o111:
-                self._sandbox.exec(["chmod", "+x", to])
+            modes.setdefault(file.stat().st_mode & 0o777, []).append(self._put(to, file))
+        for mode, files in modes.items():
+            self._run(["chmod", f"{mode:o}"], files)
         if source.is_dir():
             empty = [
                 f"{target}/{d.relative_to(source)}" for d in source.rglob("*") if d.is_dir() and not any(d.iterdir())
             ]
-            self._sandbox.exec(["mkdir", "-p", target, *empty])
+            self._run(["mkdir", "-p"], [target, *empty])
+
+    def _run(self, command: list[str], paths: list[str]) -> None:
+        """Runs a command for paths, several at a time; OSError if it fails."""
+        for i in range(0, len(paths), PATHS):
+            done = self._sandbox.exec([*command, "--", *paths[i : i + PATHS]])
+            if not done.ok:
+                raise OSError(f"{' '.join(command)} failed: {done.stderr.decode(errors='replace').strip()}")
 
     def _put(self, target: str, file: Path) -> str:
         """Writes a file, and returns its path: within an existing directory, under its own name."""

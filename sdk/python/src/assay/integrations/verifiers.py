@@ -156,7 +156,9 @@ class AssayRuntime(Runtime):
             self.config = c.model_copy(update={"workdir": self._sandbox.cwd})
             self.info = AssayRuntimeInfo(**self.config.model_dump(), id=self._sandbox.id)
             if c.workdir is not None:
-                await self._sandbox.exec(["mkdir", "-p", "--", c.workdir], cwd="/")
+                made = await self._sandbox.exec(["mkdir", "-p", "--", c.workdir], cwd="/")
+                if not made.ok:
+                    raise OSError(made.stderr.decode(errors="replace").strip() or f"mkdir {c.workdir} failed")
             whoami = await self._sandbox.exec("id -un; id -u", cwd="/")
         self._users = set(whoami.stdout.decode().split())
 

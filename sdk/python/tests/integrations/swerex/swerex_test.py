@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import stat
+import subprocess
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -337,12 +341,55 @@ def test_upload(runtime: AssayRuntime, tmp_path: Path) -> None:
     (tree / "run.sh").write_text("echo from the script")
     (tree / "run.sh").chmod(0o755)
     (tree / "sub" / "b.bin").write_bytes(bytes(range(256)))
+    (tree / "sub" / "b.bin").chmod(0o640)
     run(runtime.upload(UploadRequest(source_path=str(tree), target_path="/tmp/up")))
     r = run(
-        runtime.execute(Command(command="cd /tmp/up && sh -c ./run.sh; find . | sort; wc -c < sub/b.bin", shell=True))
+        runtime.execute(
+            Command(command="cd /tmp/up && sh -c ./run.sh; find . | sort; stat -c %a:%s sub/b.bin", shell=True)
+        )
     )
-    assert r.stdout == "from the script\n.\n./run.sh\n./sub\n./sub/b.bin\n./sub/empty\n256\n"
+    assert r.stdout == "from the script\n.\n./run.sh\n./sub\n./sub/b.bin\n./sub/empty\n640:256\n"
     run(runtime.upload(UploadRequest(source_path=str(tree / "run.sh"), target_path="/tmp/up/sub")))
     assert run(runtime.read_file(ReadFileRequest(path="/tmp/up/sub/run.sh"))).content == "echo from the script"
     with pytest.raises(FileNotFoundError):
         run(runtime.upload(UploadRequest(source_path=str(tmp_path / "none"), target_path="/tmp/x")))
+
+
+class Local:
+    """A sandbox that is this machine, and whose commands of some names fail."""
+
+    def __init__(self, *fails: str) -> None:
+        self.fails = fails
+
+    def write_file(self, path: str, data: bytes) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(data)
+
+    def exec(self, argv: Sequence[str]) -> Any:
+        argv = ["sh", "-c", "echo no such thing >&2; exit 1"] if argv[0] in self.fails else argv
+        done = subprocess.run(argv, capture_output=True, check=False)
+        return SimpleNamespace(
+            ok=done.returncode == 0, exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr
+        )
+
+
+def test_upload_keeps_modes_of_files(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    modes = {"-run": 0o755, "private": 0o600, "sub/readonly": 0o444, "sub/group": 0o750, "sub/plain": 0o644}
+    for name, mode in modes.items():
+        (tree / name).write_text(name)
+        (tree / name).chmod(mode)
+    runtime = AssayRuntime(Local())  # pyright: ignore[reportArgumentType]
+    run(runtime.upload(UploadRequest(source_path=str(tree), target_path=str(tmp_path / "up"))))
+    assert {n: stat.S_IMODE(os.stat(tmp_path / "up" / n).st_mode) for n in modes} == modes
+
+
+def test_upload_reports_commands_that_fail(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "empty").mkdir(parents=True)
+    (tree / "run.sh").write_text("echo")
+    for fails in ("chmod", "mkdir"):
+        runtime = AssayRuntime(Local(fails))  # pyright: ignore[reportArgumentType]
+        with pytest.raises(OSError, match=f"{fails}.*no such thing"):
+            run(runtime.upload(UploadRequest(source_path=str(tree), target_path=str(tmp_path / "up"))))

@@ -21,7 +21,7 @@ type policyCmd struct {
 
 type policyExplainCmd struct {
 	File    string `arg:"" help:"Policy: a JSON file, or the name of a stored policy."`
-	Program string `help:"Kind of program to explain it for: python, command, tests, session or shell."`
+	Program string `help:"Kind of program: python, command, tests, session or shell (default: the kind with the most enforcement)."`
 }
 
 // Run explains a policy for a connected worker.

@@ -29,7 +29,7 @@ type checking struct {
 // check runs `dispatcher check`, and reports whether the arguments request it.
 func check(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
 	var c checking
-	asked, ready, err := command("check", "Check that a fleet works.", args, &c, out)
+	asked, ready, err := command("check", aboutCheck, args, &c, out)
 	if !ready {
 		return asked, err
 	}

@@ -78,6 +78,9 @@ func parse(args []string, out io.Writer) (c config, err error) {
 		return c, err
 	}
 	if _, err = p.Parse(args); helped {
+		if !slices.Contains(args, "--version") {
+			_, _ = io.WriteString(out, commandsHelp)
+		}
 		return c, errHelp
 	}
 	if err == nil && c.LeaseTTL < 2*time.Second {

@@ -47,7 +47,7 @@ type kept struct {
 // issue runs `dispatcher issue`, and reports whether the arguments request it.
 func issue(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
 	var c issuing
-	asked, ready, err := command("issue", "Fill the Secrets of a fleet with keys and tokens, from inside the Kubernetes cluster.", args, &c, out)
+	asked, ready, err := command("issue", aboutIssue, args, &c, out)
 	if !ready {
 		return asked, err
 	}

@@ -24,7 +24,7 @@ type migration struct {
 // package migrations).
 func migrate(ctx context.Context, args []string, out io.Writer) (asked bool, err error) {
 	var m migration
-	asked, ready, err := command("migrate", "Bring the database schema up to date. Concurrent runs wait for each other.", args, &m, out)
+	asked, ready, err := command("migrate", aboutMigrate, args, &m, out)
 	if !ready {
 		return asked, err
 	}

@@ -68,7 +68,7 @@ func (b *Breaker) Quarantine(ctx context.Context, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if time.Until(b.ordered) <= 0 {
-		slog.WarnContext(ctx, "in quarantine: more failures than other workers", "for", d)
+		slog.WarnContext(ctx, "quarantine ordered; not taking jobs", "for", d)
 	}
 	b.ordered, b.probation = time.Now().Add(d), true
 }

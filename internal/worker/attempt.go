@@ -9,7 +9,6 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -192,7 +191,7 @@ func (a *attempt) slot(ctx context.Context, key runtime.Key) (runtime.Slot, erro
 	failure := new(runtime.BuildError)
 	switch {
 	case errors.As(err, &failure):
-		return nil, refuse("policy.packages: %s", clip(failure.Message))
+		return nil, refuse("policy.packages: %s", job.ClipMessage(failure.Message))
 	case errors.Is(err, job.ErrInvalid):
 		return nil, refuse("image: %v", err)
 	case errors.Is(err, runtime.ErrImage):
@@ -361,7 +360,7 @@ func (a *attempt) releaseLease(ctx context.Context, reason job.Reason, err error
 	a.tally.released(reason)
 	a.releases.add(releasing{
 		lease: a.lease, tenant: a.claimed.Tenant, stored: a.stored(),
-		release: store.Release{LeaseRef: a.lease.LeaseRef, Reason: reason, Message: clip(err.Error())},
+		release: store.Release{LeaseRef: a.lease.LeaseRef, Reason: reason, Message: job.ClipMessage(err.Error())},
 	})
 }
 
@@ -387,6 +386,3 @@ func (a *attempt) isolation() policy.Isolation {
 }
 
 func since(t time.Time) float64 { return job.Milliseconds(time.Since(t)) }
-
-// clip bounds a message for a database row, which accepts only UTF-8.
-func clip(s string) string { return strings.ToValidUTF8(job.Clip(s, 1000), "�") }

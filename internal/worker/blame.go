@@ -50,5 +50,5 @@ func runOrBlame[T any](ctx context.Context, a *attempt, run func() (*T, error)) 
 		return res, err
 	}
 	slog.WarnContext(ctx, "job broke two sandboxes", "job", a.lease.Job, "tenant", a.claimed.Tenant, "error", err)
-	return nil, &verdict{job.PolicyViolation, "it broke its sandbox, and the next one, which it had for itself: " + clip(err.Error())}
+	return nil, &verdict{job.PolicyViolation, "it broke its sandbox, and the next one, which it had for itself: " + job.ClipMessage(err.Error())}
 }

@@ -154,7 +154,7 @@ func (a *attempt) discardDropped(ctx context.Context, stored []string, res *job.
 func withoutValues(res *job.Result) string {
 	res.Value, res.Display, res.Variables, res.Output, res.Feedback = nil, nil, nil, nil, nil
 	if e := res.Exception; e != nil {
-		res.Exception = &job.ExceptionInfo{Type: clip(e.Type), Message: clip(e.Message), Line: e.Line, Traceback: clip(e.Traceback)}
+		res.Exception = &job.ExceptionInfo{Type: job.ClipMessage(e.Type), Message: job.ClipMessage(e.Message), Line: e.Line, Traceback: job.ClipMessage(e.Traceback)}
 	}
 	if t := res.Tests; t != nil {
 		short := *t

@@ -127,7 +127,7 @@ func (w *Worker) inTime(ctx context.Context, batch []finishing, err error) []fin
 			continue
 		}
 		// Artifacts stay: they belong to the record, or are swept as orphans.
-		why := clip(fmt.Sprintf("result of %d bytes not confirmed within %v: %v", len(f.finish.Result), limit, err))
+		why := job.ClipMessage(fmt.Sprintf("result of %d bytes not confirmed within %v: %v", len(f.finish.Result), limit, err))
 		slog.ErrorContext(ctx, "result not acknowledged in time; handing the job back", "job", f.lease.Job, "lease", f.lease.Lease, "why", why)
 		back := releasing{lease: f.lease, tenant: f.tenant, release: store.Release{LeaseRef: f.lease.LeaseRef, Reason: job.ReasonInfra, Message: why}}
 		w.background.Go(func() { w.release(ctx, []releasing{back}) })
@@ -150,7 +150,7 @@ func (w *Worker) finishApart(ctx context.Context, batch []finishing, err error) 
 	slog.ErrorContext(ctx, "result rejected", "job", f.lease.Job, "lease", f.lease.Lease, "error", err)
 	w.release(ctx, []releasing{{
 		lease: f.lease, tenant: f.tenant, stored: f.stored && !f.unsure,
-		release: store.Release{LeaseRef: f.lease.LeaseRef, Reason: job.ReasonInfra, Message: clip("result refused: " + err.Error())},
+		release: store.Release{LeaseRef: f.lease.LeaseRef, Reason: job.ReasonInfra, Message: job.ClipMessage("result refused: " + err.Error())},
 	}})
 }
 

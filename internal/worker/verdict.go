@@ -31,7 +31,7 @@ func asVerdict(err error) error {
 	case err == nil, errors.As(err, &v):
 		return err
 	case runtime.Refused(err):
-		return refuse("%s", clip(refusal(err)))
+		return refuse("%s", job.ClipMessage(refusal(err)))
 	}
 	return err
 }

@@ -1,6 +1,9 @@
 package job
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestClip(t *testing.T) {
 	t.Parallel()
@@ -21,6 +24,20 @@ func TestClip(t *testing.T) {
 	} {
 		if got := Clip(c.s, c.n); got != c.want {
 			t.Errorf("%q to %d: %q, want %q", c.s, c.n, got, c.want)
+		}
+	}
+}
+
+func TestClipMessage(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"":                              "",
+		"a\x80b":                        "a\uFFFDb",
+		strings.Repeat("a", 1000):       strings.Repeat("a", 1000),
+		strings.Repeat("a", 999) + "éb": strings.Repeat("a", 999) + "…",
+	} {
+		if got := ClipMessage(s); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
 		}
 	}
 }

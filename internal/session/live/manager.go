@@ -237,7 +237,7 @@ func (m *Manager) open(ctx context.Context, c control.SessionCall) (control.Sess
 	if err != nil {
 		m.ledger.give(c.Tenant, shareOf(plan.Policy))
 		if failure := new(runtime.BuildError); errors.As(err, &failure) { // another worker would fail alike
-			return control.SessionReply{}, job.Invalid("policy.packages", "%s", job.Clip(failure.Message, 1000))
+			return control.SessionReply{}, job.Invalid("policy.packages", "%s", job.ClipMessage(failure.Message))
 		}
 		return control.SessionReply{}, fmt.Errorf("make a place for the session: %w", err)
 	}

@@ -103,7 +103,7 @@ func (c *Code) Uncompiled() *job.Result {
 	if c.problem() == "" {
 		return nil
 	}
-	res := &job.Result{Outcome: job.CompileError, Message: clip(c.out.Why), Feedback: c.out.Feedback, Compiled: &c.out.Compiled, ImageDigest: c.out.Digest}
+	res := &job.Result{Outcome: job.CompileError, Message: job.ClipMessage(c.out.Why), Feedback: c.out.Feedback, Compiled: &c.out.Compiled, ImageDigest: c.out.Digest}
 	if t := c.program.Tests; t != nil {
 		res.Tests = &job.TestsResult{Total: len(t.Stdio), Score: new(float64), Cases: []job.CaseResult{}}
 	}
@@ -141,7 +141,7 @@ func (c *Code) Checker(image string) *grade.Built {
 	}
 	b := &grade.Built{Solution: *c.Solution(image), Env: c.language.Run.Env, Processes: c.language.Run.Processes}
 	if why := c.problem(); why != "" {
-		b.Problem = clip(why)
+		b.Problem = job.ClipMessage(why)
 		return b
 	}
 	b.Files = c.files(nil)
@@ -227,6 +227,3 @@ func (c *Code) Complete(image string, rep *runtime.Report) error {
 	}
 	return nil
 }
-
-// clip bounds a message for a database row, which accepts only UTF-8.
-func clip(s string) string { return strings.ToValidUTF8(job.Clip(s, 1000), "�") }

@@ -62,7 +62,7 @@ func (h *hosts) CallSession(ctx context.Context, _ string, c control.SessionCall
 	return control.SessionReply{}, nil
 }
 
-func (h *hosts) OnTold(context.Context, string, func(string, []byte)) error { return nil }
+func (h *hosts) OnWorkerEvent(context.Context, string, func(string, []byte)) error { return nil }
 
 func (h *hosts) made() (sessions, executions int) {
 	h.mu.Lock()

@@ -444,7 +444,7 @@ func (h *holders) CallSession(_ context.Context, _ string, c control.SessionCall
 	return control.SessionReply{}, nil
 }
 
-func (h *holders) OnTold(context.Context, string, func(string, []byte)) error { return nil }
+func (h *holders) OnWorkerEvent(context.Context, string, func(string, []byte)) error { return nil }
 
 // A ceiling limits the live sessions of a tenant, and forks count as sessions.
 func TestSessionsAreBounded(t *testing.T) {

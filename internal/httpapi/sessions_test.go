@@ -62,7 +62,7 @@ func (l *late) CallSession(ctx context.Context, worker string, c control.Session
 	return control.SessionReply{}, nil
 }
 
-func (l *late) OnTold(context.Context, string, func(string, []byte)) error { return nil }
+func (l *late) OnWorkerEvent(context.Context, string, func(string, []byte)) error { return nil }
 
 func (l *late) left() int {
 	l.mu.Lock()

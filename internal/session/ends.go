@@ -11,9 +11,9 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Teller delivers workers' messages to all subscribers; control.Bus is one.
-type Teller interface {
-	OnTold(ctx context.Context, topic string, f func(worker string, payload []byte)) error
+// WorkerEvents delivers workers' messages to all subscribers; control.Bus is one.
+type WorkerEvents interface {
+	OnWorkerEvent(ctx context.Context, topic string, f func(worker string, payload []byte)) error
 }
 
 // Ends records the ends of sessions: from their workers, from failed calls, or after a worker's
@@ -40,8 +40,8 @@ func (e *Ends) record(ctx context.Context, worker, tenant string, end control.Se
 
 // Listen records the ends that workers report, until ctx ends. The next call or Reap discovers lost
 // reports.
-func (e *Ends) Listen(ctx context.Context, workers Teller) error {
-	return workers.OnTold(ctx, control.TopicEnded, func(worker string, payload []byte) {
+func (e *Ends) Listen(ctx context.Context, workers WorkerEvents) error {
+	return workers.OnWorkerEvent(ctx, control.TopicSessionEnd, func(worker string, payload []byte) {
 		var end control.SessionEnd
 		if err := json.Unmarshal(payload, &end); err != nil {
 			e.Log.WarnContext(ctx, "invalid session event dropped", "error", err)

@@ -21,7 +21,7 @@ func (s *Service) Listen(ctx context.Context, tenant string, id job.ID) (events 
 		return nil, 0, err
 	}
 	heard := make(chan control.SessionEvent, heardMost)
-	err = s.Line.OnTold(ctx, control.SessionTopic(id), func(worker string, payload []byte) {
+	err = s.Line.OnWorkerEvent(ctx, control.SessionTopic(id), func(worker string, payload []byte) {
 		var e control.SessionEvent
 		if worker != at.worker || json.Unmarshal(payload, &e) != nil {
 			return // it does not hold the session, or has another protocol

@@ -18,7 +18,7 @@ import (
 // Line connects to the workers that hold sessions; *jetstream.Queue is one.
 type Line interface {
 	control.SessionCaller
-	Teller
+	WorkerEvents
 }
 
 // Config holds the dependencies of a Service.

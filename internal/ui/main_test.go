@@ -56,7 +56,7 @@ func (idle) CallSession(context.Context, string, control.SessionCall) (control.S
 	return control.SessionReply{}, job.ErrUnavailable
 }
 
-func (idle) OnTold(context.Context, string, func(string, []byte)) error { return nil }
+func (idle) OnWorkerEvent(context.Context, string, func(string, []byte)) error { return nil }
 
 // Keys of the tests.
 const (

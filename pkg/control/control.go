@@ -74,6 +74,6 @@ type Bus interface {
 	// OnWake calls f for each payload on a topic, one at a time, until ctx ends. It returns once it
 	// is subscribed.
 	OnWake(ctx context.Context, topic string, f func(payload []byte)) error
-	// OnTold is OnWake for the messages of workers (SessionServer.Tell). It also passes the sender.
-	OnTold(ctx context.Context, topic string, f func(worker string, payload []byte)) error
+	// OnWorkerEvent is OnWake for the messages of workers (SessionServer.Broadcast). It also passes the sender.
+	OnWorkerEvent(ctx context.Context, topic string, f func(worker string, payload []byte)) error
 }

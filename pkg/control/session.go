@@ -88,11 +88,11 @@ type SessionEvent struct {
 }
 
 // SessionTopic returns the topic of the events of one session. All dispatchers receive the end of
-// each session on TopicEnded.
+// each session on TopicSessionEnd.
 func SessionTopic(id job.ID) string { return "session-" + string(id) }
 
-// TopicEnded carries SessionEnds.
-const TopicEnded = "session-ended"
+// TopicSessionEnd carries SessionEnds.
+const TopicSessionEnd = "session-ended"
 
 // SessionCaller is a dispatcher's connection to one worker.
 type SessionCaller interface {
@@ -106,6 +106,6 @@ type SessionServer interface {
 	// ServeSessions calls h for every request, each in a goroutine of its own, until ctx ends. It
 	// returns once it is subscribed.
 	ServeSessions(ctx context.Context, worker string, h func(context.Context, SessionCall) (SessionReply, error)) error
-	// Tell sends payload to every dispatcher that listens on the topic.
-	Tell(worker, topic string, payload []byte) error
+	// Broadcast sends payload to every dispatcher that listens on the topic.
+	Broadcast(worker, topic string, payload []byte) error
 }

@@ -338,14 +338,14 @@ func (m *Manager) await(ctx context.Context, l *live) (control.SessionReply, err
 func (m *Manager) tell(id job.ID, e control.SessionEvent) {
 	m.wake(control.SessionTopic(id), e)
 	if e.Ended != nil {
-		m.wake(control.TopicEnded, e.Ended)
+		m.wake(control.TopicSessionEnd, e.Ended)
 	}
 }
 
 func (m *Manager) wake(topic string, v any) {
 	body, err := json.Marshal(v)
 	if err == nil {
-		err = m.Server.Tell(m.Worker, topic, body)
+		err = m.Server.Broadcast(m.Worker, topic, body)
 	}
 	if err != nil {
 		slog.WarnContext(m.base, "session event not sent", "topic", topic, "error", err)

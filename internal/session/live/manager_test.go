@@ -62,7 +62,7 @@ func (l line) ServeSessions(context.Context, string, func(context.Context, contr
 	close(l.serving)
 	return nil
 }
-func (line) Tell(string, string, []byte) error { return nil }
+func (line) Broadcast(string, string, []byte) error { return nil }
 
 // manage runs a Manager until the test ends.
 func manage(t *testing.T, c Config) *Manager {

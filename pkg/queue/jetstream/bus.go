@@ -88,13 +88,13 @@ func (q *Queue) OnWake(ctx context.Context, topic string, f func([]byte)) error 
 	return q.listen(ctx, wakePrefix+token(topic), f)
 }
 
-// Tell sends payload to every dispatcher that subscribes to the topic.
-func (q *Queue) Tell(worker, topic string, payload []byte) error {
+// Broadcast sends payload to every dispatcher that subscribes to the topic.
+func (q *Queue) Broadcast(worker, topic string, payload []byte) error {
 	return q.send(q.request(worker, kindTell)+"."+token(topic), payload)
 }
 
-// OnTold subscribes to Tell. The server has authenticated the worker's name.
-func (q *Queue) OnTold(ctx context.Context, topic string, f func(worker string, payload []byte)) error {
+// OnWorkerEvent subscribes to Broadcast. The server has authenticated the worker's name.
+func (q *Queue) OnWorkerEvent(ctx context.Context, topic string, f func(worker string, payload []byte)) error {
 	return q.listenFor(ctx, requestPrefix+"*.*."+kindTell+"."+token(topic), func(m *nats.Msg) {
 		if _, worker, err := speaker(m.Subject); err == nil {
 			f(worker, m.Data)

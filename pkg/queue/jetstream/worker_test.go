@@ -149,5 +149,5 @@ func (s *split) ServeSessions(ctx context.Context, worker string, h func(context
 }
 
 func (s *split) Tell(worker, topic string, payload []byte) error {
-	return s.worker(worker, "default").Tell(worker, topic, payload)
+	return s.worker(worker, "default").Broadcast(worker, topic, payload)
 }

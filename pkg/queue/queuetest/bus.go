@@ -90,17 +90,17 @@ func testTold(t *testing.T, start starter) {
 	type told struct{ worker, what string }
 	heard := make(chan told, 10)
 	for range 2 {
-		err := b.Connect(t).OnTold(t.Context(), "session-1", func(worker string, payload []byte) { heard <- told{worker, string(payload)} })
+		err := b.Connect(t).OnWorkerEvent(t.Context(), "session-1", func(worker string, payload []byte) { heard <- told{worker, string(payload)} })
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	w := b.Connect(t)
 	for _, worker := range []string{"host.example", "host.*"} {
-		if err := w.(control.SessionServer).Tell(worker, "session-2", []byte("x")); err != nil {
+		if err := w.(control.SessionServer).Broadcast(worker, "session-2", []byte("x")); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.(control.SessionServer).Tell(worker, "session-1", []byte("hi")); err != nil {
+		if err := w.(control.SessionServer).Broadcast(worker, "session-1", []byte("hi")); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {

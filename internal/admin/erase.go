@@ -36,12 +36,12 @@ func (a *Admin) EraseJob(ctx context.Context, who Who, tenant string, id job.ID)
 			return fmt.Errorf("%w: job %s is %s: cancel it first", job.ErrConflict, id, j.State)
 		}
 		if j.BatchID != "" {
-			if _, err := a.Store.EndedJobs(ctx, tenant, j.BatchID, 1); err != nil && !errors.Is(err, job.ErrNotFound) {
+			if _, err := a.Store.ErasableJobs(ctx, tenant, j.BatchID, 1); err != nil && !errors.Is(err, job.ErrNotFound) {
 				return err
 			}
 		}
 		return a.gone(ctx, goneJob, id, func() error {
-			if err := a.eraseObjects(ctx, j.Tenant, store.Ended{Job: id, Stored: true}); err != nil {
+			if err := a.eraseObjects(ctx, j.Tenant, store.ErasableJob{Job: id, Stored: true}); err != nil {
 				return err
 			}
 			return a.Store.EraseJob(ctx, done, tenant, id)
@@ -56,7 +56,7 @@ func (a *Admin) EraseBatch(ctx context.Context, who Who, tenant string, id job.I
 		if err != nil {
 			return err
 		}
-		if _, err := a.Store.EndedJobs(ctx, tenant, id, 1); err != nil {
+		if _, err := a.Store.ErasableJobs(ctx, tenant, id, 1); err != nil {
 			return err
 		}
 		return a.gone(ctx, goneBatch, id, func() error { return a.eraseBatch(ctx, done, tenant, b) })
@@ -65,7 +65,7 @@ func (a *Admin) EraseBatch(ctx context.Context, who Who, tenant string, id job.I
 
 func (a *Admin) eraseBatch(ctx context.Context, done *store.Action, tenant string, b *job.Batch) error {
 	for {
-		ended, err := a.Store.EndedJobs(ctx, tenant, b.ID, eraseAtOnce)
+		ended, err := a.Store.ErasableJobs(ctx, tenant, b.ID, eraseAtOnce)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (a *Admin) eraseBatch(ctx context.Context, done *store.Action, tenant strin
 	}
 }
 
-func (a *Admin) eraseObjects(ctx context.Context, tenant string, jobs ...store.Ended) error {
+func (a *Admin) eraseObjects(ctx context.Context, tenant string, jobs ...store.ErasableJob) error {
 	for _, e := range jobs {
 		if !e.Stored {
 			continue

@@ -27,7 +27,7 @@ type peerEvent struct {
 // hintStore is the part of the store that peerEvents uses.
 type hintStore interface {
 	Hints() store.Hints
-	Hear(store.Hints)
+	AddHints(store.Hints)
 }
 
 // peerEvents sends events to the leader, at most once per gatherHints. A lost message delays jobs by at most

@@ -55,7 +55,7 @@ func (s *scheduler) listen(ctx context.Context) error {
 		if !s.leader.is() {
 			return
 		}
-		s.peers.store.Hear(h.Hints)
+		s.peers.store.AddHints(h.Hints)
 		for worker, n := range h.Took {
 			s.took(worker, n)
 		}

@@ -102,11 +102,11 @@ type Scheduler interface {
 	// window. Tenants share by weight; batches of a tenant by priority, which waiting raises.
 	Schedule(ctx context.Context, classes []string, window int) ([]Dispatch, error)
 
-	// Hints returns what was queued through this store since the last call; Hear takes the hints of another process.
+	// Hints returns what was queued through this store since the last call; AddHints takes the hints of another process.
 	// Without hints Schedule finds the same jobs, but later if many tenants have queued jobs. The scheduling process
 	// does not call Hints: Schedule uses its own.
 	Hints() Hints
-	Hear(Hints)
+	AddHints(Hints)
 
 	// Waiting counts the unfinished work of a tenant: all jobs of its batches, its queued single jobs, and its batches.
 	// Open batches are included. The empty tenant stands for all. It counts at most 10,000 single jobs for each class

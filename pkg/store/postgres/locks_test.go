@@ -214,7 +214,7 @@ func useAll(t *testing.T, s *Store, oldest time.Time) {
 		_, err = s.RetryBatch(ctx, batch, store.NewBatch{ID: id(), Tenant: "t"})
 		must(err)
 		must(s.EraseJob(ctx, nil, "t", jobs[0].ID))
-		ended, err := s.EndedJobs(ctx, "t", batch, 3)
+		ended, err := s.ErasableJobs(ctx, "t", batch, 3)
 		must(err)
 		var erased []job.ID
 		for _, e := range ended {

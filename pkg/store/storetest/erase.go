@@ -25,7 +25,7 @@ func testErase(t *testing.T, open Open) {
 	erased := claims[0].Job
 	f.mustBe(f.EraseJob(ctx, action("erase job", erased), tenant, erased), job.ErrConflict) // its batch is not over
 	f.mustBe(f.EraseJob(ctx, action("erase job", claims[2].Job), tenant, claims[2].Job), job.ErrConflict)
-	_, err := f.EndedJobs(ctx, tenant, batch, 10)
+	_, err := f.ErasableJobs(ctx, tenant, batch, 10)
 	f.mustBe(err, job.ErrConflict)
 	f.mustBe(f.EraseBatch(ctx, action("erase batch", batch), tenant, batch), job.ErrConflict)
 	f.finish(leaseOf(claims[2]), job.Succeeded)
@@ -51,10 +51,10 @@ func testErase(t *testing.T, open Open) {
 		t.Errorf("records: %+v, %v", done, err)
 	}
 
-	_, err = f.EndedJobs(ctx, "another", batch, 10)
+	_, err = f.ErasableJobs(ctx, "another", batch, 10)
 	f.mustBe(err, job.ErrNotFound)
 	for {
-		ended, err := f.EndedJobs(ctx, tenant, batch, 1)
+		ended, err := f.ErasableJobs(ctx, tenant, batch, 1)
 		f.must(err)
 		if len(ended) == 0 {
 			break

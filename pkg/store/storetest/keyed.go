@@ -108,7 +108,7 @@ func testKeyOfErasedBatch(f *fixture) {
 	_, err := f.SubmitBatch(ctx, b, newJobs(1))
 	f.must(err)
 	f.finishAll(job.Succeeded)
-	ended, err := f.EndedJobs(ctx, tenant, b.ID, 10)
+	ended, err := f.ErasableJobs(ctx, tenant, b.ID, 10)
 	f.must(err)
 	f.must(f.EraseJobs(ctx, tenant, b.ID, []job.ID{ended[0].Job}))
 	f.must(f.EraseBatch(ctx, act("erase batch", string(b.ID)), tenant, b.ID))

@@ -21,9 +21,9 @@ const (
 const Failure = `CASE WHEN r.outcome = 'failed' AND ` + failedCase + ` > 0
 	THEN coalesce(substring(substr(r.body, ` + failedCase + ` + 27, 20) FROM '^[a-z_]+'), r.outcome) ELSE r.outcome END`
 
-// Said is SQL for the input of Decode: in a few hundred characters, the reason why the record r is no success. If tests
+// ReasonSQL is SQL for the input of Decode: in a few hundred characters, the reason why the record r is no success. If tests
 // failed, it is the message of the first failed case. For successes it is their message, if any.
-const Said = `CASE
+const ReasonSQL = `CASE
 	WHEN r.outcome = 'failed' AND ` + failedCase + ` > 0 THEN
 		't' || CASE WHEN strpos(r.body, ',"exception":{"type":"') > 0 THEN split_part(substr(r.body, strpos(r.body, ',"exception":{"type":"') + 22, 256), '"', 1) ELSE '' END
 		|| ' ' || substr(` + afterCase + `, greatest(strpos(` + afterCase + `, ',"message":"'), 1), 1000)
@@ -38,7 +38,7 @@ const Said = `CASE
 const Image = `coalesce(CASE WHEN strpos(s.spec, '"program":{') > 0
 	THEN (rtrim(left(s.spec, strpos(s.spec, '"program":{') - 1), ', ') || '}')::jsonb ->> 'image' END, '')`
 
-// Decode parses the result of Said into the type of an exception, if any, and the message.
+// Decode parses the result of ReasonSQL into the type of an exception, if any, and the message.
 func Decode(said string) (exception, message string) {
 	if said == "" {
 		return "", ""

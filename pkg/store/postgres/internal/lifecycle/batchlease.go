@@ -37,7 +37,7 @@ func (s *Transitions) KeepBatch(ctx context.Context, tenant string, id job.ID) (
 func (s *Transitions) KeepBatches(ctx context.Context, tenant string, batches []job.ID) (kept map[job.ID]time.Duration, err error) {
 	ids := pg.UUIDs(batches)
 	err = s.db.Do(ctx, "keep batches", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *Transitions) reapAbandoned(ctx context.Context, st *store.ReapStats, un
 // reapBatches runs a statement that returns the batches that it changes, and counts them.
 func (s *Transitions) reapBatches(ctx context.Context, sql string, until time.Time, n *int64) error {
 	return pg.Chunks(reapChunk, until, func(c pg.Chunk) (int, error) {
-		ids, err := s.db.BatchesWhere(ctx, sql, c.Limit, c.Offset)
+		ids, err := s.db.QueryBatches(ctx, sql, c.Limit, c.Offset)
 		if n != nil {
 			*n += int64(len(ids))
 		}

@@ -99,7 +99,7 @@ func scanTry(row pgx.CollectableRow) (c store.CallbackTry, err error) {
 func (s *Transitions) tenantsToTell(ctx context.Context, q store.CallbackQuery) (tenants []int32, next int64, err error) {
 	except := map[int32]bool{}
 	for _, name := range q.Except {
-		t, err := s.db.KnownTenant(ctx, name)
+		t, err := s.db.LookupTenant(ctx, name)
 		if err != nil {
 			return nil, q.After, err
 		}
@@ -125,7 +125,7 @@ func (s *Transitions) tenantsToTell(ctx context.Context, q store.CallbackQuery) 
 // OpenCallbacks implements store.Callbacks.
 func (s *Transitions) OpenCallbacks(ctx context.Context, tenant string) (n int, err error) {
 	err = s.db.Do(ctx, "count callbacks", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ SELECT n FROM tally`
 // EraseJob implements store.Eraser.
 func (s *Transitions) EraseJob(ctx context.Context, a *store.Action, tenant string, id job.ID) error {
 	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return false, err
 		}
@@ -91,7 +91,7 @@ func (s *Transitions) lockEnded(ctx context.Context, tx pgx.Tx, tenant int32, ba
 // inEnded does f in a transaction in which a batch is over.
 func (s *Transitions) inEnded(ctx context.Context, op, tenant string, batch job.ID, f func(ctx context.Context, tx pgx.Tx) error) error {
 	return s.db.Do(ctx, op, func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -104,8 +104,8 @@ func (s *Transitions) inEnded(ctx context.Context, op, tenant string, batch job.
 	})
 }
 
-// EndedJobs implements store.Eraser.
-func (s *Transitions) EndedJobs(ctx context.Context, tenant string, batch job.ID, n int) (out []store.Ended, err error) {
+// ErasableJobs implements store.Eraser.
+func (s *Transitions) ErasableJobs(ctx context.Context, tenant string, batch job.ID, n int) (out []store.ErasableJob, err error) {
 	days, err := s.daysOf(ctx, batch)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (s *Transitions) EndedJobs(ctx context.Context, tenant string, batch job.ID
 		if err != nil {
 			return err
 		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e store.Ended, err error) {
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e store.ErasableJob, err error) {
 			var id pgtype.UUID
 			err = row.Scan(&id, &e.Stored)
 			e.Job = pg.JobID(id)
@@ -153,7 +153,7 @@ func (s *Transitions) daysOf(ctx context.Context, batch job.ID) (days pg.Days, e
 // EraseBatch implements store.Eraser. Its callback and its lease go with it.
 func (s *Transitions) EraseBatch(ctx context.Context, a *store.Action, tenant string, batch job.ID) error {
 	return s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return false, err
 		}

@@ -54,7 +54,7 @@ func (s *Transitions) underway(ctx context.Context, tenant string, q store.Cance
 		batch = pg.UUID(q.Batch)
 	}
 	err = s.db.Do(ctx, "find labels", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (s *Transitions) eachQueued(ctx context.Context, tenant string, q store.Can
 
 // labeledPage looks at the next jobs behind a place in the queue, which it moves, and returns how many there were.
 func (s *Transitions) labeledPage(ctx context.Context, tenant string, labels map[string]string, upTo job.ID, at *queuePlace) (ids []pgtype.UUID, looked int, err error) {
-	t, err := s.db.KnownTenant(ctx, tenant)
+	t, err := s.db.LookupTenant(ctx, tenant)
 	if err != nil {
 		return nil, 0, err
 	}

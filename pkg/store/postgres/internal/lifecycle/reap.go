@@ -94,7 +94,7 @@ func (s *Transitions) reapUnclaimed(ctx context.Context, st *store.ReapStats, un
 // reapCanceled continues cancels of batches: abandoned ones, and those whose caller died or left. It takes a second in
 // all, so that the rest of the reaping does not wait for a batch of a million; each round reports the running jobs.
 func (s *Transitions) reapCanceled(ctx context.Context, st *store.ReapStats, until time.Time) error {
-	batches, err := s.db.BatchesWhere(ctx, `
+	batches, err := s.db.QueryBatches(ctx, `
 		SELECT b.id FROM batch_counts c JOIN batches b ON b.id = c.batch_id
 		WHERE c.ended_at IS NULL AND b.cancel_requested`)
 	if err != nil {

@@ -87,8 +87,8 @@ func (s *Transitions) scheduleOnce(ctx context.Context, classes []string, window
 // Hints implements store.Scheduler.
 func (s *Transitions) Hints() store.Hints { return s.db.News.Take() }
 
-// Hear implements store.Scheduler.
-func (s *Transitions) Hear(h store.Hints) { s.db.News.Add(h) }
+// AddHints implements store.Scheduler.
+func (s *Transitions) AddHints(h store.Hints) { s.db.News.Add(h) }
 
 // collectDispatches reads the rows of dispatch and unclaimed, in the order of the places.
 func collectDispatches(rows pgx.Rows) (ds []store.Dispatch, err error) {

@@ -82,7 +82,7 @@ func (s *Transitions) Verify(ctx context.Context, q store.VerifyQuery) (vs []sto
 	batches := []job.ID{q.Batch}
 	if q.Batch == "" {
 		q.After = cmp.Or(q.After, pg.NilID)
-		batches, err = s.db.BatchesWhere(ctx, `
+		batches, err = s.db.QueryBatches(ctx, `
 			SELECT c.batch_id FROM batch_counts c JOIN batches b ON b.id = c.batch_id
 			WHERE c.ended_at IS NULL AND c.batch_id > $1 AND coalesce(b.sealed_at, 'infinity') < 'infinity' ORDER BY c.batch_id LIMIT $2`,
 			pg.UUID(q.After), max(q.Limit, 1))

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Gone turns job.ErrNotFound into job.ErrGone if the id is so old that retention may have removed its object.
-func (db *DB) Gone(ctx context.Context, id job.ID, err error) error {
+// TranslateNotFound turns job.ErrNotFound into job.ErrGone if the id is so old that retention may have removed its object.
+func (db *DB) TranslateNotFound(ctx context.Context, id job.ID, err error) error {
 	if !errors.Is(err, job.ErrNotFound) {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// ReachAgain is how long Reach waits between tries.
-const ReachAgain = 250 * time.Millisecond
+// ReachPause is how long Reach waits between tries.
+const ReachPause = 250 * time.Millisecond
 
 // Reach returns once the server answers, as components start in any order. It tries until
 // ctx ends, and fails at once with job.ErrInvalid if the DSN cannot be read, or if a
@@ -34,7 +34,7 @@ func Reach(ctx context.Context, dsn string) error {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(ReachAgain):
+		case <-time.After(ReachPause):
 		}
 	}
 }

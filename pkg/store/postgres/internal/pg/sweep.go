@@ -29,8 +29,8 @@ func (db *DB) Drain(ctx context.Context, op, sql string, age time.Duration) erro
 	}, func(_ Chunk, cause error) (bool, error) { return db.Refused(ctx, op, cause) })
 }
 
-// BatchesWhere returns the batches for which a sweep has work.
-func (db *DB) BatchesWhere(ctx context.Context, sql string, args ...any) (ids []job.ID, err error) {
+// QueryBatches returns the batches for which a sweep has work.
+func (db *DB) QueryBatches(ctx context.Context, sql string, args ...any) (ids []job.ID, err error) {
 	err = db.Do(ctx, "reap batches", func(ctx context.Context) error {
 		rows, err := db.Pool.Query(ctx, sql, args...)
 		if err != nil {

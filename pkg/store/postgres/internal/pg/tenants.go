@@ -30,9 +30,9 @@ func (db *DB) TenantID(ctx context.Context, name string) (int32, error) {
 	return id, nil
 }
 
-// KnownTenant is TenantID for readers: it creates no tenant. Zero stands for all tenants; -1, which no tenant has, for
+// LookupTenant is TenantID for readers: it creates no tenant. Zero stands for all tenants; -1, which no tenant has, for
 // an unknown one.
-func (db *DB) KnownTenant(ctx context.Context, name string) (int32, error) {
+func (db *DB) LookupTenant(ctx context.Context, name string) (int32, error) {
 	if name == "" {
 		return 0, nil
 	}

@@ -72,7 +72,7 @@ func (s *Reader) Batch(ctx context.Context, tenant string, id job.ID) (*job.Batc
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, s.db.Gone(ctx, id, fmt.Errorf("postgres: %w", fmt.Errorf("%w: batch %s", job.ErrNotFound, id)))
+		return nil, s.db.TranslateNotFound(ctx, id, fmt.Errorf("postgres: %w", fmt.Errorf("%w: batch %s", job.ErrNotFound, id)))
 	}
 	return &found[0], nil
 }
@@ -85,7 +85,7 @@ WHERE b.id = $2 AND b.sealed_at IS NOT NULL AND (b.tenant_id = $1 OR $1::integer
 // BatchDone implements store.Reader.
 func (s *Reader) BatchDone(ctx context.Context, tenant string, id job.ID) (done bool, err error) {
 	err = s.db.Do(ctx, "batch done", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err == nil {
 			err = s.db.Pool.QueryRow(ctx, batchDone, t, pg.UUID(id)).Scan(&done)
 		}
@@ -94,7 +94,7 @@ func (s *Reader) BatchDone(ctx context.Context, tenant string, id job.ID) (done 
 		}
 		return err
 	})
-	return done, s.db.Gone(ctx, id, err)
+	return done, s.db.TranslateNotFound(ctx, id, err)
 }
 
 const progress = `
@@ -128,7 +128,7 @@ func (s *Reader) BatchesByID(ctx context.Context, batches []job.ID) ([]job.Batch
 
 func (s *Reader) selectBatches(ctx context.Context, tenant, where string, args ...any) (found []job.Batch, err error) {
 	err = s.db.Do(ctx, "batch", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}

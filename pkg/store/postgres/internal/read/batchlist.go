@@ -49,7 +49,7 @@ func (s *Reader) BrowseBatches(ctx context.Context, tenant string, q store.Batch
 		look = max(look, batchesLook)
 	}
 	err = s.db.Do(ctx, "list batches", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (s *Reader) BrowseBatches(ctx context.Context, tenant string, q store.Batch
 		return err
 	})
 	if err != nil && q.Before != "" {
-		err = s.db.Gone(ctx, q.Before, err)
+		err = s.db.TranslateNotFound(ctx, q.Before, err)
 	}
 	return page, err
 }
@@ -114,7 +114,7 @@ WHERE coalesce(b.sealed_at, 'infinity') < 'infinity' AND ($1::integer = 0 OR b.t
 // BatchStates implements store.Browser.
 func (s *Reader) BatchStates(ctx context.Context, tenant string, batches []job.ID) (out []store.BatchState, err error) {
 	err = s.db.Do(ctx, "states of batches", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ func (s *Reader) BatchMap(ctx context.Context, tenant string, batch, after job.I
 	n = min(n, store.MaxMap)
 	m := &store.BatchMap{}
 	err := s.db.Do(ctx, "map of a batch", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *Reader) BatchMap(ctx context.Context, tenant string, batch, after job.I
 		return nil
 	})
 	if err != nil {
-		return nil, s.db.Gone(ctx, batch, err)
+		return nil, s.db.TranslateNotFound(ctx, batch, err)
 	}
 	return m, nil
 }
@@ -179,14 +179,14 @@ func (s *Reader) sideOf(ctx context.Context, tenant int32, batch job.ID) (*side,
 func (s *Reader) CompareBatches(ctx context.Context, tenant string, a, b job.ID, from, n int) (*store.Comparison, error) {
 	var c *store.Comparison
 	err := s.db.Do(ctx, "compare batches", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
 		var sides [2]*side
 		for i, id := range []job.ID{a, b} {
 			if sides[i], err = s.sideOf(ctx, t, id); err != nil {
-				return s.db.Gone(ctx, id, fmt.Errorf("read batch %s: %w", id, err))
+				return s.db.TranslateNotFound(ctx, id, fmt.Errorf("read batch %s: %w", id, err))
 			}
 		}
 		c = compare(sides[0], sides[1], from, n)

@@ -74,7 +74,7 @@ func listJobs(t jobTables) string {
 	return `
 SELECT j.id, j.batch_id, t.name, j.identity, j.state, j.outcome, j.worker, j.created_at, j.began, j.ended_at,
 	coalesce(extract(epoch FROM coalesce(j.ended_at, now()) - j.began) * 1000, 0)::float8,
-	j.priority, j.earlier, coalesce(r.reason, ''), coalesce(r.lease > 0, j.state = 'running'), coalesce(` + format.Said + `, ''), coalesce(` + format.Failure + `, ''), ` + format.Image + `
+	j.priority, j.earlier, coalesce(r.reason, ''), coalesce(r.lease > 0, j.state = 'running'), coalesce(` + format.ReasonSQL + `, ''), coalesce(` + format.Failure + `, ''), ` + format.Image + `
 FROM (
 	SELECT j.id, j.batch_id, j.tenant_id, j.identity, j.state, j.outcome, CASE WHEN j.state IN ('queued', 'dispatched') THEN '' ELSE coalesce(j.worker, '') END AS worker,
 		j.created_at, ` + started + ` AS began, j.ended_at, j.priority, j.earlier
@@ -92,7 +92,7 @@ FROM (
 		AND ($14 = '' OR starts_with(('{' || rtrim(j.identity, ',') || '}')::jsonb ->> 'name', $14))
 		AND ($15 = '' OR EXISTS (SELECT FROM ` + t.specs + ` s WHERE s.id = j.id AND ` + t.days.In("s.id") + ` AND ` + format.Image + ` = $15 OFFSET 0))
 		AND (cardinality($16::text[]) = 0 OR EXISTS (
-			SELECT FROM (SELECT lower(` + format.Said + `) AS said FROM ` + t.results + ` r WHERE r.id = j.id AND ` + t.days.In("r.id") + ` OFFSET 0) told, unnest($16::text[]) AS w (words) WHERE strpos(told.said, lower(w.words)) > 0))
+			SELECT FROM (SELECT lower(` + format.ReasonSQL + `) AS said FROM ` + t.results + ` r WHERE r.id = j.id AND ` + t.days.In("r.id") + ` OFFSET 0) told, unnest($16::text[]) AS w (words) WHERE strpos(told.said, lower(w.words)) > 0))
 	ORDER BY j.id DESC LIMIT $7) j
 JOIN tenants t ON t.id = j.tenant_id LEFT JOIN LATERAL (SELECT * FROM ` + t.specs + ` s WHERE s.id = j.id AND ` + t.days.In("s.id") + ` OFFSET 0) s ON true
 	LEFT JOIN LATERAL (SELECT * FROM ` + t.results + ` r WHERE r.id = j.id AND j.outcome IS NOT NULL AND ` + t.days.In("r.id") + ` OFFSET 0) r ON true
@@ -102,7 +102,7 @@ ORDER BY j.id DESC`
 // BrowseJobs implements store.Browser.
 func (s *Reader) BrowseJobs(ctx context.Context, tenant string, q store.JobQuery) (page store.JobPage, err error) {
 	err = s.db.Do(ctx, "list jobs", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (s *Reader) BrowseJobs(ctx context.Context, tenant string, q store.JobQuery
 		return err
 	})
 	if err != nil && q.Batch != "" {
-		err = s.db.Gone(ctx, q.Batch, err)
+		err = s.db.TranslateNotFound(ctx, q.Batch, err)
 	}
 	return page, err
 }

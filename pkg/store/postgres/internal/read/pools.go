@@ -30,7 +30,7 @@ WHERE p.pool IS NOT NULL`
 // PoolsOf implements store.Scheduler.
 func (s *Reader) PoolsOf(ctx context.Context, tenant string) (pools []string, err error) {
 	err = s.db.Do(ctx, "pools of a tenant", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 // Result implements store.Reader.
 func (s *Reader) Result(ctx context.Context, tenant string, id job.ID) (raw json.RawMessage, err error) {
 	err = s.db.Do(ctx, "result", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (s *Reader) Result(ctx context.Context, tenant string, id job.ID) (raw json
 		return err
 	})
 	if err != nil {
-		return nil, s.db.Gone(ctx, id, err)
+		return nil, s.db.TranslateNotFound(ctx, id, err)
 	}
 	return raw, nil
 }
@@ -54,7 +54,7 @@ WHERE r.before < $5::bigint ORDER BY r.seq`
 func (s *Reader) Results(ctx context.Context, tenant string, batch job.ID, after store.Cursor, limit int) (out []json.RawMessage, next store.Cursor, err error) {
 	next = after
 	err = s.db.Do(ctx, "results", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (s *Reader) Results(ctx context.Context, tenant string, batch job.ID, after
 func (s *Reader) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, error) {
 	j := &job.Job{ID: id}
 	err := s.db.Do(ctx, "job", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (s *Reader) Job(ctx context.Context, tenant string, id job.ID) (*job.Job, e
 		return json.Unmarshal(spec, &j.Spec)
 	})
 	if err != nil || !j.State.Terminal() {
-		return withoutResult(j, s.db.Gone(ctx, id, err))
+		return withoutResult(j, s.db.TranslateNotFound(ctx, id, err))
 	}
 	raw, err := s.Result(ctx, tenant, id)
 	if err != nil {
@@ -165,7 +165,7 @@ WHERE r.before < $5::bigint ORDER BY r.seq`
 func (s *Reader) ResultsOf(ctx context.Context, tenant string, batch job.ID, o job.Outcome, after store.Cursor, limit int) (out []json.RawMessage, next store.Cursor, more bool, err error) {
 	err = s.db.Do(ctx, "results of an outcome", func(ctx context.Context) error {
 		out, next = nil, max(after, 0)
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}

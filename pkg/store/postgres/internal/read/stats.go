@@ -75,7 +75,7 @@ FROM (SELECT coalesce(sum(c.total - c.recorded), 0)::bigint AS jobs, count(*) AS
 // Waiting implements store.Scheduler.
 func (s *Reader) Waiting(ctx context.Context, tenant string) (jobs, batches int64, err error) {
 	err = s.db.Do(ctx, "count a tenant's jobs", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func sample(days pg.Days) string {
 	return `
 SELECT r.id, r.outcome, r.failure, r.reason, coalesce(extract(epoch FROM j.ended_at - j.started_at) * 1000, -1)::float8, r.said
 FROM generate_series(0, $2::bigint - 1) AS i (n), LATERAL (
-		SELECT r.id, r.outcome, ` + format.Failure + ` AS failure, r.reason, CASE WHEN r.outcome = 'succeeded' THEN '' ELSE ` + format.Said + ` END AS said FROM results r
+		SELECT r.id, r.outcome, ` + format.Failure + ` AS failure, r.reason, CASE WHEN r.outcome = 'succeeded' THEN '' ELSE ` + format.ReasonSQL + ` END AS said FROM results r
 		WHERE r.batch_id = $1 AND r.seq = 1 + i.n * $3::bigint / $2::bigint + abs(hashint8(i.n)::bigint) % greatest($3::bigint / $2::bigint, 1)
 			AND r.seq > 0 AND ` + days.In("r.id") + ` LIMIT 1) r, LATERAL (
 		SELECT j.started_at, j.ended_at FROM jobs j WHERE j.id = r.id AND ` + days.In("j.id") + ` LIMIT 1) j`

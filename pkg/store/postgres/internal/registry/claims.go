@@ -77,7 +77,7 @@ func (s *Registry) FreeKey(ctx context.Context, tenant, key string, made job.ID)
 // onClaim executes a statement about a claim of a tenant ($1), and reports whether the claim exists.
 func (s *Registry) onClaim(ctx context.Context, what, tenant, statement string, args ...any) (found bool, err error) {
 	err = s.db.Do(ctx, what, func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (s *Registry) onClaim(ctx context.Context, what, tenant, statement string, 
 // Execution implements store.Sessions.
 func (s *Registry) Execution(ctx context.Context, tenant string, session, id job.ID) (out store.Executed, err error) {
 	err = s.db.Do(ctx, "execution", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}

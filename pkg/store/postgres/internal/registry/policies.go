@@ -15,7 +15,7 @@ import (
 // Policy implements store.Policies.
 func (s *Registry) Policy(ctx context.Context, tenant, name string, version int) (raw json.RawMessage, err error) {
 	err = s.db.Do(ctx, "policy", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *Registry) PutPolicy(ctx context.Context, a *store.Action, tenant, name 
 // Policies implements store.Policies.
 func (s *Registry) Policies(ctx context.Context, tenant string) (ps []store.StoredPolicy, err error) {
 	err = s.db.Do(ctx, "policies", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func (s *Registry) counted(ctx context.Context, tenant int32, id job.ID, most in
 // ForkSession implements store.Sessions.
 func (s *Registry) ForkSession(ctx context.Context, tenant string, parent, id job.ID, most int) (out *job.Session, err error) {
 	err = s.db.Do(ctx, "fork session", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func scanSession(row pgx.CollectableRow) (v job.Session, err error) {
 // Session implements store.Sessions.
 func (s *Registry) Session(ctx context.Context, tenant string, id job.ID) (out *job.Session, err error) {
 	err = s.db.Do(ctx, "session", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -136,13 +136,13 @@ func (s *Registry) Session(ctx context.Context, tenant string, id job.ID) (out *
 		}
 		return err
 	})
-	return out, s.db.Gone(ctx, id, err)
+	return out, s.db.TranslateNotFound(ctx, id, err)
 }
 
 // ListSessions implements store.Sessions.
 func (s *Registry) ListSessions(ctx context.Context, tenant string, live bool, limit int) (out []job.Session, err error) {
 	err = s.db.Do(ctx, "sessions", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (s *Registry) PutExecute(ctx context.Context, e store.Executed) error {
 // Executions implements store.Sessions.
 func (s *Registry) Executions(ctx context.Context, tenant string, session, after job.ID, limit int) (out []store.Executed, err error) {
 	err = s.db.Do(ctx, "executions", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}

@@ -136,7 +136,7 @@ func AwaitSchema(ctx context.Context, dsn string, patience time.Duration) error 
 			slog.InfoContext(ctx, "waiting for another process to bring the schema up to date", "has", s.Has, "needs", s.Wants, "migrating", s.Migrating, "error", err)
 			said = time.Now()
 		}
-		if waitMore(ctx, pg.ReachAgain) && time.Since(idle) < patience {
+		if waitMore(ctx, pg.ReachPause) && time.Since(idle) < patience {
 			continue
 		}
 		if err != nil {

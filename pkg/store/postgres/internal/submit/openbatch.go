@@ -174,7 +174,7 @@ func (s *Submitter) removeDropped(ctx context.Context, batch job.ID, until time.
 // reapOpenBatches drops abandoned open batches and those that have been open for as long as a job may wait, and
 // finishes interrupted drops. It takes a second in all, as other cancels do (package lifecycle).
 func (s *Submitter) reapOpenBatches(ctx context.Context, st *store.ReapStats) error {
-	batches, err := s.db.BatchesWhere(ctx, `
+	batches, err := s.db.QueryBatches(ctx, `
 		SELECT id FROM batches WHERE sealed_at IS NULL
 			AND (dropped_at IS NOT NULL OR appended_at < now() - $1 * interval '1 millisecond'
 				OR $2::bigint > 0 AND created_at < now() - $2::bigint * interval '1 millisecond')`, s.cfg.OpenBatchTTL.Milliseconds(), s.cfg.QueueLife.Milliseconds())

@@ -46,7 +46,7 @@ func (s *Submitter) redate(ctx context.Context, batch job.ID, until time.Time) e
 
 // redateSealed goes on with the batches that were too large for the call that sealed them.
 func (s *Submitter) redateSealed(ctx context.Context) error {
-	batches, err := s.db.BatchesWhere(ctx, `SELECT id FROM batches WHERE expiring AND sealed_at IS NOT NULL ORDER BY id LIMIT 1000`)
+	batches, err := s.db.QueryBatches(ctx, `SELECT id FROM batches WHERE expiring AND sealed_at IS NOT NULL ORDER BY id LIMIT 1000`)
 	if err != nil {
 		return err
 	}

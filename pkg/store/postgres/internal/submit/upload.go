@@ -33,7 +33,7 @@ FROM batches b JOIN uploads u ON u.batch_id = b.id WHERE b.id = $1 AND b.tenant_
 // Upload implements store.Uploads.
 func (s *Submitter) Upload(ctx context.Context, tenant string, id job.ID) (u store.Upload, err error) {
 	err = s.db.Do(ctx, "read upload", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (s *Submitter) AppendChunk(ctx context.Context, tenant string, id job.ID, c
 		return false, pg.Translate("append chunk", err)
 	}
 	err = s.db.Do(ctx, "append chunk", func(ctx context.Context) error {
-		t, err := s.db.KnownTenant(ctx, tenant)
+		t, err := s.db.LookupTenant(ctx, tenant)
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func (m *Mover) Unfinished(ctx context.Context, tenant string) (u store.Unfinish
 // tenantID returns the number of a tenant, or job.ErrNotFound.
 func (m *Mover) tenantID(ctx context.Context, tenant string) (t int32, err error) {
 	err = m.db.Do(ctx, "tenant", func(ctx context.Context) error {
-		if t, err = m.db.KnownTenant(ctx, tenant); err == nil && t <= 0 {
+		if t, err = m.db.LookupTenant(ctx, tenant); err == nil && t <= 0 {
 			err = fmt.Errorf("%w: tenant %.80q", job.ErrNotFound, tenant)
 		}
 		return err

@@ -158,7 +158,7 @@ func (g *grading) receiveBy(b *sandbox, until time.Duration, read func(io.Reader
 	g.proceed()
 	f, err := read(&patient{Conn: b.conn, clock: &g.clock, until: until})
 	if err == nil && f.Op != "late" { // a guest that requests more time continues meanwhile
-		g.waits.Hear()
+		g.waits.CountResponse()
 	}
 	g.halt()
 	g.pay()

@@ -25,9 +25,9 @@
 //	----------------  -----  --------------------  ------------------------------------------
 //	guest  → worker   Hello                        connected and waiting
 //	worker → guest    Start  gate, 0, 1, 2, 3, …   start a program; its descriptors in order
-//	guest  → worker   Ended                        the program and all its processes have ended
+//	guest  → worker   ExitStatus                   the program and all its processes have ended
 //
-// Start and Ended alternate: one program at a time.
+// Start and ExitStatus alternate: one program at a time.
 //
 // # Isolation task: the gate
 //
@@ -35,7 +35,7 @@
 // the worker gets the process before it becomes the program, and puts it under its limits before
 // the program's first instruction:
 //
-//	child  → worker   GateHere         forked, waiting; the kernel attaches its pid (SO_PASSCRED)
+//	child  → worker   GateReady        forked, waiting; the kernel attaches its pid (SO_PASSCRED)
 //	worker → child    GateGo           go ahead; on any other byte, or the end, the child exits
 //	child  → worker   GateFailed, …    the failed Stage and the errno, four bytes, little-endian
 //	child  → worker   the end          the program has started: execve closed the gate
@@ -44,7 +44,7 @@
 // guest's session, sets its descriptors and limits, and empties its capability bounding set. It
 // changes to Start.UID and Start.GID without further groups, which empties all other capability
 // sets. Then it enters its directory and installs Start.Filter, if any. When the program ends, the
-// guest kills its remaining processes, waits for them, and sends Ended.
+// guest kills its remaining processes, waits for them, and sends ExitStatus.
 //
 // # Isolation cell: one container for many jobs
 //

@@ -15,7 +15,7 @@ const Version = 1
 // descriptors instead.
 const MaxFrame = 4 << 20
 
-// MaxWord is the longest body of a frame to the worker, which only receives Hello and Ended.
+// MaxWord is the longest body of a frame to the worker, which only receives Hello and ExitStatus.
 const MaxWord = 64 << 10
 
 // MaxFiles is the most descriptors of a Start, including the gate.
@@ -42,15 +42,15 @@ type Start struct {
 	Stack     StackLimit `json:"stack,omitempty"`
 }
 
-// Ended reports how a program ended.
-type Ended struct {
+// ExitStatus reports the end of a program.
+type ExitStatus struct {
 	Status int    `json:"status"`          // from wait4
 	Error  string `json:"error,omitempty"` // the guest could not start it: our failure
 }
 
 // The bytes on the gate.
 const (
-	GateHere   byte = 'h'
+	GateReady  byte = 'h'
 	GateGo     byte = 'g'
 	GateFailed byte = 'f'
 )

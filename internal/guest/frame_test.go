@@ -62,7 +62,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"too long":       binary.BigEndian.AppendUint32(nil, MaxFrame+1),
 		"nothing at all": framed(""),
 	} {
-		if err := Decode(bytes.NewReader(raw), &Ended{}, MaxFrame); err == nil || err == io.EOF {
+		if err := Decode(bytes.NewReader(raw), &ExitStatus{}, MaxFrame); err == nil || err == io.EOF {
 			t.Errorf("%s: Decode = %v, want an error of its own", name, err)
 		}
 	}
@@ -71,13 +71,13 @@ func TestDecodeRefuses(t *testing.T) {
 // TestDecodeDoesNotTrustLengths checks that a length alone allocates no memory.
 func TestDecodeDoesNotTrustLengths(t *testing.T) {
 	raw := binary.BigEndian.AppendUint32(nil, MaxFrame)
-	if n := testing.AllocsPerRun(10, func() { _ = Decode(bytes.NewReader(raw), &Ended{}, MaxFrame) }); n > 20 {
+	if n := testing.AllocsPerRun(10, func() { _ = Decode(bytes.NewReader(raw), &ExitStatus{}, MaxFrame) }); n > 20 {
 		t.Errorf("%v allocations", n)
 	}
 	b := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			_ = Decode(bytes.NewReader(raw), &Ended{}, MaxFrame)
+			_ = Decode(bytes.NewReader(raw), &ExitStatus{}, MaxFrame)
 		}
 	})
 	if b.AllocedBytesPerOp() > 64<<10 {
@@ -85,7 +85,7 @@ func TestDecodeDoesNotTrustLengths(t *testing.T) {
 	}
 }
 
-// FuzzGuestProtocol reads a guest's stream as the worker does: Hello, and then Ended until a frame is wrong. Each
+// FuzzGuestProtocol reads a guest's stream as the worker does: Hello, and then ExitStatus until a frame is wrong. Each
 // frame may be any bytes.
 func FuzzGuestProtocol(f *testing.F) {
 	f.Add(slices.Concat(framed(`{"version": 1}`), framed(`{"status": 256}`), framed(`{"status": 1, "error": "x"}`)))
@@ -99,7 +99,7 @@ func FuzzGuestProtocol(f *testing.F) {
 			return
 		}
 		for {
-			var e Ended
+			var e ExitStatus
 			if Decode(stream, &e, MaxFrame) != nil {
 				return
 			}
@@ -107,7 +107,7 @@ func FuzzGuestProtocol(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var same Ended
+			var same ExitStatus
 			if err := Decode(bytes.NewReader(again), &same, MaxFrame); err != nil || same != e {
 				t.Fatalf("%+v became %+v, %v", e, same, err)
 			}

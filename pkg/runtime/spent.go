@@ -102,12 +102,12 @@ func (w *Waits) Total() time.Duration {
 	return sum
 }
 
-// Hear records that the worker has read a program's response. Since the response was sent, the
+// CountResponse records that the worker has read a program's response. Since the response was sent, the
 // program may have waited for the worker.
-func (w *Waits) Hear() { w.heard.Add(1) }
+func (w *Waits) CountResponse() { w.heard.Add(1) }
 
-// Heard returns the number of messages that the worker has read.
-func (w *Waits) Heard() int64 { return w.heard.Load() }
+// Responses returns the number of messages that the worker has read.
+func (w *Waits) Responses() int64 { return w.heard.Load() }
 
 // Pause adds d for waits outside of programs, such as for a slot.
 func (w *Waits) Pause(d time.Duration) {

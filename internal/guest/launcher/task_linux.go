@@ -59,7 +59,7 @@ func receive(conn int, requests chan<- request) {
 	}
 }
 
-func (r *request) run() guest.Ended {
+func (r *request) run() guest.ExitStatus {
 	defer func() {
 		for _, fd := range r.files {
 			_ = unix.Close(fd)
@@ -67,11 +67,11 @@ func (r *request) run() guest.Ended {
 	}()
 	c, err := prepare(&r.start, r.files)
 	if err != nil {
-		return guest.Ended{Error: err.Error()}
+		return guest.ExitStatus{Error: err.Error()}
 	}
 	pid, err := c.fork()
 	if err != nil {
-		return guest.Ended{Error: "fork: " + err.Error()}
+		return guest.ExitStatus{Error: "fork: " + err.Error()}
 	}
 	// The child has its own copies. Close ours, so that the worker sees the end of the gate and the
 	// pipes.
@@ -79,7 +79,7 @@ func (r *request) run() guest.Ended {
 		_ = unix.Close(fd)
 	}
 	r.files = nil
-	return guest.Ended{Status: reap(pid)}
+	return guest.ExitStatus{Status: reap(pid)}
 }
 
 // reap waits for pid and reaps other processes. Then it kills the processes that pid left behind

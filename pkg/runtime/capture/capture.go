@@ -68,8 +68,8 @@ func (b *Buffer) Skip(n int64) {
 	b.total += max(n, 0)
 }
 
-// Kept returns the number of kept bytes.
-func (b *Buffer) Kept() job.Size {
+// Size returns the number of kept bytes.
+func (b *Buffer) Size() job.Size {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return job.Size(b.filled)

@@ -149,8 +149,8 @@ func TestNewKeeping(t *testing.T) {
 	calls := 0
 	b := NewKeeping(10, Keep{4, 2}, func() { calls++ })
 	_, _ = b.Write([]byte("0123456789"))
-	if o := b.Output(); calls != 0 || o.Spill == nil || read(o) != "01\n… 6 bytes cut …\n89" || !o.Truncated || b.Kept() != 4 {
-		t.Errorf("%+v, %d calls, %d kept", o, calls, b.Kept())
+	if o := b.Output(); calls != 0 || o.Spill == nil || read(o) != "01\n… 6 bytes cut …\n89" || !o.Truncated || b.Size() != 4 {
+		t.Errorf("%+v, %d calls, %d kept", o, calls, b.Size())
 	}
 	if _, _ = b.Write([]byte("x")); calls != 1 {
 		t.Errorf("%d calls above the limit", calls)

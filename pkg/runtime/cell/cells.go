@@ -257,7 +257,7 @@ func (c *Cells) open(ctx context.Context, key owner) error {
 	if closed {
 		return background.ErrClosed
 	}
-	fresh, err := c.newCell(ctx, c.cfg.Images.Known(key.digest))
+	fresh, err := c.newCell(ctx, c.cfg.Images.Lookup(key.digest))
 	if err != nil {
 		return fmt.Errorf("start a cell: %w", err)
 	}

@@ -269,7 +269,7 @@ func (c *slot) copy(ctx context.Context, p *policy.Policy, from int, asked *aski
 		case <-ctx.Done():
 		}
 	}()
-	defer c.job.slot.Within(ctx)()
+	defer c.job.slot.BindContext(ctx)()
 	return c.enter(ctx, p, from, func() error { return c.job.slot.Send([]byte{guest.BoxReady}, box...) })
 }
 
@@ -297,7 +297,7 @@ func closeAll(fds []int) {
 func (c *slot) arrived(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, boxTime)
 	defer cancel()
-	defer c.job.slot.Within(ctx)()
+	defer c.job.slot.BindContext(ctx)()
 	_, err := c.job.slot.Expect(guest.BoxWaiting)
 	return err
 }
@@ -362,7 +362,7 @@ func (s *slot) programDead() error {
 			return err
 		case len(pids) == 0:
 			return nil
-		case d.GivenUp():
+		case d.IsStuck():
 			return fmt.Errorf("%w: processes %v", process.ErrStillRunning, pids)
 		}
 		if err := s.lease.Kill(); err != nil {

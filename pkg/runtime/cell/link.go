@@ -149,7 +149,7 @@ func (z *zygote) fork(ctx context.Context, sup *process.Process, group *lease.Le
 	if err != nil {
 		return nil, fmt.Errorf("ask the zygote: %w", err)
 	}
-	defer ours.Within(ctx)()
+	defer ours.BindContext(ctx)()
 	if f.pid, err = ours.Expect(guest.BoxReady); err != nil {
 		return nil, fmt.Errorf("fork the zygote: %w", err)
 	}

@@ -106,7 +106,7 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	if err != nil {
 		return nil, &unusable{err.Error()}
 	}
-	p.parent = &zygote{kind: key.zygote, gone: p.frozen.Gone()}
+	p.parent = &zygote{kind: key.zygote, gone: p.frozen.Done()}
 	p.memory = residentOf(p.frozen.PIDs()[0]) // shared with its forks
 	limits := cgroup.Limits{Memory: int64(memory + preloadTables), CPU: float64(p.cores), Processes: preloadProcesses}
 	if err := s.Group.Limit(limits); err != nil {
@@ -165,7 +165,7 @@ func (p *preload) bring(ctx context.Context) error {
 		case <-done:
 		}
 	}()
-	defer p.conn.Within(ctx)()
+	defer p.conn.BindContext(ctx)()
 	buf := make([]byte, guest.MaxMessage)
 	n, _, err := p.conn.Receive(buf)
 	switch {
@@ -258,7 +258,7 @@ func (p *preload) suits(a *runtime.Attempt) bool {
 // alive reports whether p can be forked.
 func (p *preload) alive() bool {
 	select {
-	case <-p.frozen.Gone():
+	case <-p.frozen.Done():
 		return false
 	case <-p.over:
 		return false
@@ -344,7 +344,7 @@ func (c *slot) forkPreloaded(ctx context.Context) error {
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}
 	go reap(proc)
-	defer ours.Within(ctx)()
+	defer ours.BindContext(ctx)()
 	if _, err := ours.Expect(guest.BoxWaiting); err != nil {
 		return fmt.Errorf("fork an interpreter with its imports: %w", err)
 	}

@@ -174,7 +174,7 @@ func TestPreloadDies(t *testing.T) {
 	if err := unix.Kill(slices.Max(p.frozen.PIDs()), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	<-p.frozen.Gone()
+	<-p.frozen.Done()
 	if rep, preloaded := i.run(t, "import asyncio\nprint('fine')"); preloaded || rep.Stdout.Text != "fine\n" {
 		t.Errorf("without it: %q", rep.Stdout.Text)
 	}

@@ -260,7 +260,7 @@ func (ps *preloads) drop(p *preload) {
 		ps.cells.pool.Flush(p.poolKey())
 		select {
 		case <-p.slot.family.end():
-		case <-p.frozen.Gone():
+		case <-p.frozen.Done():
 		}
 		p.close()
 	}

@@ -72,7 +72,7 @@ func (c *cell) slotWith(ctx context.Context, kind byte, l sandbox.Layout, b gues
 			return nil, err
 		}
 	}
-	s := &slot{of: c.image, Place: sandbox.Place{Image: c.image.Told(), Layout: l, Null: filepath.Join(c.dir, "dev", "null")}, cell: c, overdue: make(chan struct{})}
+	s := &slot{of: c.image, Place: sandbox.Place{Image: c.image.SandboxImage(), Layout: l, Null: filepath.Join(c.dir, "dev", "null")}, cell: c, overdue: make(chan struct{})}
 	c.mu.Lock()
 	c.slots++ // until release
 	c.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *slot) makeBox(ctx context.Context, b guest.Box) (err error) {
 	if err != nil {
 		return err
 	}
-	defer s.conn.Within(ctx)()
+	defer s.conn.BindContext(ctx)()
 	pid, err := s.conn.Expect(guest.BoxReady)
 	if err != nil {
 		return err
@@ -256,7 +256,7 @@ func (s *slot) Over() bool {
 }
 
 // End implements sandbox.Box.
-func (s *slot) End(e *sandbox.Ended) error {
+func (s *slot) End(e *sandbox.Exit) error {
 	if s.python {
 		return s.endPython(e)
 	}
@@ -278,11 +278,11 @@ func (s *slot) End(e *sandbox.Ended) error {
 }
 
 // endPython waits for the interpreter, and then kills the remaining processes.
-func (s *slot) endPython(e *sandbox.Ended) error {
+func (s *slot) endPython(e *sandbox.Exit) error {
 	var lost error
 	select {
 	case e.Status = <-s.job.ended:
-		if s.conn.Ended() { // the supervisor was killed, with the interpreter
+		if s.conn.IsClosed() { // the supervisor was killed, with the interpreter
 			lost = sandbox.ErrGuest
 		}
 	case <-s.job.zygoteGone():

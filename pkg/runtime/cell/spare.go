@@ -60,7 +60,7 @@ func (s *slot) withdrawSpare(c *slot, last bool) *slot {
 // takeSpare returns the spare box, or nil if there is no usable one.
 func (s *slot) takeSpare() *slot {
 	c := s.withdrawSpare(nil, false)
-	if c == nil || !c.sup.Dying() && c.lease.Again() == nil { // the program in the slot may have just killed it
+	if c == nil || !c.sup.Dying() && c.lease.Restart() == nil { // the program in the slot may have just killed it
 		return c
 	}
 	c.Close()

@@ -183,7 +183,7 @@ func TestEnvironmentsLetGoOfTheirImage(t *testing.T) {
 	if _, err := r.client.GetImage(t.Context(), x.Refs[0]); !errdefs.IsNotFound(err) {
 		t.Errorf("the image below an idle environment: %v", err)
 	}
-	if _, err := r.images.Hold(idle); !errors.Is(err, image.ErrCollected) || r.images.Known(idle.Digest) != nil {
+	if _, err := r.images.Hold(idle); !errors.Is(err, image.ErrCollected) || r.images.Lookup(idle.Digest) != nil {
 		t.Errorf("the idle environment is held: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "layer", "package")); err != nil {

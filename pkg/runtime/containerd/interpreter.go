@@ -48,7 +48,7 @@ func (s *slot) startInterpreter(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer ours.Within(ctx)()
+	defer ours.BindContext(ctx)()
 	files, err := interpreterFiles(theirs, s.Null)
 	if err != nil {
 		ours.Close()

@@ -29,7 +29,7 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 		// Half of the places are reserved for waiting jobs.
 		Fill: max(r.cfg.Parallel/2, 1),
 		Make: func(ctx context.Context, k taskSlotKey) (*slot, error) {
-			return r.makeSlot(ctx, r.levels[k.isolation], r.images.Known(k.digest), defaultShape)
+			return r.makeSlot(ctx, r.levels[k.isolation], r.images.Lookup(k.digest), defaultShape)
 		},
 		Warm: func(ctx context.Context, k taskSlotKey, s *slot) error {
 			if !k.python {
@@ -39,7 +39,7 @@ func (r *Runtime) taskPool() *slotpool.Pool[taskSlotKey, *slot] {
 		},
 		Drop: func(s *slot) { s.Close() },
 		Alive: func(k taskSlotKey, s *slot) bool {
-			now := r.images.Known(k.digest)
+			now := r.images.Lookup(k.digest)
 			return s.alive() && now != nil && s.of.Rootfs == now.Rootfs
 		},
 		Weigh: func(k taskSlotKey) int64 {

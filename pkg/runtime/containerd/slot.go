@@ -79,7 +79,7 @@ func (r *Runtime) newSlot(ctx context.Context, lv *level, img *image.Image, want
 		return nil, err
 	}
 	token, name, uid := r.another()
-	s := &slot{rt: r, release: release, level: lv, shape: want, of: img, Place: sandbox.Place{Image: img.Told(), Layout: want.Layout, Foreign: lv.foreign, Null: os.DevNull}, dir: filepath.Join(r.dir, "slots", token)}
+	s := &slot{rt: r, release: release, level: lv, shape: want, of: img, Place: sandbox.Place{Image: img.SandboxImage(), Layout: want.Layout, Foreign: lv.foreign, Null: os.DevNull}, dir: filepath.Join(r.dir, "slots", token)}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -214,7 +214,7 @@ func (s *slot) alive() bool {
 	case <-s.link.Gone:
 		return false
 	default:
-		return s.python == nil || !s.python.conn.Ended()
+		return s.python == nil || !s.python.conn.IsClosed()
 	}
 }
 

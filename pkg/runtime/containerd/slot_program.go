@@ -96,10 +96,10 @@ func (s *slot) enter(ctx context.Context, g *sandbox.Gate, p *sandbox.Program) (
 }
 
 // Over implements sandbox.Box. With a separate kernel the process is the whole sandbox's.
-func (s *slot) Over() bool { return s.link.Said() || !s.Foreign && process.Over(s.pid) }
+func (s *slot) Over() bool { return s.link.HasReported() || !s.Foreign && process.Over(s.pid) }
 
 // End implements sandbox.Box.
-func (s *slot) End(e *sandbox.Ended) error {
+func (s *slot) End(e *sandbox.Exit) error {
 	if s.gate != nil { // none with a waiting interpreter
 		defer s.gate.Close()
 		err := s.gate.Result()

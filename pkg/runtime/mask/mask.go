@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// Shown replaces a secret.
-const Shown = "***"
+// Placeholder replaces a secret.
+const Placeholder = "***"
 
 // minLine is the shortest line of a value that is masked separately, in bytes.
 const minLine = 8
@@ -100,7 +100,7 @@ func (m *Mask) take(src []byte, end bool) (out, rest []byte) {
 		}
 		out = append(out, src[pos:at]...)
 		if pos = at; form >= 0 {
-			out = append(out, Shown...)
+			out = append(out, Placeholder...)
 			pos += len(m.forms[form])
 		}
 	}
@@ -199,7 +199,7 @@ func (m *Mask) walk(v reflect.Value) {
 func (m *Mask) raw(raw json.RawMessage) json.RawMessage {
 	out := json.RawMessage(m.String(string(raw)))
 	if len(raw) > 0 && !json.Valid(out) {
-		return json.RawMessage(`"` + Shown + `"`)
+		return json.RawMessage(`"` + Placeholder + `"`)
 	}
 	return out
 }

@@ -137,9 +137,9 @@ func sender(oob []byte) (pid int) {
 	return pid
 }
 
-// Ended reports whether the other end is closed. A dead process's end is closed before any other
+// IsClosed reports whether the other end is closed. A dead process's end is closed before any other
 // effect of its death.
-func (p *Conn) Ended() bool {
+func (p *Conn) IsClosed() bool {
 	ended := false
 	_ = p.raw.Control(func(fd uintptr) {
 		ready, err := poll.Now(fd, unix.POLLIN)
@@ -151,9 +151,9 @@ func (p *Conn) Ended() bool {
 // Waits reports whether an unread message is available, or the other end is closed.
 func (p *Conn) Waits() bool { return poll.Ready(p.raw) }
 
-// Within makes the end of ctx interrupt p's waits. The returned function undoes that, even if ctx
+// BindContext makes the end of ctx interrupt p's waits. The returned function undoes that, even if ctx
 // ended just after the last wait.
-func (p *Conn) Within(ctx context.Context) (stop func()) {
+func (p *Conn) BindContext(ctx context.Context) (stop func()) {
 	ended := make(chan struct{})
 	undo := context.AfterFunc(ctx, func() {
 		defer close(ended)

@@ -19,7 +19,7 @@ func TestWithinIsUndone(t *testing.T) {
 	defer ours.Close()
 	defer unix.Close(theirs)
 	ctx, cancel := context.WithCancel(t.Context())
-	stop := ours.Within(ctx)
+	stop := ours.BindContext(ctx)
 	cancel()
 	buf := make([]byte, 8)
 	if _, _, err := ours.Receive(buf); !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -44,8 +44,8 @@ func (p Patience) With(usage func() (cgroup.Usage, error)) *Dying {
 	return &Dying{Patience: p, usage: usage, began: now, looked: now, last: now}
 }
 
-// GivenUp reports whether further waiting is pointless.
-func (d *Dying) GivenUp() bool {
+// IsStuck reports whether further waiting is pointless.
+func (d *Dying) IsStuck() bool {
 	now := time.Now()
 	if now.Sub(d.looked) < d.look {
 		return false
@@ -67,7 +67,7 @@ func (d *Dying) Wait(p *Process) error {
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || d.GivenUp() {
+		if !errors.Is(err, context.DeadlineExceeded) || d.IsStuck() {
 			return fmt.Errorf("%w: %w", ErrStillRunning, err)
 		}
 	}

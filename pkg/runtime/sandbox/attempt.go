@@ -192,7 +192,7 @@ func total(a, b cgroup.Usage) cgroup.Usage {
 	return cgroup.Usage{CPU: a.CPU + b.CPU, OOMKills: a.OOMKills + b.OOMKills, ForksRefused: a.ForksRefused + b.ForksRefused}
 }
 
-func stepResult(name string, e *Ended, v verdict) job.StepResult {
+func stepResult(name string, e *Exit, v verdict) job.StepResult {
 	return job.StepResult{
 		Name: name, Outcome: v.outcome, ExitCode: v.code, Signal: v.signal,
 		Stdout: e.stdout, Stderr: e.stderr, Usage: usageOf(e.usage, e.wall, e.waited),
@@ -297,7 +297,7 @@ func (a *Attempt) wall() time.Duration {
 }
 
 // account adds a program's results and usage.
-func (a *Attempt) account(e *Ended) {
+func (a *Attempt) account(e *Exit) {
 	r := a.report
 	if r.StartedAt.IsZero() {
 		r.StartedAt = e.started

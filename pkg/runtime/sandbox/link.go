@@ -50,7 +50,7 @@ func Listen(network, dir, name string, uid int) (*net.UnixListener, error) {
 // Link is the worker's end of a guest's connection. One program runs at a time.
 type Link struct {
 	conn  *net.UnixConn
-	Ended chan guest.Ended
+	Ended chan guest.ExitStatus
 	Gone  chan struct{} // closed when the connection has ended
 }
 
@@ -83,7 +83,7 @@ func Accept(ctx context.Context, l *net.UnixListener, p *process.Process) (*Link
 		return nil, fmt.Errorf("greet the guest: %w", err)
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	k := &Link{conn: conn, Ended: make(chan guest.Ended, 1), Gone: make(chan struct{})}
+	k := &Link{conn: conn, Ended: make(chan guest.ExitStatus, 1), Gone: make(chan struct{})}
 	go k.read()
 	return k, nil
 }
@@ -93,7 +93,7 @@ func (k *Link) read() {
 	defer close(k.Gone)
 	defer k.conn.Close()
 	for {
-		var e guest.Ended
+		var e guest.ExitStatus
 		if err := guest.Decode(k.conn, &e, guest.MaxWord); err != nil {
 			return
 		}
@@ -105,8 +105,8 @@ func (k *Link) read() {
 	}
 }
 
-// Said reports whether the guest has reported the end of its program, read or unread, or is gone.
-func (k *Link) Said() bool {
+// HasReported reports whether the guest has reported the end of its program, read or unread, or is gone.
+func (k *Link) HasReported() bool {
 	raw, err := k.conn.SyscallConn()
 	return len(k.Ended) > 0 || err != nil || poll.Ready(raw)
 }
@@ -166,7 +166,7 @@ func (g *Gate) Wait() (pid int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("wait at the gate: %w", err)
 	}
-	if n != 1 || word[0] != guest.GateHere {
+	if n != 1 || word[0] != guest.GateReady {
 		return 0, errors.New("wait at the gate: the guest breaks its protocol")
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:oobn])

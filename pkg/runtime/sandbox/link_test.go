@@ -69,7 +69,7 @@ func say(t *testing.T, conn *net.UnixConn, v any) {
 func TestGuestMustIntroduceItself(t *testing.T) {
 	for name, hello := range map[string]any{
 		"another version": guest.Hello{Version: guest.Version + 1},
-		"not a hello":     guest.Ended{Status: 1},
+		"not a hello":     guest.ExitStatus{Status: 1},
 		"not JSON":        []byte("\x00\x00\x00\x02{]"),
 		"endless":         []byte("\xff\xff\xff\xff{}"),
 	} {
@@ -86,7 +86,7 @@ func TestTalkativeGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		say(t, conn, guest.Ended{Status: 0})
+		say(t, conn, guest.ExitStatus{Status: 0})
 	}
 	select {
 	case <-k.Gone:

@@ -49,8 +49,8 @@ type Program struct {
 	keep      keep
 }
 
-// Ended is how a program ended, and its usage.
-type Ended struct {
+// Exit is the end of a program, and its usage.
+type Exit struct {
 	ending
 	stdout, stderr job.Output
 	kept           kept
@@ -77,12 +77,12 @@ type Box interface {
 	// Over reports whether the program has ended by itself, possibly before End can report it.
 	Over() bool
 	// End waits for the end of the program and all of its processes, and fills in e.
-	End(e *Ended) error
+	End(e *Exit) error
 }
 
 // execute runs p in b and returns after all of its processes have ended. An error means that the
 // sandbox failed, not the program.
-func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Usage) (*Ended, error) {
+func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Usage) (*Exit, error) {
 	seat, err := allocator.Take(CoresOf(p.Limits.CPU), p.together, p.stream != nil)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	if p.waits != nil { // one of many that add up
 		own.Sum()
 	}
-	e := &Ended{}
+	e := &Exit{}
 	e.started, err = b.Begin(ctx, p, std.theirs(p.files))
 	std.closeTheirs()
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	err = s.blame(b.End(e), e, before)
 	e.wall = time.Since(e.started)
 	meterErr := watching(e.started.Add(e.wall))
-	e.waited = own.Known()
+	e.waited = own.LastWait()
 	p.stream.end()
 	std.finish(e)
 	if e.stop = stop.reason(); e.stop == "" && err == nil {
@@ -154,7 +154,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 }
 
 // starved returns the error of a program that was stopped because it, or the worker, had no core.
-func (e *Ended) starved() error {
+func (e *Exit) starved() error {
 	if e.stop == stopUnread {
 		return fmt.Errorf("%w: it kept its limit, and the worker did not read that for %s", runtime.ErrStarved, GateTime)
 	}
@@ -184,7 +184,7 @@ func (p *Program) messages() owntime.Messages {
 	if p.stream == nil || p.waits == nil {
 		return nil
 	}
-	return &messages{stream: p.stream, waits: p.waits, read: p.waits.Heard()}
+	return &messages{stream: p.stream, waits: p.waits, read: p.waits.Responses()}
 }
 
 // broken marks an error around a program that was not stopped.
@@ -197,7 +197,7 @@ func broken(ctx context.Context, err error) error {
 
 // blame decides who caused the end of the guest. If the job ran out of memory, the kernel may have
 // killed the guest. Then the program is at fault, and all of its processes have ended.
-func (s *Place) blame(err error, e *Ended, before cgroup.Usage) error {
+func (s *Place) blame(err error, e *Exit, before cgroup.Usage) error {
 	if !errors.Is(err, ErrGuest) || errors.Is(err, process.ErrStillRunning) {
 		return err
 	}

@@ -86,7 +86,7 @@ func (m *messages) Unread() bool { return m.stream.unread() }
 
 func (m *messages) Read() bool {
 	before := m.read
-	m.read = m.waits.Heard()
+	m.read = m.waits.Responses()
 	return m.read != before
 }
 

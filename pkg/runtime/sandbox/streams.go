@@ -174,13 +174,13 @@ func (s *streams) closeTheirs() {
 
 // finish reads the rest of the pipes. Every writer has ended, so this is quick. The deadline is for
 // a kernel that has not reaped the last writer yet.
-func (s *streams) finish(e *Ended) {
+func (s *streams) finish(e *Exit) {
 	for _, f := range s.ours {
 		_ = f.SetReadDeadline(time.Now().Add(drainTime))
 	}
 	s.draining.Wait()
 	e.stdout, e.stderr = s.out.Output(), s.err.Output()
-	e.kept = kept{out: s.out.Kept(), err: s.err.Kept(), inMemory: len(e.stdout.Text) + len(e.stderr.Text)}
+	e.kept = kept{out: s.out.Size(), err: s.err.Size(), inMemory: len(e.stdout.Text) + len(e.stderr.Text)}
 }
 
 // tail is the program's runtime.Tail.

@@ -72,11 +72,11 @@ func (s *Place) watch(ctx context.Context, b Box, stop *stopper, p *Program, own
 // all returns the program's waits, including those of programs that share its time.
 func (w *watch) all(ended time.Time) (time.Duration, error) {
 	if !w.own.Sums() {
-		return w.own.Known(), nil
+		return w.own.LastWait(), nil
 	}
 	u, err := w.meter.usage()
 	if err != nil {
-		return w.own.Known(), err
+		return w.own.LastWait(), err
 	}
 	return w.own.All(ended, u.CPU)
 }
@@ -169,7 +169,7 @@ const newsEvery = 20 * time.Millisecond
 func (w *watch) left(cpu time.Duration) (left time.Duration, ended bool) {
 	waited, now := w.waits.Total()-w.before, time.Now()
 	left = w.own.Left(now, w.limits.Wall.D(), waited, owntime.Needed(cpu, w.limits.CPU))
-	over := left <= 0 && (w.box.Over() || w.waits.Heard() > 0 && w.stream.unread())
+	over := left <= 0 && (w.box.Over() || w.waits.Responses() > 0 && w.stream.unread())
 	if over && w.over.IsZero() {
 		w.over = now
 	}

@@ -72,9 +72,9 @@ func Freeze(ctx context.Context, from, connect, copies int, tell func() error, a
 // End ends the copies and their original. Their forks continue.
 func (f *Frozen) End() { f.end() }
 
-// Gone returns a channel that is closed when a copy is dead, after which no more forks are
+// Done returns a channel that is closed when a copy is dead, after which no more forks are
 // possible.
-func (f *Frozen) Gone() <-chan struct{} { return f.gone }
+func (f *Frozen) Done() <-chan struct{} { return f.gone }
 
 // PIDs returns the process numbers of the copies.
 func (f *Frozen) PIDs() (pids []int) {

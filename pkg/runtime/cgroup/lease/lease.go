@@ -180,8 +180,8 @@ func (l *Lease) renew() error {
 	return err
 }
 
-// Again restarts the loan of a group that was not used since.
-func (l *Lease) Again() error {
+// Restart restarts the loan of a group that was not used since.
+func (l *Lease) Restart() error {
 	if _, ok := l.Group.(cgroup.Reusable); !ok {
 		return nil
 	}

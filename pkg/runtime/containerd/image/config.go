@@ -54,7 +54,7 @@ func (img *Image) userNote() string {
 	}
 }
 
-// Told returns the properties of img for programs.
-func (img *Image) Told() sandbox.Image {
+// SandboxImage returns the properties of img for programs.
+func (img *Image) SandboxImage() sandbox.Image {
 	return sandbox.Image{Digest: img.Digest, Env: img.Env, Login: img.Login, Dir: img.Dir, Note: img.userNote(), Packages: img.Packages}
 }

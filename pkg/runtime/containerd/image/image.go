@@ -44,7 +44,7 @@ type Image struct {
 	Packages []string // packages stacked on it, as requirements with hashes
 
 	root *root // the mount at Rootfs; nil: never collected
-	seen overlay.Seen
+	seen overlay.DirCache
 }
 
 // RootName returns the key of img's root file system: a chain of layers, or a stacked image. It

@@ -148,8 +148,8 @@ func (m *Store) Get(ctx context.Context, name string) (*Image, error) {
 	}
 }
 
-// Known returns an image from an earlier Get or Stack by its digest, or nil if it was collected.
-func (m *Store) Known(digest string) *Image {
+// Lookup returns an image from an earlier Get or Stack by its digest, or nil if it was collected.
+func (m *Store) Lookup(digest string) *Image {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.known[digest]

@@ -71,7 +71,7 @@ type Overlays struct {
 // Of returns the initial content of a layout's scratch in an image, or nil. The image's root file
 // system is mounted at rootfs, and beneath returns its directories, top first. The error wraps
 // job.ErrInvalid if the image does not support the layout.
-func Of(rootfs string, seen *Seen, l sandbox.Layout, beneath func() []string) (*Overlays, error) {
+func Of(rootfs string, seen *DirCache, l sandbox.Layout, beneath func() []string) (*Overlays, error) {
 	list, err := seen.overs(rootfs, l)
 	if err != nil || len(list) == 0 {
 		return nil, err

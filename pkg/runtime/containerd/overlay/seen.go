@@ -12,9 +12,9 @@ import (
 // seenMost limits the cache of an image. Directories beyond it are examined again each time.
 const seenMost = 100
 
-// Seen caches the state of an image's directories that programs write to, because images never
+// DirCache caches the state of an image's directories that programs write to, because images never
 // change. The zero value is empty.
-type Seen struct {
+type DirCache struct {
 	mu     sync.Mutex
 	others map[string]*others // by directory, for writable directories
 	empty  map[string]bool    // requested directories without content
@@ -22,7 +22,7 @@ type Seen struct {
 
 // overs returns the paths of l that start with the image's content. It excludes /tmp and paths
 // through links.
-func (s *Seen) overs(rootfs string, l sandbox.Layout) (out []over, err error) {
+func (s *DirCache) overs(rootfs string, l sandbox.Layout) (out []over, err error) {
 	paths := s.perhaps(l.Write)
 	if len(paths) == 0 {
 		return nil, nil // the usual case
@@ -54,7 +54,7 @@ func (s *Seen) overs(rootfs string, l sandbox.Layout) (out []over, err error) {
 }
 
 // perhaps returns the paths that may have content, as far as is known.
-func (s *Seen) perhaps(paths []string) (out []string) {
+func (s *DirCache) perhaps(paths []string) (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range paths {
@@ -66,7 +66,7 @@ func (s *Seen) perhaps(paths []string) (out []string) {
 }
 
 // emptyThere records that the image has no content at a path.
-func (s *Seen) emptyThere(path string) {
+func (s *DirCache) emptyThere(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.empty == nil || len(s.empty) > seenMost {
@@ -76,7 +76,7 @@ func (s *Seen) emptyThere(path string) {
 }
 
 // othersOf lists the files with other owners below a directory, once for each.
-func (s *Seen) othersOf(rootfs string, o *over) (*others, error) {
+func (s *DirCache) othersOf(rootfs string, o *over) (*others, error) {
 	s.mu.Lock()
 	found := s.others[o.path]
 	s.mu.Unlock()

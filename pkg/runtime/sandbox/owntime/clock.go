@@ -168,8 +168,8 @@ func (c *Clock) Read() time.Duration {
 	return c.waited + min(c.free, doubtful)
 }
 
-// Known returns the total wait at the last look.
-func (c *Clock) Known() time.Duration {
+// LastWait returns the total wait at the last look.
+func (c *Clock) LastWait() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waited

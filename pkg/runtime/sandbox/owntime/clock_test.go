@@ -81,7 +81,7 @@ func TestClockStandsWhileAProgramWaits(t *testing.T) {
 			if k.waited != c.want {
 				t.Errorf("waited %v, want %v", k.waited, c.want)
 			}
-			if own := time.Second - k.Left(now, time.Second, k.Known(), 0); own != now.Sub(began)-c.want || own < min(cpu, now.Sub(began)) {
+			if own := time.Second - k.Left(now, time.Second, k.LastWait(), 0); own != now.Sub(began)-c.want || own < min(cpu, now.Sub(began)) {
 				t.Errorf("its own time is %v after %v, of which it used %v", own, now.Sub(began), cpu)
 			}
 		})

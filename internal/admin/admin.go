@@ -58,8 +58,8 @@ type Admin struct {
 	Log     *slog.Logger
 }
 
-// A Who is the actor of an action.
-type Who struct {
+// Actor is the sender of an administrative request.
+type Actor struct {
 	Name   string
 	Token  string // distinguishes the tokens of one name, without revealing them
 	Remote string // the client's address; optional
@@ -81,13 +81,13 @@ func checkReason(reason string) error {
 }
 
 // act performs an action like Do.
-func (a *Admin) act(ctx context.Context, who Who, action, subject, reason string, do func(*store.Action) error) (*store.Action, error) {
+func (a *Admin) act(ctx context.Context, who Actor, action, subject, reason string, do func(*store.Action) error) (*store.Action, error) {
 	return a.Do(ctx, who, store.Action{Action: action, Subject: subject, Reason: reason}, do)
 }
 
 // Do performs an action by calling do, and returns its record. of has the action, its subject, tenant and reason. It
 // records failed actions, too, but not invalid requests. It returns job.ErrInvalid for a reason above maxReason.
-func (a *Admin) Do(ctx context.Context, who Who, of store.Action, do func(*store.Action) error) (*store.Action, error) {
+func (a *Admin) Do(ctx context.Context, who Actor, of store.Action, do func(*store.Action) error) (*store.Action, error) {
 	if err := checkReason(of.Reason); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (a *Admin) Do(ctx context.Context, who Who, of store.Action, do func(*store
 }
 
 // Noted records an action that was done without a record.
-func (a *Admin) Noted(ctx context.Context, who Who, of store.Action) error {
+func (a *Admin) Noted(ctx context.Context, who Actor, of store.Action) error {
 	_, err := a.Do(ctx, who, of, func(done *store.Action) error {
 		done.Outcome = store.ActionDone
 		return a.Store.NoteAction(ctx, done)

@@ -23,17 +23,17 @@ func (a *Admin) Asides(ctx context.Context, after job.ID, limit int) (api.AsideL
 }
 
 // RetryAside records a row that was set aside. It returns job.ErrConflict if the database still rejects it.
-func (a *Admin) RetryAside(ctx context.Context, who Who, id string, q api.OperatorRequest) (*store.Action, error) {
+func (a *Admin) RetryAside(ctx context.Context, who Actor, id string, q api.OperatorRequest) (*store.Action, error) {
 	return a.aside(ctx, who, "retry set-aside", id, q, a.Store.RetryAside)
 }
 
 // DropAside removes a row that was set aside and leaves its job unchanged. It returns job.ErrConflict if the job is
 // held.
-func (a *Admin) DropAside(ctx context.Context, who Who, id string, q api.OperatorRequest) (*store.Action, error) {
+func (a *Admin) DropAside(ctx context.Context, who Actor, id string, q api.OperatorRequest) (*store.Action, error) {
 	return a.aside(ctx, who, "drop set-aside", id, q, a.Store.DropAside)
 }
 
-func (a *Admin) aside(ctx context.Context, who Who, action, id string, q api.OperatorRequest, do func(context.Context, *store.Action, job.ID) error) (*store.Action, error) {
+func (a *Admin) aside(ctx context.Context, who Actor, action, id string, q api.OperatorRequest, do func(context.Context, *store.Action, job.ID) error) (*store.Action, error) {
 	of, err := job.ParseID(id)
 	if err != nil {
 		return nil, fmt.Errorf("%w: no rejected result has the id %.80q", job.ErrNotFound, id)

@@ -12,18 +12,18 @@ import (
 )
 
 // CordonAll cordons the chosen workers. Their running jobs continue.
-func (a *Admin) CordonAll(ctx context.Context, who Who, q api.WorkersRequest) (*api.WorkersReport, error) {
+func (a *Admin) CordonAll(ctx context.Context, who Actor, q api.WorkersRequest) (*api.WorkersReport, error) {
 	return a.onWorkers(ctx, who, "cordon", q, a.Store.Cordon)
 }
 
 // UncordonAll ends the cordons of the chosen workers.
-func (a *Admin) UncordonAll(ctx context.Context, who Who, q api.WorkersRequest) (*api.WorkersReport, error) {
+func (a *Admin) UncordonAll(ctx context.Context, who Actor, q api.WorkersRequest) (*api.WorkersReport, error) {
 	return a.onWorkers(ctx, who, "uncordon", q, a.Store.Uncordon)
 }
 
 // onWorkers performs an action on each chosen worker and records each. It stops at the first error; a repeated
 // request finds the workers before it unchanged.
-func (a *Admin) onWorkers(ctx context.Context, who Who, action string, q api.WorkersRequest, do func(context.Context, *store.Action, string) error) (*api.WorkersReport, error) {
+func (a *Admin) onWorkers(ctx context.Context, who Actor, action string, q api.WorkersRequest, do func(context.Context, *store.Action, string) error) (*api.WorkersReport, error) {
 	if q.Workers.Empty() {
 		return nil, job.Invalid("workers", "must name a pool, a version, labels, a state or names of workers")
 	}

@@ -26,7 +26,7 @@ type Objects interface {
 // EraseJob erases a finished job of a tenant: its objects first, then its rows, so that a failed erasure can be
 // repeated. It returns job.ErrConflict if the job or its batch is not finished. The record names the job and none of
 // its contents.
-func (a *Admin) EraseJob(ctx context.Context, who Who, tenant string, id job.ID) (*store.Action, error) {
+func (a *Admin) EraseJob(ctx context.Context, who Actor, tenant string, id job.ID) (*store.Action, error) {
 	return a.act(ctx, who, "erase job", string(id), "", func(done *store.Action) error {
 		j, err := a.Store.Job(ctx, tenant, id)
 		if err != nil {
@@ -50,7 +50,7 @@ func (a *Admin) EraseJob(ctx context.Context, who Who, tenant string, id job.ID)
 }
 
 // EraseBatch erases a finished batch and all its jobs in the same way. After an error, repeat the call.
-func (a *Admin) EraseBatch(ctx context.Context, who Who, tenant string, id job.ID) (*store.Action, error) {
+func (a *Admin) EraseBatch(ctx context.Context, who Actor, tenant string, id job.ID) (*store.Action, error) {
 	return a.act(ctx, who, "erase batch", string(id), "", func(done *store.Action) error {
 		b, err := a.Store.Batch(ctx, tenant, id)
 		if err != nil {

@@ -30,7 +30,7 @@ var goneKinds = []string{goneKey, goneBatch, goneJob}
 // gone writes a note and then calls do, which erases or revokes. The note stays if do fails: do may have erased a
 // part, and a concurrent or earlier erasure has the same note.
 func (a *Admin) gone(ctx context.Context, kind string, id job.ID, do func() error) error {
-	key, err := object.GoneKey(kind, id)
+	key, err := object.TombstoneKey(kind, id)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (a *Admin) Reapply(ctx context.Context) error {
 	}
 	done, left := 0, 0
 	for _, kind := range goneKinds {
-		for o, err := range a.Objects.List(ctx, object.GonePrefix(kind)) {
+		for o, err := range a.Objects.List(ctx, object.TombstonePrefix(kind)) {
 			if err != nil {
 				return fmt.Errorf("list what is gone: %w", err)
 			}
@@ -103,7 +103,7 @@ func (a *Admin) Reapply(ctx context.Context) error {
 
 // again repeats the revocation or erasure of a note. It cancels unfinished work first.
 func (a *Admin) again(ctx context.Context, kind string, id job.ID) (err error) {
-	who := Who{Name: restorer}
+	who := Actor{Name: restorer}
 	switch kind {
 	case goneKey:
 		_, err = a.act(ctx, who, "revoke key", string(id), "the database was restored", func(done *store.Action) error {

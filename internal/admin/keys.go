@@ -175,6 +175,6 @@ func (a *Admin) RevokeKey(ctx context.Context, who identity.Identity, remote str
 	return k, err
 }
 
-func whoIs(who identity.Identity, remote string) Who {
-	return Who{Name: who.Name, Token: who.Mark, Remote: remote}
+func whoIs(who identity.Identity, remote string) Actor {
+	return Actor{Name: who.Name, Token: who.Mark, Remote: remote}
 }

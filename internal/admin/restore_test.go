@@ -114,14 +114,14 @@ func TestRestoreRevokesAndErasesAgain(t *testing.T) {
 	_, err = f.store.CancelBatch(ctx, late)
 	f.must(err)
 	for _, b := range []job.ID{erasedBatch, late} {
-		_, err = f.admin.EraseBatch(ctx, admin.Who{Name: "root"}, "t", b)
+		_, err = f.admin.EraseBatch(ctx, admin.Actor{Name: "root"}, "t", b)
 		f.must(err)
 	}
-	_, err = f.admin.EraseJob(ctx, admin.Who{Name: "root"}, "t", jobs[0])
+	_, err = f.admin.EraseJob(ctx, admin.Actor{Name: "root"}, "t", jobs[0])
 	f.must(err)
-	_, err = f.admin.EraseJob(ctx, admin.Who{Name: "root"}, "t", job.NewID()) // fails; no such job
+	_, err = f.admin.EraseJob(ctx, admin.Actor{Name: "root"}, "t", job.NewID()) // fails; no such job
 	f.mustBe(err, job.ErrNotFound)
-	if _, err = f.admin.EraseBatch(ctx, admin.Who{Name: "root"}, "t", func() job.ID { b, _ := f.submit(false); return b }()); !errors.Is(err, job.ErrConflict) {
+	if _, err = f.admin.EraseBatch(ctx, admin.Actor{Name: "root"}, "t", func() job.ID { b, _ := f.submit(false); return b }()); !errors.Is(err, job.ErrConflict) {
 		t.Errorf("a batch that is not over: %v", err)
 	}
 	f.must(f.admin.Reapply(ctx)) // the same history: nothing to repeat
@@ -212,7 +212,7 @@ func (s partly) EraseBatch(context.Context, *store.Action, string, job.ID) error
 func TestNotesOfFailedErasures(t *testing.T) {
 	t.Parallel()
 	f := open(t, testenv.Postgres(t), t.TempDir())
-	who := admin.Who{Name: "root"}
+	who := admin.Actor{Name: "root"}
 	notes := func() (n int) {
 		for _, err := range f.objects.List(t.Context(), "fleet.gone/") {
 			f.must(err)

@@ -14,7 +14,7 @@ import (
 
 // PutTenant replaces the settings of a tenant. It returns job.ErrStale if the tenant's version is not the given one;
 // nil matches any.
-func (a *Admin) PutTenant(ctx context.Context, who Who, name string, q api.TenantGrant, version *int64) (store.Tenant, error) {
+func (a *Admin) PutTenant(ctx context.Context, who Actor, name string, q api.TenantGrant, version *int64) (store.Tenant, error) {
 	t, err := tenants.Check(store.Tenant{Name: name, Weight: q.Weight, MaxRunning: q.MaxRunning, LabelCaps: q.LabelCaps, Ceiling: q.Ceiling})
 	if err != nil {
 		return t, err

@@ -55,7 +55,7 @@ func (t Transfer) keeper() (*secret.Keeper, error) {
 
 // ExportTenant writes all that a tenant has to a file. It first records the action, then calls open, and writes. It
 // returns job.ErrConflict if the tenant has unfinished work. After open it reports errors in the file.
-func (a *Admin) ExportTenant(ctx context.Context, who Who, t Transfer, open func() io.Writer) error {
+func (a *Admin) ExportTenant(ctx context.Context, who Actor, t Transfer, open func() io.Writer) error {
 	keeper, err := t.keeper()
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func reseal(tenant string, raw []byte, from, to Secrets) ([]byte, error) {
 // ImportTenant adds the tenant of a file. It returns job.ErrConflict if the tenant or one of its rows exists, and
 // job.ErrInvalid for a wrong key and a cut or changed file: then the tenant stays invisible. A repeated import continues
 // after the rows that were imported, and changes nothing if it was finished.
-func (a *Admin) ImportTenant(ctx context.Context, who Who, t Transfer, file io.Reader) (*store.Action, error) {
+func (a *Admin) ImportTenant(ctx context.Context, who Actor, t Transfer, file io.Reader) (*store.Action, error) {
 	keeper, err := t.keeper()
 	if err != nil {
 		return nil, err

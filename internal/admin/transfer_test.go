@@ -62,11 +62,11 @@ func TestMoveManyJobs(t *testing.T) {
 	r, w := io.Pipe()
 	out := &peak{Writer: w}
 	go func() {
-		err := from.admin.ExportTenant(t.Context(), admin.Who{Name: "op"}, admin.Transfer{Tenant: "t"}, func() io.Writer { return out })
+		err := from.admin.ExportTenant(t.Context(), admin.Actor{Name: "op"}, admin.Transfer{Tenant: "t"}, func() io.Writer { return out })
 		_ = w.CloseWithError(err)
 	}()
 	start := time.Now()
-	done, err := to.admin.ImportTenant(t.Context(), admin.Who{Name: "op"}, admin.Transfer{Tenant: "t"}, r)
+	done, err := to.admin.ImportTenant(t.Context(), admin.Actor{Name: "op"}, admin.Transfer{Tenant: "t"}, r)
 	to.must(err)
 	if text := string(done.Detail); done.Outcome != store.ActionDone || !strings.Contains(text, fmt.Sprintf(`"jobs": %d`, total)) && !strings.Contains(text, fmt.Sprintf(`"jobs":%d`, total)) {
 		t.Errorf("imported %s", text)

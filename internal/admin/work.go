@@ -13,7 +13,7 @@ import (
 
 // Requeue queues jobs again, so that they run elsewhere or at once, at no cost to them. It notifies the workers whose
 // attempts it took. A worker that misses the message is notified in the answer to its next heartbeat.
-func (a *Admin) Requeue(ctx context.Context, who Who, q api.RequeueRequest) (*store.Action, error) {
+func (a *Admin) Requeue(ctx context.Context, who Actor, q api.RequeueRequest) (*store.Action, error) {
 	if err := checkRequeue(q); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func checkRequeue(q api.RequeueRequest) error {
 }
 
 // Pause pauses a batch, the jobs of a tenant, or the workers of a pool. Running jobs continue.
-func (a *Admin) Pause(ctx context.Context, who Who, q api.PauseRequest) (*store.Action, error) {
+func (a *Admin) Pause(ctx context.Context, who Actor, q api.PauseRequest) (*store.Action, error) {
 	if q.Pool != "" && a.Pool != nil {
 		if err := a.Pool(ctx, q.Pool); err != nil {
 			return nil, err
@@ -69,11 +69,11 @@ func (a *Admin) Pause(ctx context.Context, who Who, q api.PauseRequest) (*store.
 }
 
 // Resume ends a pause.
-func (a *Admin) Resume(ctx context.Context, who Who, q api.PauseRequest) (*store.Action, error) {
+func (a *Admin) Resume(ctx context.Context, who Actor, q api.PauseRequest) (*store.Action, error) {
 	return a.pausing(ctx, who, "resume", q, a.Store.Resume)
 }
 
-func (a *Admin) pausing(ctx context.Context, who Who, action string, q api.PauseRequest, do func(context.Context, *store.Action, store.Pausable) error) (*store.Action, error) {
+func (a *Admin) pausing(ctx context.Context, who Actor, action string, q api.PauseRequest, do func(context.Context, *store.Action, store.Pausable) error) (*store.Action, error) {
 	what, err := pausable(q)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (a *Admin) Pauses(ctx context.Context) (api.PauseList, error) {
 }
 
 // Override replaces some settings of a tenant, for waiting jobs, too. It lasts for q.For, or until Restore.
-func (a *Admin) Override(ctx context.Context, who Who, tenant string, q api.OverrideRequest) (*store.Action, error) {
+func (a *Admin) Override(ctx context.Context, who Actor, tenant string, q api.OverrideRequest) (*store.Action, error) {
 	if err := checkOverride(q); err != nil {
 		return nil, err
 	}
@@ -146,11 +146,11 @@ func checkOverride(q api.OverrideRequest) error {
 }
 
 // Restore ends an override.
-func (a *Admin) Restore(ctx context.Context, who Who, tenant string, q api.OperatorRequest) (*store.Action, error) {
+func (a *Admin) Restore(ctx context.Context, who Actor, tenant string, q api.OperatorRequest) (*store.Action, error) {
 	return a.onTenant(ctx, who, "restore", tenant, q.Reason, func(done *store.Action) error { return a.Store.EndOverride(ctx, done, tenant) })
 }
 
-func (a *Admin) onTenant(ctx context.Context, who Who, action, tenant, reason string, do func(*store.Action) error) (*store.Action, error) {
+func (a *Admin) onTenant(ctx context.Context, who Actor, action, tenant, reason string, do func(*store.Action) error) (*store.Action, error) {
 	done, err := a.Do(ctx, who, store.Action{Action: action, Subject: tenant, Tenant: tenant, Reason: reason}, do)
 	if err == nil {
 		a.Wake()
@@ -170,7 +170,7 @@ const (
 )
 
 // Verify compares the counters of batches with their rows, and repairs them if q.Repair is set.
-func (a *Admin) Verify(ctx context.Context, who Who, q api.VerifyRequest) (*api.VerifyReport, error) {
+func (a *Admin) Verify(ctx context.Context, who Actor, q api.VerifyRequest) (*api.VerifyReport, error) {
 	if err := checkVerify(&q); err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func checkBatch(field string, id job.ID) error {
 
 // Sweep removes objects that no record names, or counts them in a dry run. It returns job.ErrUnavailable without an
 // object store.
-func (a *Admin) Sweep(ctx context.Context, who Who, q api.SweepRequest) (out *api.SweepReport, err error) {
+func (a *Admin) Sweep(ctx context.Context, who Actor, q api.SweepRequest) (out *api.SweepReport, err error) {
 	if a.Fleet == nil {
 		return nil, fmt.Errorf("%w: this dispatcher has no object store to sweep", job.ErrUnavailable)
 	}

@@ -11,17 +11,17 @@ import (
 )
 
 // Cordon keeps a worker from taking jobs. Its running jobs continue.
-func (a *Admin) Cordon(ctx context.Context, who Who, worker string, q api.OperatorRequest) (*store.Action, error) {
+func (a *Admin) Cordon(ctx context.Context, who Actor, worker string, q api.OperatorRequest) (*store.Action, error) {
 	return a.onWorker(ctx, who, "cordon", worker, q.Reason, func(done *store.Action) error { return a.Store.Cordon(ctx, done, worker) })
 }
 
 // Uncordon ends a cordon.
-func (a *Admin) Uncordon(ctx context.Context, who Who, worker string, q api.OperatorRequest) (*store.Action, error) {
+func (a *Admin) Uncordon(ctx context.Context, who Actor, worker string, q api.OperatorRequest) (*store.Action, error) {
 	return a.onWorker(ctx, who, "uncordon", worker, q.Reason, func(done *store.Action) error { return a.Store.Uncordon(ctx, done, worker) })
 }
 
 // Quarantine keeps a worker from taking jobs for a time; afterwards it tries one at a time.
-func (a *Admin) Quarantine(ctx context.Context, who Who, worker string, q api.QuarantineRequest) (*store.Action, error) {
+func (a *Admin) Quarantine(ctx context.Context, who Actor, worker string, q api.QuarantineRequest) (*store.Action, error) {
 	d := q.For.D()
 	if d < time.Second || d > maxQuarantine {
 		return nil, job.Invalid("for", "must be 1s to %v, and is %v", maxQuarantine, d)
@@ -30,11 +30,11 @@ func (a *Admin) Quarantine(ctx context.Context, who Who, worker string, q api.Qu
 }
 
 // Unquarantine ends a quarantine by an operator or a dispatcher.
-func (a *Admin) Unquarantine(ctx context.Context, who Who, worker string, q api.OperatorRequest) (*store.Action, error) {
+func (a *Admin) Unquarantine(ctx context.Context, who Actor, worker string, q api.OperatorRequest) (*store.Action, error) {
 	return a.onWorker(ctx, who, "unquarantine", worker, q.Reason, func(done *store.Action) error { return a.Store.Absolve(ctx, done, worker) })
 }
 
-func (a *Admin) onWorker(ctx context.Context, who Who, action, worker, reason string, do func(*store.Action) error) (*store.Action, error) {
+func (a *Admin) onWorker(ctx context.Context, who Actor, action, worker, reason string, do func(*store.Action) error) (*store.Action, error) {
 	done, err := a.act(ctx, who, action, worker, reason, do)
 	if err == nil {
 		a.changed(ctx)

@@ -25,15 +25,15 @@ type Hole struct {
 	Source  string
 }
 
-// Found is a vulnerability of this host.
-type Found struct {
+// Finding is a vulnerability of this host.
+type Finding struct {
 	Hole
 	Version string // of the program
 	Logged  bool   // the package has a change log, and it does not name the vulnerability
 }
 
 // String returns a line for logs.
-func (f Found) String() string {
+func (f Finding) String() string {
 	s := fmt.Sprintf("%s %s is older than %s, which closes %s (%s)", f.Program, f.Version, strings.Join(f.Fixed, " or "), f.ID, f.What)
 	if !f.Logged {
 		s += "; your distribution may have patched it"
@@ -43,14 +43,14 @@ func (f Found) String() string {
 
 // Open returns the vulnerabilities of a version of a program. changelog is the change log of its
 // package, or empty.
-func Open(program, version, changelog string) (open []Found) {
+func Open(program, version, changelog string) (open []Finding) {
 	have, ok := parse(version)
 	if !ok {
 		return nil
 	}
 	for _, h := range holes {
 		if h.Program == program && h.in(have) && !strings.Contains(changelog, h.ID) {
-			open = append(open, Found{Hole: h, Version: version, Logged: changelog != ""})
+			open = append(open, Finding{Hole: h, Version: version, Logged: changelog != ""})
 		}
 	}
 	return open
@@ -110,7 +110,7 @@ func parse(version string) (n number, ok bool) {
 }
 
 // Sorted orders vulnerabilities by program and ID.
-func Sorted(found []Found) []Found {
-	slices.SortFunc(found, func(a, b Found) int { return cmp.Or(cmp.Compare(a.Program, b.Program), cmp.Compare(a.ID, b.ID)) })
+func Sorted(found []Finding) []Finding {
+	slices.SortFunc(found, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.Program, b.Program), cmp.Compare(a.ID, b.ID)) })
 	return found
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func ids(found []Found) []string {
+func ids(found []Finding) []string {
 	out := []string{}
 	for _, f := range found {
 		out = append(out, f.ID)

@@ -22,7 +22,7 @@ type Host struct {
 }
 
 // Examine returns the known vulnerabilities of a host, and the checks that it could not make.
-func (h Host) Examine(ctx context.Context) (found []Found, unknown []string) {
+func (h Host) Examine(ctx context.Context) (found []Finding, unknown []string) {
 	release := h.read("/proc/sys/kernel/osrelease")
 	found = append(found, Open("kernel", release, h.changelog("linux-image-"+release))...)
 	programs := []struct{ name, path string }{{"runc", h.Runc}, {"containerd", h.Containerd}}

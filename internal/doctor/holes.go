@@ -23,7 +23,7 @@ func (h Host) holes(ctx context.Context) Finding {
 	return judgeHoles(host.Examine(ctx))
 }
 
-func judgeHoles(found []advisories.Found, unknown []string) Finding {
+func judgeHoles(found []advisories.Finding, unknown []string) Finding {
 	const check = "known holes"
 	if len(found) == 0 && len(unknown) == 0 {
 		return ok(check, "none that this version knows of")

@@ -22,9 +22,9 @@ const (
 )
 
 // whoOf returns the sender of r.
-func whoOf(r *http.Request) admin.Who {
+func whoOf(r *http.Request) admin.Actor {
 	who := web.Identity(r)
-	return admin.Who{Name: who.Name, Token: who.Mark, Remote: remoteOf(r)}
+	return admin.Actor{Name: who.Name, Token: who.Mark, Remote: remoteOf(r)}
 }
 
 // remoteOf returns the remote address of r and its X-Forwarded-For header. The header is only as trustworthy as its

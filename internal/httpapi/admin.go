@@ -60,16 +60,16 @@ func (s *Server) asked(f func(context.Context, *admin.Admin) (any, error)) serve
 }
 
 // on decodes a request about the object that the path names, and responds with the recorded action.
-func on[Q any](s *Server, name string, f func(a *admin.Admin, ctx context.Context, who admin.Who, subject string, q Q) (*store.Action, error)) serve {
+func on[Q any](s *Server, name string, f func(a *admin.Admin, ctx context.Context, who admin.Actor, subject string, q Q) (*store.Action, error)) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		return ordered(s, func(a *admin.Admin, ctx context.Context, who admin.Who, q Q) (*store.Action, error) {
+		return ordered(s, func(a *admin.Admin, ctx context.Context, who admin.Actor, q Q) (*store.Action, error) {
 			return f(a, ctx, who, r.PathValue(name), q)
 		})(w, r)
 	}
 }
 
 // ordered decodes a request and responds with its result.
-func ordered[Q, R any](s *Server, f func(a *admin.Admin, ctx context.Context, who admin.Who, q Q) (*R, error)) serve {
+func ordered[Q, R any](s *Server, f func(a *admin.Admin, ctx context.Context, who admin.Actor, q Q) (*R, error)) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var q Q
 		if err := readOperator(w, r, &q); err != nil {
@@ -146,7 +146,7 @@ func (s *Server) getTenant(w http.ResponseWriter, r *http.Request) error {
 }
 
 // erase deletes the tenant's object that the path names, and responds with the recorded action.
-func (s *Server) erase(f func(a *admin.Admin, ctx context.Context, who admin.Who, tenant string, id job.ID) (*store.Action, error)) serve {
+func (s *Server) erase(f func(a *admin.Admin, ctx context.Context, who admin.Actor, tenant string, id job.ID) (*store.Action, error)) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, err := web.ID(r)
 		if err != nil {

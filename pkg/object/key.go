@@ -172,17 +172,17 @@ func checkKey(key string) error {
 	return nil
 }
 
-// gonePrefix begins the keys of notes about deleted objects. No tenant's objects have it: names of tenants
-// have no dot.
-const gonePrefix = "fleet.gone/"
+// tombstonePrefix begins the keys of tombstones: notes about erased objects and revoked keys. No tenant's
+// objects have it, because names of tenants have no dot.
+const tombstonePrefix = "fleet.gone/"
 
-// GoneKey returns the object path of the note that a thing of a kind, such as a key, is gone.
-func GoneKey(kind string, id job.ID) (string, error) {
+// TombstoneKey returns the object path of the tombstone of an object of a kind, such as a key.
+func TombstoneKey(kind string, id job.ID) (string, error) {
 	if _, err := job.ParseID(string(id)); err != nil {
 		return "", err
 	}
-	return gonePrefix + escape(kind) + "/" + string(id), nil
+	return tombstonePrefix + escape(kind) + "/" + string(id), nil
 }
 
-// GonePrefix returns the prefix, ending in a slash, of the notes of a kind.
-func GonePrefix(kind string) string { return gonePrefix + escape(kind) + "/" }
+// TombstonePrefix returns the prefix, ending in a slash, of the tombstones of a kind.
+func TombstonePrefix(kind string) string { return tombstonePrefix + escape(kind) + "/" }

@@ -19,7 +19,7 @@ const (
 // Handlers serves the routes of keys.
 type Handlers struct {
 	Admin *admin.Admin
-	Who   func(r *http.Request) admin.Who
+	Who   func(r *http.Request) admin.Actor
 }
 
 // Routes returns the routes of keys in the order of the OpenAPI document. Restricted keys may neither create nor list

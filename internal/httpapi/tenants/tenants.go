@@ -22,7 +22,7 @@ const maxBody = 256 << 10
 type Handlers struct {
 	Admin *admin.Admin
 	Queue func(ctx context.Context) ([]store.QueueGroup, error) // cached state of the queue
-	Who   func(r *http.Request) admin.Who
+	Who   func(r *http.Request) admin.Actor
 }
 
 // Routes returns the routes of tenants. Callers below operator see only their own tenant.

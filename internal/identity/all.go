@@ -7,33 +7,35 @@ import (
 	"github.com/assay-run/assay/api"
 )
 
-// ErrNotMine is an api.ErrUnauthorized of a gate that does not know this kind of token, or finds none. Another gate
+// ErrForeignToken is an api.ErrUnauthorized of a gate that does not know this kind of token, or finds none. Another gate
 // may.
-var ErrNotMine = errors.New("not known to this gate")
+var ErrForeignToken = errors.New("not known to this gate")
 
-// notMine is an ErrNotMine and an api.ErrUnauthorized with a reason.
-type notMine string
+// foreignToken is an ErrForeignToken and an api.ErrUnauthorized with a reason.
+type foreignToken string
 
 const noToken = "send Authorization: Bearer TOKEN (the CLI reads ASSAY_TOKEN)"
 
-func (e notMine) Error() string { return api.ErrUnauthorized.Error() + ": " + string(e) }
+func (e foreignToken) Error() string { return api.ErrUnauthorized.Error() + ": " + string(e) }
 
-func (notMine) Is(target error) bool { return target == ErrNotMine || target == api.ErrUnauthorized }
+func (foreignToken) Is(target error) bool {
+	return target == ErrForeignToken || target == api.ErrUnauthorized
+}
 
-// NotMine returns an ErrNotMine, which is also an api.ErrUnauthorized, with a reason.
-func NotMine(why string) error { return notMine(why) }
+// ForeignToken returns an ErrForeignToken, which is also an api.ErrUnauthorized, with a reason.
+func ForeignToken(why string) error { return foreignToken(why) }
 
 // gates is the Gate that All returns.
 type gates []Gate
 
 // All returns a gate that tries gates in order. It stops at the first identity, at an error other than
 // api.ErrUnauthorized, and at a key that is not valid. If no gate identifies the sender, it returns the first error
-// that is not ErrNotMine.
+// that is not ErrForeignToken.
 func All(gs ...Gate) Gate { return gates(gs) }
 
 // Identify implements Gate.
 func (gs gates) Identify(r *http.Request) (Identity, error) {
-	refused := error(notMine(noToken))
+	refused := error(foreignToken(noToken))
 	for _, g := range gs {
 		who, err := g.Identify(r)
 		switch {
@@ -41,7 +43,7 @@ func (gs gates) Identify(r *http.Request) (Identity, error) {
 			return who, nil
 		case !errors.Is(err, api.ErrUnauthorized) || errors.Is(err, errOver):
 			return Identity{}, err
-		case errors.Is(refused, ErrNotMine):
+		case errors.Is(refused, ErrForeignToken):
 			refused = err
 		}
 	}

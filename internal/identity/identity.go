@@ -89,7 +89,7 @@ func ParseLabel(text string) (l Label, err error) {
 
 // Gate authenticates requests.
 type Gate interface {
-	// Identify returns the sender of r. The error wraps api.ErrUnauthorized for an unknown sender, with ErrNotMine if
+	// Identify returns the sender of r. The error wraps api.ErrUnauthorized for an unknown sender, with ErrForeignToken if
 	// another gate may know it. It wraps job.ErrUnavailable if the gate cannot decide now.
 	Identify(r *http.Request) (Identity, error)
 }

@@ -104,10 +104,10 @@ var errOver = fmt.Errorf("%w: the key was revoked, has expired, or is of another
 func (k *Keys) Identify(r *http.Request) (Identity, error) {
 	token, ok := Bearer(r)
 	if !ok {
-		return Identity{}, notMine(noToken)
+		return Identity{}, foreignToken(noToken)
 	}
 	if !IsKeyToken(token) {
-		return Identity{}, notMine("the token is unknown here")
+		return Identity{}, foreignToken("the token is unknown here")
 	}
 	hash := store.KeyHash(sha256.Sum256([]byte(token)))
 	who, known, err := k.known(hash)

@@ -146,7 +146,7 @@ func TestKeyIsKnownAtOnceAndEndsWithinASecond(t *testing.T) {
 		}
 		s.revoke(id)
 		time.Sleep(time.Second)
-		if _, err := g.Identify(with(token)); !errors.Is(err, api.ErrUnauthorized) || errors.Is(err, identity.ErrNotMine) {
+		if _, err := g.Identify(with(token)); !errors.Is(err, api.ErrUnauthorized) || errors.Is(err, identity.ErrForeignToken) {
 			t.Errorf("a second after it was revoked: %v", err)
 		}
 		if !errors.Is(context.Cause(who.Life), api.ErrUnauthorized) {
@@ -202,7 +202,7 @@ func TestGuessesCostTheStoreNothing(t *testing.T) {
 		}
 		for _, token := range []string{"x", "assay_", "assay_" + strings.Repeat("!", 43), "assay_" + strings.Repeat("A", 44)} {
 			start := time.Now()
-			if _, err := g.Identify(with(token)); !errors.Is(err, identity.ErrNotMine) || !errors.Is(err, api.ErrUnauthorized) || time.Since(start) > 0 {
+			if _, err := g.Identify(with(token)); !errors.Is(err, identity.ErrForeignToken) || !errors.Is(err, api.ErrUnauthorized) || time.Since(start) > 0 {
 				t.Errorf("%q: %v after %v", token, err, time.Since(start))
 			}
 		}

@@ -23,28 +23,28 @@ var LocalAdmin = Identity{Tenant: DefaultTenant, Role: Admin, Name: DefaultTenan
 // Identify implements Gate.
 func (l Local) Identify(r *http.Request) (Identity, error) {
 	if r.Header.Get("Authorization") != "" {
-		return Identity{}, notMine("the token is unknown here")
+		return Identity{}, foreignToken("the token is unknown here")
 	}
 	if isBrowser(r.Header) {
-		return Identity{}, notMine("browsers need a token; sign in at /ui/")
+		return Identity{}, foreignToken("browsers need a token; sign in at /ui/")
 	}
 	if isForwarded(r.Header) {
-		return Identity{}, notMine("requests that a proxy has forwarded need a token")
+		return Identity{}, foreignToken("requests that a proxy has forwarded need a token")
 	}
 	if err := site.CheckHost(r.Host, ""); err != nil {
 		return Identity{}, err
 	}
 	p, ok := r.Context().Value(peerKey{}).(*peer)
 	if !ok {
-		return Identity{}, notMine(noToken)
+		return Identity{}, foreignToken(noToken)
 	}
 	uid, err := p.uid()
 	if err != nil {
-		return Identity{}, notMine(noToken)
+		return Identity{}, foreignToken(noToken)
 	}
 	who, ok := l[uid]
 	if !ok {
-		return Identity{}, notMine(noToken + "; only the user who runs this fleet needs none, on this machine")
+		return Identity{}, foreignToken(noToken + "; only the user who runs this fleet needs none, on this machine")
 	}
 	return who, nil
 }

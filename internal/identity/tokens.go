@@ -19,11 +19,11 @@ type Tokens map[[sha256.Size]byte]Identity
 func (t Tokens) Identify(r *http.Request) (Identity, error) {
 	token, ok := Bearer(r)
 	if !ok {
-		return Identity{}, notMine(noToken)
+		return Identity{}, foreignToken(noToken)
 	}
 	who, ok := t[sha256.Sum256([]byte(token))]
 	if !ok {
-		return Identity{}, notMine("the token is unknown here")
+		return Identity{}, foreignToken("the token is unknown here")
 	}
 	return who, nil
 }

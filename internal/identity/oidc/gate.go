@@ -77,10 +77,10 @@ func local(host string) bool {
 func (g *Gate) Identify(r *http.Request) (identity.Identity, error) {
 	token, ok := identity.Bearer(r)
 	if !ok {
-		return identity.Identity{}, identity.NotMine("send Authorization: Bearer TOKEN (the CLI reads ASSAY_TOKEN)")
+		return identity.Identity{}, identity.ForeignToken("send Authorization: Bearer TOKEN (the CLI reads ASSAY_TOKEN)")
 	}
 	if !strings.HasPrefix(token, "eyJ") || strings.Count(token, ".") != 2 {
-		return identity.Identity{}, identity.NotMine("the token is unknown here")
+		return identity.Identity{}, identity.ForeignToken("the token is unknown here")
 	}
 	c, err := g.verify(r.Context(), token, g.c.Audience)
 	if err != nil {

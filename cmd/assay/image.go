@@ -42,7 +42,7 @@ type place struct {
 }
 
 // gone rejects flags that could hide an operator's image from a prune.
-var gone = settings.Gone{"trusted-images": "say it in --image-registries, as the worker is told: ghcr.io/ours?trusted"}
+var gone = settings.Removed{"trusted-images": "say it in --image-registries, as the worker is told: ghcr.io/ours?trusted"}
 
 // open connects to a containerd. Images of trusted registries count as the operator's.
 func (s *place) open(a *app, address string, registries ...string) (*image.Host, error) {

@@ -3,7 +3,7 @@ package main
 import "github.com/assay-run/assay/internal/settings"
 
 // gone lists removed settings of dispatchers.
-var gone = settings.Gone{
+var gone = settings.Removed{
 	"orphan-age":        "artifacts that belong to no record are removed when they are a day old",
 	"callback-patience": "a callback is tried for a day after the end of its batch",
 	"body-patience":     "a body may stand still for 15 seconds",

@@ -8,7 +8,7 @@ import "github.com/assay-run/assay/internal/settings"
 type seams struct{}
 
 // goneSeams lists settings that only exist with the tag faults.
-var goneSeams = settings.Gone{
+var goneSeams = settings.Removed{
 	"infra-budget": "a job is given up after 20 failures of ours",
 	"poison-after": "a job is given up whose start was the end of three workers",
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/assay-run/assay/internal/settings"
 )
 
-var goneSeams settings.Gone // they exist in this build
+var goneSeams settings.Removed // they exist in this build
 
 // seams has settings for tests, which cause faults more often than a fleet does.
 type seams struct {

@@ -3,7 +3,7 @@ package main
 import "github.com/assay-run/assay/internal/settings"
 
 // gone lists removed settings of workers.
-var gone = settings.Gone{
+var gone = settings.Removed{
 	"awake":          "processors stay awake while a client waits; a worker that is not given /dev/cpu_dma_latency does without",
 	"warm":           "as many slots are kept ready as are asked for; --warm-memory bounds them, 0 for none",
 	"cell-warm":      "as many slots are kept ready as are asked for; --warm-memory bounds them, 0 for none",

@@ -12,7 +12,7 @@ import (
 type seams struct{}
 
 // goneSeams lists settings that only exist with the tag faults.
-var goneSeams = settings.Gone{
+var goneSeams = settings.Removed{
 	"runtime":        "containerd runs jobs; a worker that runs nothing is built with the tag faults (bin/faults/worker)",
 	"memory-reserve": "no more jobs are taken while less than a twentieth of the host's memory, at most 1Gi, is available",
 }

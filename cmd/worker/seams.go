@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
 
-var goneSeams settings.Gone // they exist in this build
+var goneSeams settings.Removed // they exist in this build
 
 // seams has settings for tests and measurements without programs.
 type seams struct {

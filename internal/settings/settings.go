@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// Gone maps removed flags, without dashes, to their replacements.
-type Gone map[string]string
+// Removed maps removed flags, without dashes, to their replacements.
+type Removed map[string]string
 
 // Check returns an error that names the first removed flag that is set, in args or in the
 // environment. An empty environment value does not count.
-func (g Gone) Check(args []string) error {
+func (g Removed) Check(args []string) error {
 	for _, name := range slices.Sorted(maps.Keys(g)) {
 		flag := "--" + name
 		for _, arg := range args {

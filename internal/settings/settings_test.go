@@ -6,7 +6,7 @@ import (
 )
 
 func TestGoneIsRefused(t *testing.T) {
-	gone := Gone{"tea-time": "drink it when you like"}
+	gone := Removed{"tea-time": "drink it when you like"}
 	for _, args := range [][]string{{"--tea-time=5pm"}, {"--x", "--tea-time", "5pm"}} {
 		if err := gone.Check(args); err == nil || !strings.Contains(err.Error(), "--tea-time") || !strings.Contains(err.Error(), "drink it") {
 			t.Errorf("%v: %v", args, err)

@@ -23,7 +23,7 @@ type Setting struct {
 // writes it. Each setting has a variable with its flag's name, and removed settings do not come
 // back. The total is limited: each setting is more to learn for operators, so a new one replaces
 // another or needs a justification.
-func Settings(t *testing.T, program string, all []Setting, gone settings.Gone, most int, write bool) {
+func Settings(t *testing.T, program string, all []Setting, gone settings.Removed, most int, write bool) {
 	t.Helper()
 	all = slices.DeleteFunc(all, func(s Setting) bool { return s.Flag == "help" || s.Flag == "version" })
 	for _, s := range all {

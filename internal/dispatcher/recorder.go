@@ -148,7 +148,7 @@ func granted(cs []store.Claimed) (n int) {
 // HandleHeartbeat notes the worker's state and renews its leases. It returns the lost and canceled leases and the
 // lost sessions.
 func (r *recorder) HandleHeartbeat(ctx context.Context, req control.HeartbeatRequest) (control.HeartbeatReply, error) {
-	if r.fleet.Seen(req.Worker) {
+	if r.fleet.RecordHeartbeat(req.Worker) {
 		r.scheduler.wake() // its slots widen the window
 	}
 	rest, cordoned := r.fleet.Rest(req.Worker.ID)
@@ -207,7 +207,7 @@ func (r *recorder) HandleFinish(ctx context.Context, req control.FinishRequest) 
 	statuses, err := r.finishes.do(ctx, req.Finishes)
 	if err == nil {
 		r.scheduler.ended(req.Worker, len(statuses))
-		r.fleet.Ended(req.Worker, finished(req.Finishes))
+		r.fleet.RecordResults(req.Worker, finished(req.Finishes))
 	}
 	if err == nil && cut {
 		r.log.WarnContext(ctx, "result above the size limit; recorded without its content", "job", req.Finishes[0].Job, "worker", req.Worker)

@@ -70,7 +70,7 @@ func TestRest(t *testing.T) {
 				log := slog.New(slog.DiscardHandler)
 				sched := &scheduler{store: s, publisher: deaf{}, fleet: r, classes: newClasses(s, deaf{}, r, nil, log), leader: leads,
 					repeats: &repeats{}, pacer: newPacer(time.Hour), metrics: m, log: log, minWindow: 8}
-				r.Seen(control.WorkerInfo{ID: "w", Pool: "p", Slots: 4, Busy: 4})
+				r.RecordHeartbeat(control.WorkerInfo{ID: "w", Pool: "p", Slots: 4, Busy: 4})
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
 				go func() { sched.run(ctx); close(done) }()
@@ -141,7 +141,7 @@ func TestFailedLooksNarrowTheWindow(t *testing.T) {
 	s := &slowed{most: 5}
 	r := fleet.New(fleet.Config{Log: slog.New(slog.DiscardHandler)}, nil)
 	sched := offering(t, s, r)
-	r.Seen(control.WorkerInfo{ID: "w", Pool: "p", Slots: 40})
+	r.RecordHeartbeat(control.WorkerInfo{ID: "w", Pool: "p", Slots: 40})
 	for range 4 {
 		sched.look(t.Context())
 	}
@@ -179,7 +179,7 @@ func TestFailingCrews(t *testing.T) {
 	r := fleet.New(fleet.Config{Log: slog.New(slog.DiscardHandler)}, nil)
 	sched := offering(t, s, r)
 	for _, p := range s.pools {
-		r.Seen(control.WorkerInfo{ID: p, Pool: p, Slots: 16})
+		r.RecordHeartbeat(control.WorkerInfo{ID: p, Pool: p, Slots: 16})
 	}
 	sched.wake()
 	for range 3 {

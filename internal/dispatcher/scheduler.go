@@ -133,7 +133,7 @@ func (s *scheduler) run(ctx context.Context) {
 		case <-timer.C:
 		case <-s.pacer.asks:
 			s.pacer.heard()
-		case <-s.fleet.Grown():
+		case <-s.fleet.Growth():
 			s.pacer.heard()
 		case <-s.leader.gained:
 			s.pacer.heard()

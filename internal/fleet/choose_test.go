@@ -27,7 +27,7 @@ func TestChoose(t *testing.T) {
 		{ID: "drains", Pool: "p", Slots: 99, Draining: true, Beat: 1},
 		{ID: "elsewhere", Pool: "q", Slots: 5, Beat: 1},
 	} {
-		f.Seen(w)
+		f.RecordHeartbeat(w)
 	}
 	for class, want := range map[string]string{placement.Any: "elsewhere", "p": "most", "nobody's": ""} {
 		if c, ok := f.Choose(class, time.Minute); c.Worker != want || ok != (want != "") {

@@ -126,8 +126,8 @@ func (f *Fleet) refreshing(ctx context.Context) {
 // Look makes Run refresh at once, after a change of workers in the store.
 func (f *Fleet) Look() { offer(f.news) }
 
-// Grown yields after a refresh that found more slots than were known here, or a lifted cordon.
-func (f *Fleet) Grown() <-chan struct{} { return f.grown }
+// Growth yields after a refresh that found more slots than were known here, or a lifted cordon.
+func (f *Fleet) Growth() <-chan struct{} { return f.grown }
 
 // Spoken returns the lowest protocol version of the connected dispatchers, at most control.Protocol.
 func (f *Fleet) Spoken() int { return int(f.spoken.Load()) }

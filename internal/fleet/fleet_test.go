@@ -67,11 +67,11 @@ func TestRegistryCounts(t *testing.T) {
 	t.Parallel()
 	r, l := newTestFleet()
 	w := control.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 3}
-	if !r.Seen(w) || r.Seen(w) {
+	if !r.RecordHeartbeat(w) || r.RecordHeartbeat(w) {
 		t.Error("only the first heartbeat makes the fleet grow")
 	}
-	r.Seen(control.WorkerInfo{ID: "b", Pool: "p", Slots: 4})
-	r.Seen(control.WorkerInfo{ID: "c", Pool: "q", Slots: 2, Busy: 5}) // more than it should have
+	r.RecordHeartbeat(control.WorkerInfo{ID: "b", Pool: "p", Slots: 4})
+	r.RecordHeartbeat(control.WorkerInfo{ID: "c", Pool: "q", Slots: 2, Busy: 5}) // more than it should have
 	r.want(t, map[string]Size{"p": {12, 9}, "q": {2, 0}})
 
 	if pool := r.Took("a", 4); pool != "p" {
@@ -83,7 +83,7 @@ func TestRegistryCounts(t *testing.T) {
 	r.want(t, map[string]Size{"p": {12, 4}, "q": {2, 2}})
 
 	w.Draining = true
-	if r.Seen(w) {
+	if r.RecordHeartbeat(w) {
 		t.Error("a worker that drains makes the fleet grow")
 	}
 	r.want(t, map[string]Size{"p": {4, 4}, "q": {2, 2}})
@@ -107,10 +107,10 @@ func TestCrews(t *testing.T) {
 	t.Parallel()
 	r, _ := newTestFleet()
 	r.pools = placement.Pools{"x": {Exclusive: true}}
-	r.Seen(control.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 3, Offer: placement.Offer{Memory: 4 * job.GiB}})
-	r.Seen(control.WorkerInfo{ID: "b", Pool: "q", Slots: 4, Offer: placement.Offer{Memory: 2 * job.GiB}})
-	r.Seen(control.WorkerInfo{ID: "c", Pool: "x", Slots: 2, Offer: placement.Offer{Memory: 2 * job.GiB}})
-	r.Seen(control.WorkerInfo{ID: "d", Pool: "p", Draining: true})
+	r.RecordHeartbeat(control.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 3, Offer: placement.Offer{Memory: 4 * job.GiB}})
+	r.RecordHeartbeat(control.WorkerInfo{ID: "b", Pool: "q", Slots: 4, Offer: placement.Offer{Memory: 2 * job.GiB}})
+	r.RecordHeartbeat(control.WorkerInfo{ID: "c", Pool: "x", Slots: 2, Offer: placement.Offer{Memory: 2 * job.GiB}})
+	r.RecordHeartbeat(control.WorkerInfo{ID: "d", Pool: "p", Draining: true})
 	got := r.Crews(placement.Any, "p", "?memory=1Gi", "p?memory=1Gi", "?memory=2Gi", "?memory=3Gi", "x", "x?memory=1Gi", "nobody's", "?label.a=b")
 	for i := range got {
 		slices.Sort(got[i].Pools)
@@ -131,12 +131,12 @@ func TestCrews(t *testing.T) {
 func TestRegistryOutage(t *testing.T) {
 	t.Parallel()
 	r, l := newTestFleet()
-	r.Seen(control.WorkerInfo{ID: "a", Pool: "p", Slots: 8})
+	r.RecordHeartbeat(control.WorkerInfo{ID: "a", Pool: "p", Slots: 8})
 	l.fail = job.ErrUnavailable
 	if err := r.Refresh(t.Context()); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
-	r.Seen(control.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 2})
+	r.RecordHeartbeat(control.WorkerInfo{ID: "a", Pool: "p", Slots: 8, Busy: 2})
 	r.want(t, map[string]Size{"p": {8, 6}})
 	l.fail = nil
 	if err := r.Refresh(t.Context()); err != nil {
@@ -157,7 +157,7 @@ func TestRegistryStampede(t *testing.T) {
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()
 		for i := range 1000 {
-			r.Seen(control.WorkerInfo{ID: fmt.Sprint(i), Pool: "p", Slots: 1})
+			r.RecordHeartbeat(control.WorkerInfo{ID: fmt.Sprint(i), Pool: "p", Slots: 1})
 		}
 		synctest.Wait()
 		cancel()

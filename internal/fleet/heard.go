@@ -27,9 +27,9 @@ type report struct {
 	at time.Time
 }
 
-// Seen records a heartbeat. It reports whether the worker has more slots than before. It ignores the slots of a
+// RecordHeartbeat records a heartbeat. It reports whether the worker has more slots than before. It ignores the slots of a
 // process if a later one uses its name.
-func (f *Fleet) Seen(w control.WorkerInfo) (grown bool) {
+func (f *Fleet) RecordHeartbeat(w control.WorkerInfo) (grown bool) {
 	w.Offer.Exclusive = f.pools.Exclusive(w.Pool)
 	p := process{w.ID, store.IncarnationOf(w.StartedAt)}
 	f.mu.Lock()
@@ -53,8 +53,8 @@ func (f *Fleet) Seen(w control.WorkerInfo) (grown bool) {
 	return m.Slots > before.Slots
 }
 
-// Ended notes that a worker brought attempts of jobs to a result.
-func (f *Fleet) Ended(worker string, jobs []job.ID) { f.health.ended(worker, jobs) }
+// RecordResults notes that a worker brought attempts of jobs to a result.
+func (f *Fleet) RecordResults(worker string, jobs []job.ID) { f.health.ended(worker, jobs) }
 
 // GaveUp notes that a worker gave up attempts for reasons other than the jobs.
 func (f *Fleet) GaveUp(worker string, jobs []job.ID) { f.health.failed(worker, jobs) }

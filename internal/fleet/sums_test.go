@@ -68,7 +68,7 @@ func TestSumsEqualACount(t *testing.T) {
 				return w
 			}
 			rt.Repeat(map[string]func(*rapid.T){
-				"report": func(rt *rapid.T) { f.Seen(info(rt)) },
+				"report": func(rt *rapid.T) { f.RecordHeartbeat(info(rt)) },
 				"take":   func(rt *rapid.T) { f.Took(worker.Draw(rt, "worker"), rapid.IntRange(-4, 4).Draw(rt, "jobs")) },
 				"wait":   func(rt *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 20).Draw(rt, "seconds")) * time.Second) },
 				"refresh": func(rt *rapid.T) {
@@ -104,7 +104,7 @@ func BenchmarkCrew(b *testing.B) {
 	for _, n := range []int{1, 2000} {
 		f, _ := newTestFleet()
 		for i := range n {
-			f.Seen(control.WorkerInfo{ID: fmt.Sprint(i), Pool: "p", Slots: 32, Offer: placement.Offer{Memory: 64 * job.GiB, Labels: map[string]string{"host": fmt.Sprint(i)}}})
+			f.RecordHeartbeat(control.WorkerInfo{ID: fmt.Sprint(i), Pool: "p", Slots: 32, Offer: placement.Offer{Memory: 64 * job.GiB, Labels: map[string]string{"host": fmt.Sprint(i)}}})
 		}
 		b.Run(fmt.Sprintf("workers=%d", n), func(b *testing.B) {
 			for b.Loop() {

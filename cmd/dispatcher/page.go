@@ -14,7 +14,7 @@ func (c *config) page(gate identity.Gate) (identity.Gate, ui.Issuer, error) {
 	if err != nil || issuer == nil {
 		return gate, nil, err
 	}
-	return ui.Within(gate), issuer, nil
+	return ui.AcceptVisitors(gate), issuer, nil
 }
 
 // pageKey returns the encryption key of the web page's cookies, from the fleet's shared key.

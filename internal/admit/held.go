@@ -18,9 +18,11 @@ type Held struct {
 
 type heldKey struct{}
 
-// Within returns a context in which only jobs with the restriction are admitted. Every path to admission has a
+// WithHeld returns a context in which only jobs with the restriction are admitted. Every path to admission has a
 // context, so none bypasses it.
-func Within(ctx context.Context, h Held) context.Context { return context.WithValue(ctx, heldKey{}, h) }
+func WithHeld(ctx context.Context, h Held) context.Context {
+	return context.WithValue(ctx, heldKey{}, h)
+}
 
 // HeldIn returns the restriction of ctx.
 func HeldIn(ctx context.Context) Held {

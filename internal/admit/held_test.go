@@ -28,7 +28,7 @@ func restrictedTo(t *testing.T, p string) func(raw string) (*job.Spec, error) {
 	a := withResultCache(t)
 	a.Policies = stored{policy: p}
 	return func(raw string) (*job.Spec, error) {
-		j, err := a.Job(admit.Within(t.Context(), admit.Held{Policy: "strict"}), "acme", "", []byte(raw))
+		j, err := a.Job(admit.WithHeld(t.Context(), admit.Held{Policy: "strict"}), "acme", "", []byte(raw))
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func TestCacheKeysOfLabels(t *testing.T) {
 	t.Parallel()
 	a := withResultCache(t)
 	key := func(h admit.Held) string {
-		j, err := a.Job(admit.Within(t.Context(), h), "acme", "", []byte(`{"cache":true,"program":{"python":{"code":"0"}}}`))
+		j, err := a.Job(admit.WithHeld(t.Context(), h), "acme", "", []byte(`{"cache":true,"program":{"python":{"code":"0"}}}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func TestReadingStopsAtTheLimits(t *testing.T) {
 	const most = 24 << 20
 	l := Limits{64 << 10, 100}
 	for name, read := range map[string]func(r io.Reader) ([]byte, error){
-		"announced": func(r io.Reader) ([]byte, error) { return ReadWithin(r, most, 1<<20, l) },
+		"announced": func(r io.Reader) ([]byte, error) { return ReadLimited(r, most, 1<<20, l) },
 		"to an end": func(r io.Reader) ([]byte, error) { return ReadAll(r, most, l) },
 	} {
 		var before, after runtime.MemStats
@@ -73,14 +73,14 @@ func TestReadingStopsAtTheLimits(t *testing.T) {
 	if _, err := ReadAll(strings.NewReader(text), len(text)-1, l); !errors.Is(err, ErrLimit) {
 		t.Errorf("one byte too many: %v", err)
 	}
-	if got, err := ReadWithin(strings.NewReader(text), len(text), 0, l); string(got) != text || err != nil {
+	if got, err := ReadLimited(strings.NewReader(text), len(text), 0, l); string(got) != text || err != nil {
 		t.Errorf("a long text that was announced: %d bytes, %v", len(got), err)
 	}
 	many := "[" + strings.Repeat("1,", 100<<10) + "1]"
-	if got, err := ReadWithin(strings.NewReader(many), len(many), len(many), l); string(got) != many || err != nil {
+	if got, err := ReadLimited(strings.NewReader(many), len(many), len(many), l); string(got) != many || err != nil {
 		t.Errorf("what is not too long may have many values: %d bytes, %v", len(got), err)
 	}
-	if _, err := ReadWithin(strings.NewReader("[1"), 3, 0, l); err != io.ErrUnexpectedEOF {
+	if _, err := ReadLimited(strings.NewReader("[1"), 3, 0, l); err != io.ErrUnexpectedEOF {
 		t.Errorf("half a text: %v", err)
 	}
 }

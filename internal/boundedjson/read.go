@@ -11,11 +11,11 @@ const readStep = 256 << 10
 
 // Read reads the announced n bytes. Memory grows with the received bytes, in steps that leave
 // little garbage. A premature end is io.ErrUnexpectedEOF.
-func Read(r io.Reader, n int) ([]byte, error) { return ReadWithin(r, n, n, Limits{}) }
+func Read(r io.Reader, n int) ([]byte, error) { return ReadLimited(r, n, n, Limits{}) }
 
-// ReadWithin is Read for a text that must be within limits if it is longer than free bytes. It counts while it reads.
+// ReadLimited is Read for a text that must be within limits if it is longer than free bytes. It counts while it reads.
 // For a text beyond the limits it returns ErrLimit early, and keeps only the bytes read so far.
-func ReadWithin(r io.Reader, n, free int, l Limits) ([]byte, error) {
+func ReadLimited(r io.Reader, n, free int, l Limits) ([]byte, error) {
 	c := counter{Limits: l, values: 1}
 	body := make([]byte, 0, min(n, 32<<10))
 	for len(body) < n {

@@ -101,7 +101,7 @@ func Read(r io.Reader, l Limits, room func(size int) error) (json.RawMessage, er
 			return nil, err
 		}
 	}
-	body, err := boundedjson.ReadWithin(r, int(n), l.Free, l.Values)
+	body, err := boundedjson.ReadLimited(r, int(n), l.Free, l.Values)
 	if errors.Is(err, boundedjson.ErrLimit) {
 		return nil, fmt.Errorf("%w: a frame of %d bytes %w", ErrProtocol, n, err)
 	}

@@ -20,7 +20,7 @@ func (s *Server) getBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.leases.Hear(r.Context(), web.Tenant(r), id)
+	s.leases.KeepAlive(r.Context(), web.Tenant(r), id)
 	var changed <-chan struct{}
 	if wait > 0 {
 		c, stop := s.Watcher.WatchBatch(id)

@@ -23,7 +23,7 @@ func (s *Server) batchEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.leases.Hear(r.Context(), web.Tenant(r), id)
+	s.leases.KeepAlive(r.Context(), web.Tenant(r), id)
 	changed, stop := s.Watcher.WatchBatch(id)
 	defer stop()
 	b, err := s.watching.Batch(r.Context(), web.Tenant(r), id)

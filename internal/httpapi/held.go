@@ -14,7 +14,7 @@ import (
 // within returns ctx with the restrictions of the caller's key. The context ends when the caller's access ends.
 func (s *Server) within(ctx context.Context, who identity.Identity) (context.Context, func()) {
 	if who.Held != (identity.Held{}) {
-		ctx = admit.Within(ctx, admit.Held{Key: who.Held.Label.Key, Value: who.Held.Label.Value, Policy: who.Held.Policy})
+		ctx = admit.WithHeld(ctx, admit.Held{Key: who.Held.Label.Key, Value: who.Held.Label.Value, Policy: who.Held.Policy})
 	}
 	if who.Life == nil {
 		return ctx, func() {}

@@ -43,7 +43,7 @@ func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.leases.Hear(r.Context(), web.Tenant(r), id)
+	s.leases.KeepAlive(r.Context(), web.Tenant(r), id)
 	p, err := s.awaitPage(r, id, page{cursor: store.Cursor(after), limit: int(limit), outcome: outcome}, wait)
 	if err != nil {
 		return fmt.Errorf("read results of batch %s: %w", id, err)

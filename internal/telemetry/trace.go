@@ -44,9 +44,9 @@ func Step(ctx context.Context, name, parent string, start time.Time, about About
 	span.End()
 }
 
-// Within begins a span below the span of ctx, if that is recorded. The returned function ends it
+// StartSpan begins a span below the span of ctx, if that is recorded. The returned function ends it
 // and records the error it gets.
-func Within(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, func(error)) {
+func StartSpan(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, func(error)) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, func(error) {}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // NATS starts a server with an empty JetStream for this test alone, which takes milliseconds, and
-// returns its URL. A test that restarts its server uses NATSAgain.
+// returns its URL. A test that restarts its server uses RestartNATS.
 func NATS(t testing.TB) (url string) {
 	t.Helper()
 	Needs(t, "NATS")
@@ -26,10 +26,10 @@ func NATS(t testing.TB) (url string) {
 	return n.ClientURL()
 }
 
-// NATSAgain starts a server at a port that may have been used before. A child process that this
+// RestartNATS starts a server at a port that may have been used before. A child process that this
 // process was just starting still holds the port until it executes its own program. On a busy
-// machine that takes a while, and NATSAgain waits for it. The caller stops the server.
-func NATSAgain(t testing.TB, cfg dev.NATSConfig) *dev.NATS {
+// machine that takes a while, and RestartNATS waits for it. The caller stops the server.
+func RestartNATS(t testing.TB, cfg dev.NATSConfig) *dev.NATS {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

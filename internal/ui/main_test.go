@@ -151,7 +151,7 @@ func newFleet(t *testing.T, change ...func(*ui.Config)) *fleet {
 	for _, c := range change {
 		c(&cfg)
 	}
-	cfg.API = newAPI(t, f.asked, o, ui.Within(cfg.Gate), log)
+	cfg.API = newAPI(t, f.asked, o, ui.AcceptVisitors(cfg.Gate), log)
 	page, err := ui.New(cfg)
 	if err != nil {
 		t.Fatal(err)

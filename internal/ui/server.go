@@ -27,7 +27,7 @@ var files embed.FS
 // Config has the parts that a Server needs.
 type Config struct {
 	API  http.Handler  // serves all other requests
-	Gate identity.Gate // identifies tokens; the API has the same gate in Within
+	Gate identity.Gate // identifies tokens; the API has the same gate in AcceptVisitors
 	// Key seals cookies: at least 32 bytes that all dispatchers of a fleet share. With nil, the process makes its own:
 	// visitors then have to sign in again at another dispatcher and after a restart.
 	Key    []byte

@@ -15,9 +15,9 @@ func vouched(ctx context.Context, who identity.Identity) context.Context {
 	return context.WithValue(ctx, vouchedKey{}, who)
 }
 
-// Within returns a gate that also accepts identities from the web page. Only calls by the page have one in their
+// AcceptVisitors returns a gate that also accepts identities from the web page. Only calls by the page have one in their
 // context; other requests go through g.
-func Within(g identity.Gate) identity.Gate { return within{g} }
+func AcceptVisitors(g identity.Gate) identity.Gate { return within{g} }
 
 type within struct{ identity.Gate }
 

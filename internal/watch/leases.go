@@ -63,9 +63,9 @@ func (l *Leases) none(k leaseKey) bool {
 	return known && length == 0
 }
 
-// Hear renews the lease of a batch, if it has one, when a client's request reads the batch. It renews the lease now
+// KeepAlive renews the lease of a batch, if it has one, when a client's request reads the batch. It renews the lease now
 // and, until ctx of the request ends, three times in its length. It returns at once.
-func (l *Leases) Hear(ctx context.Context, tenant string, batch job.ID) {
+func (l *Leases) KeepAlive(ctx context.Context, tenant string, batch job.ID) {
 	key := leaseKey{tenant, batch}
 	if l.none(key) {
 		return

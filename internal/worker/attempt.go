@@ -185,7 +185,7 @@ func (a *attempt) acquire(ctx context.Context, kind, python string) (runtime.Slo
 func (a *attempt) slot(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
 	key.Tenant, key.Image, key.Alone = a.claimed.Tenant, a.spec.Image, a.alone
 	key.Isolation, key.CPU = a.plan.Policy.Isolation, a.plan.Policy.CPU
-	waiting, end := telemetry.Within(ctx, "slot")
+	waiting, end := telemetry.StartSpan(ctx, "slot")
 	slot, err := a.Runtime.Acquire(waiting, key)
 	end(err)
 	failure := new(runtime.BuildError)
@@ -256,7 +256,7 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 	a.code.Prepare(&in)
 	defer a.tailed(&in)()
 	hide := mask.New(slices.Collect(maps.Values(in.Secrets)))
-	running, end := telemetry.Within(ctx, "program")
+	running, end := telemetry.StartSpan(ctx, "program")
 	rep, err := a.execute(running, slot, in)
 	end(err)
 	if a.kept != nil {

@@ -35,7 +35,7 @@ func (a *attempt) compile(ctx context.Context, c *code.Code) error {
 		return nil
 	}
 	p.Tenant, p.Image, p.Digest, p.Policy = a.claimed.Tenant, a.spec.Image, a.imageDigest(), &a.plan.Policy
-	ctx, end := telemetry.Within(ctx, "compile", telemetry.KindKey.String(p.Language.Name))
+	ctx, end := telemetry.StartSpan(ctx, "compile", telemetry.KindKey.String(p.Language.Name))
 	out, err := a.compiled.Get(ctx, p, a.runCompiler)
 	end(err)
 	if missing := new(compile.Missing); errors.As(err, &missing) {

@@ -15,7 +15,7 @@ func (a *attempt) fetch(ctx context.Context) (files []runtime.File, release func
 	if len(a.spec.Files) == 0 {
 		return nil, func() {}, nil
 	}
-	ctx, end := telemetry.Within(ctx, "fetch", telemetry.KindKey.String("inputs"), telemetry.CountKey.Int(len(a.spec.Files)))
+	ctx, end := telemetry.StartSpan(ctx, "fetch", telemetry.KindKey.String("inputs"), telemetry.CountKey.Int(len(a.spec.Files)))
 	files, release, err = a.inputs.Fetch(ctx, a.claimed.Tenant, a.spec.Files)
 	if wrong := new(transfer.InputError); errors.As(err, &wrong) {
 		err = refuse("%v", wrong)

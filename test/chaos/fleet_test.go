@@ -153,7 +153,7 @@ func (f *fleet) startNATS() {
 	}
 	_, text, _ := net.SplitHostPort(f.natsAt)
 	port, _ := strconv.Atoi(text)
-	f.nats = testenv.NATSAgain(f.t, dev.NATSConfig{Dir: f.natsDir, Port: port})
+	f.nats = testenv.RestartNATS(f.t, dev.NATSConfig{Dir: f.natsDir, Port: port})
 }
 
 // restartNATS stops the server, calls between, and starts it again.

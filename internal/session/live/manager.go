@@ -230,7 +230,7 @@ func (m *Manager) open(ctx context.Context, c control.SessionCall) (control.Sess
 	if err := m.enter(c.Tenant, plan.Policy); err != nil {
 		return control.SessionReply{}, err
 	}
-	waiting, end := telemetry.Within(ctx, "slot", telemetry.IsolationKey.String(string(plan.Policy.Isolation)))
+	waiting, end := telemetry.StartSpan(ctx, "slot", telemetry.IsolationKey.String(string(plan.Policy.Isolation)))
 	slot, err := m.Runtime.Acquire(waiting, runtime.Key{
 		Tenant: c.Tenant, Image: c.Spec.Image, Isolation: plan.Policy.Isolation, Kind: "session", Packages: plan.Policy.Requirements()})
 	end(err)

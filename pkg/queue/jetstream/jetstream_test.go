@@ -75,7 +75,7 @@ func (s *server) start(t *testing.T) {
 	for _, f := range s.with {
 		f(&cfg)
 	}
-	s.nats = testenv.NATSAgain(t, cfg)
+	s.nats = testenv.RestartNATS(t, cfg)
 }
 
 func (s *server) restart(t *testing.T) {

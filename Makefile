@@ -211,6 +211,10 @@ $(DOCS_ENV)/made: scripts/docs/requirements.txt
 docs: $(DOCS_ENV)/made ## Build the site of the pages into .cache/site; a warning or a broken link fails
 	@NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(DOCS_ENV)/bin:$$PATH" $(DOCS_ENV)/bin/mkdocs build --config-file scripts/docs/mkdocs.yml
 
+.PHONY: release
+release: ## Build the files of a release into dist/, from a clean commit; with IMAGES=no without the images, which need make images
+	@PYTHON=$(PYTHON) IMAGES=$(IMAGES) scripts/release
+
 .PHONY: test-schema check-schema
 # From the package index, in an environment of its own.
 SCHEMATHESIS ?= schemathesis==4.32.5

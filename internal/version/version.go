@@ -16,26 +16,32 @@ var number string
 // release is set by the linker of a release build: -X …/internal/version.release=v1.2.3.
 var release string
 
+// revision is set by the linker of a build without the repository's metadata.
+var revision string
+
 // Number returns the version of these sources without a prefix, such as 0.1.0.
 func Number() string { return strings.TrimSpace(number) }
 
-// Revision is the commit that the toolchain stamped into the program, with a mark for uncommitted
+// Revision is the commit that the linker or the toolchain stamped into the program, with a mark for uncommitted
 // changes. It is "unknown" for a build outside a repository.
 func Revision() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	switch {
+	case revision != "":
+		return revision
+	case !ok:
 		return "unknown"
 	}
-	revision, changes := "unknown", ""
+	commit, changes := "unknown", ""
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
+			commit = s.Value[:min(12, len(s.Value))]
 		case s.Key == "vcs.modified" && s.Value == "true":
 			changes = "-changes"
 		}
 	}
-	return revision + changes
+	return commit + changes
 }
 
 // String returns the release, such as v0.1.0. Other builds have a semantic version that sorts before it, and their

@@ -1,8 +1,8 @@
 """Builds the programs of a fleet with Go, and puts them into the wheel.
 
 ASSAY_WHEEL_ARCH selects the processors: x86_64 or aarch64; by default those of this machine. The programs are
-static: one wheel is for every Linux, with glibc or with musl. The build needs go in PATH, and a clone of the
-repository.
+static: one wheel is for every Linux, with glibc or with musl. ASSAY_REVISION is the commit that the programs report.
+The build needs go in PATH, and a clone of the repository.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def go_environment(architecture: str) -> dict[str, str]:
 
 def build(to: Path, version: str, env: dict[str, str]) -> None:
     """Builds every program, with the same bytes in any directory."""
-    flags = ["-trimpath", "-buildvcs=false", f"-ldflags=-s -w -X {MODULE}/internal/version.release=v{version}"]
+    stamps = {"release": f"v{version}", "revision": os.environ.get("ASSAY_REVISION", "")}
+    stamped = " ".join(f"-X {MODULE}/internal/version.{name}={value}" for name, value in stamps.items() if value)
+    flags = ["-trimpath", "-buildvcs=false", f"-ldflags=-s -w {stamped}"]
     go(["build", *flags, "-o", f"{to}/", *(f"./cmd/{name}" for name in PROGRAMS)], env)
 
 

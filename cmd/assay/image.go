@@ -12,7 +12,6 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/internal/dev"
-	"github.com/assay-run/assay/internal/settings"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/store"
@@ -41,9 +40,6 @@ type place struct {
 	Namespace string `name:"namespace" env:"ASSAY_CONTAINERD_NAMESPACE" default:"assay" help:"containerd namespace of Assay's images."`
 }
 
-// gone rejects flags that could hide an operator's image from a prune.
-var gone = settings.Removed{"trusted-images": "say it in --image-registries, as the worker is told: ghcr.io/ours?trusted"}
-
 // open connects to a containerd. Images of trusted registries count as the operator's.
 func (s *place) open(a *app, address string, registries ...string) (*image.Host, error) {
 	if address == "own" {
@@ -51,9 +47,6 @@ func (s *place) open(a *app, address string, registries ...string) (*image.Host,
 		if address, err = dev.ContainerdAddress(filepath.Join(s.StateDir, "containerd")); err != nil {
 			return nil, fmt.Errorf("--state-dir: %w", err)
 		}
-	}
-	if err := gone.Check(nil); err != nil {
-		return nil, err
 	}
 	from, err := image.ParseSources(registries)
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -68,9 +67,6 @@ var errHelp = fmt.Errorf("help requested")
 
 // parse reads flags and environment.
 func parse(args []string, out io.Writer) (c config, err error) {
-	if err := errors.Join(gone.Check(args), goneSeams.Check(args)); err != nil {
-		return c, err
-	}
 	helped := false
 	p, err := kong.New(&c, kong.Name("dispatcher"), kong.Description("Accept, schedule and record the jobs of a fleet."),
 		kong.Writers(out, out), kong.Vars{"version": "dispatcher " + version.String()}, kong.Exit(func(int) { helped = true }))

@@ -2,16 +2,8 @@
 
 package main
 
-import "github.com/assay-run/assay/internal/settings"
-
 // seams has no settings without the tag faults.
 type seams struct{}
-
-// goneSeams lists settings that only exist with the tag faults.
-var goneSeams = settings.Removed{
-	"infra-budget": "a job is given up after 20 failures of ours",
-	"poison-after": "a job is given up whose start was the end of three workers",
-}
 
 func (seams) check() error { return nil }
 

@@ -2,13 +2,7 @@
 
 package main
 
-import (
-	"fmt"
-
-	"github.com/assay-run/assay/internal/settings"
-)
-
-var goneSeams settings.Removed // they exist in this build
+import "fmt"
 
 // seams has settings for tests, which cause faults more often than a fleet does.
 type seams struct {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -97,9 +96,6 @@ var errHelp = fmt.Errorf("help requested")
 
 // parse reads flags and environment.
 func parse(args []string, out io.Writer) (c config, err error) {
-	if err := errors.Join(gone.Check(args), goneSeams.Check(args)); err != nil {
-		return c, err
-	}
 	helped := false
 	p, err := kong.New(&c, kong.Name("worker"), kong.Description("Run the jobs of a fleet."),
 		kong.Writers(out, out), kong.Vars{"version": "worker " + version.String()}, kong.Exit(func(int) { helped = true }))

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/assay-run/assay/internal/settings"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/runtime"
 	"github.com/assay-run/assay/pkg/runtime/fake"
 )
-
-var goneSeams settings.Removed // they exist in this build
 
 // seams has settings for tests and measurements without programs.
 type seams struct {

@@ -21,5 +21,5 @@ func TestSettings(t *testing.T) {
 	for _, f := range p.Model.Flags {
 		all = append(all, testenv.Setting{Flag: f.Name, Variables: f.Envs, Default: f.Default, Help: f.Help})
 	}
-	testenv.Settings(t, "worker", all, gone, 31, *update)
+	testenv.Settings(t, "worker", all, 31, *update)
 }

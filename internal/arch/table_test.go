@@ -161,19 +161,18 @@ var table = map[string]row{
 	"internal/doctor":          {"what this machine can enforce", with(ideas, "pkg/runtime/hostcheck", "pkg/runtime/cgroup", "internal/advisories", "internal/dev")},
 	"internal/dev":             {"a fleet on one machine, for people", []string{"api", "pkg/client", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue/identity", "pkg/language", "images", "internal/daemon", "internal/ociimage", "internal/telemetry"}},
 	"internal/daemon":          {"servers that end with this process, and containerd as one", nil},
-	"internal/testenv":         {"real components, for tests", []string{"internal/dev", "internal/settings", "pkg/job", "pkg/client"}},
+	"internal/testenv":         {"real components, for tests", []string{"internal/dev", "pkg/job", "pkg/client"}},
 	"internal/advisories":      {"known holes in what walls are made of", nil},
 	"internal/sysmon":          {"the Go runtime's monitor thread, calmed", nil},
 	"internal/version":         {"which build this is", nil},
-	"internal/settings":        {"what programs cannot be told any more", nil},
 	"internal/arch":            {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/admin", "internal/admit", "internal/callback", "internal/certs", "internal/identity/oidc", "internal/tenants", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/identity", "internal/intake", "internal/session", "internal/settings", "internal/site", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/ui", "internal/version", "pkg/netrule")},
+		"internal/admin", "internal/admit", "internal/callback", "internal/certs", "internal/identity/oidc", "internal/tenants", "internal/dispatcher", "internal/fault", "internal/httpapi", "internal/identity", "internal/intake", "internal/session", "internal/site", "internal/sysmon", "internal/secret", "internal/sweep", "internal/telemetry", "internal/ui", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake",
-		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/settings", "internal/site", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
+		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/awake", "internal/daemon", "internal/fault", "internal/session/live", "internal/site", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/fleet", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
-		"internal/cli/filter", "internal/cli/keys", "internal/cli/operate", "internal/cli/problems", "internal/cli/program", "internal/cli/prompt", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/settings", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
+		"internal/cli/filter", "internal/cli/keys", "internal/cli/operate", "internal/cli/problems", "internal/cli/program", "internal/cli/prompt", "internal/cli/show", "internal/cli/top", "internal/dev", "internal/doctor", "internal/mcp", "internal/pause", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"internal/cli/keys":     {"keys, as a command line", []string{"api", "pkg/client", "pkg/fleet", "pkg/job", "internal/cli/show"}},
 	"internal/cli/program":  {"programs and policies, as a command line names them", []string{"pkg/job"}},
 	"internal/cli/prompt":   {"a session, on a terminal", []string{"api", "pkg/client", "pkg/job"}},

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/assay-run/assay/internal/settings"
 )
 
 // Setting is a setting of a program, as its configuration describes it.
@@ -20,18 +18,14 @@ type Setting struct {
 }
 
 // Settings compares the settings table of docs/operate/settings.md with the settings of a program, or
-// writes it. Each setting has a variable with its flag's name, and removed settings do not come
-// back. The total is limited: each setting is more to learn for operators, so a new one replaces
-// another or needs a justification.
-func Settings(t *testing.T, program string, all []Setting, gone settings.Removed, most int, write bool) {
+// writes it. Each setting has a variable with its flag's name. The total is limited: each setting is
+// more to learn for operators, so a new one replaces another or needs a justification.
+func Settings(t *testing.T, program string, all []Setting, most int, write bool) {
 	t.Helper()
 	all = slices.DeleteFunc(all, func(s Setting) bool { return s.Flag == "help" || s.Flag == "version" })
 	for _, s := range all {
-		switch {
-		case len(s.Variables) != 1 || s.Variables[0] != settings.Variable(s.Flag) || s.Help == "":
+		if len(s.Variables) != 1 || s.Variables[0] != variable(s.Flag) || s.Help == "" {
 			t.Errorf("--%s: its variable is %v, its help %q", s.Flag, s.Variables, s.Help)
-		case gone[s.Flag] != "":
-			t.Errorf("--%s is gone, and there", s.Flag)
 		}
 	}
 	if len(all) > most {
@@ -67,6 +61,11 @@ func Settings(t *testing.T, program string, all []Setting, gone settings.Removed
 	}
 }
 
+// variable returns the environment variable of a flag.
+func variable(flag string) string {
+	return "ASSAY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
 // mostOfBoth is the number of settings by name; settings of both programs count once. The latest
 // additions without a removal are:
 //   - drop-ins: only an operator may open addresses outside the API and accept a password instead
@@ -89,7 +88,7 @@ func settingsTable(all []Setting) string {
 		if value != "" {
 			value = "`" + value + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s |\n", settings.Variable(s.Flag), s.Flag, value, strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(s.Help))
+		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s |\n", variable(s.Flag), s.Flag, value, strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(s.Help))
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -26,11 +26,6 @@ type ExecutionList struct {
 	Executions []fleet.Executed `json:"executions"`
 }
 
-// ExecuteList is ExecutionList under an older name, for …/executes.
-type ExecuteList struct {
-	Executes []fleet.Executed `json:"executes"`
-}
-
 // VariableList is the namespace of a session.
 type VariableList struct {
 	Variables map[string]job.Variable `json:"variables"`

@@ -25,7 +25,7 @@ var (
 	keepsLabels  = words("retryBatch listPolicies explainPolicy")
 	keepsPolicy  = words("getFleet batchStates compareBatches")
 	refusesBoth  = words("check putPolicy listSecrets putSecret deleteSecret createKey listKeys getKey revokeKey makeLink openUpload getUpload dropUpload putChunk sealUpload listTenants showTenant")
-	ofSessions   = words("createSession listSessions getSession closeSession execute listExecutions listExecutes forkSession interruptSession resetSession keepSession putContext listVariables getVariable putVariable putFunctions sessionEvents answerCall getFile putFile listExportedArtifacts exportArtifacts getExportedArtifact")
+	ofSessions   = words("createSession listSessions getSession closeSession execute listExecutions forkSession interruptSession resetSession keepSession putContext listVariables getVariable putVariable putFunctions sessionEvents answerCall getFile putFile listExportedArtifacts exportArtifacts getExportedArtifact")
 	forOperators = words("deleteJob deleteBatch putTenant") // and those tagged admin
 )
 

@@ -171,17 +171,10 @@ func (c *Client) ExportedArtifact(ctx context.Context, id job.ID, path string) (
 	return resp.Body, nil
 }
 
-// Executions lists the executions of a session after the given one, oldest first. It uses the older
-// name of the route, which all versions of the dispatcher support.
+// Executions lists the executions of a session after the given one, oldest first.
 func (c *Client) Executions(ctx context.Context, id, after job.ID) (*api.ExecutionList, error) {
-	l, err := c.Executes(ctx, id, after)
-	return &api.ExecutionList{Executions: l.Executes}, err
-}
-
-// Executes is Executions under its older name, which remains supported.
-func (c *Client) Executes(ctx context.Context, id, after job.ID) (*api.ExecuteList, error) {
-	var out api.ExecuteList
-	rq := get(sessionPath(id)+"/executes", nil)
+	var out api.ExecutionList
+	rq := get(sessionPath(id)+"/executions", nil)
 	if after != "" {
 		rq.query = map[string][]string{"after": {string(after)}}
 	}

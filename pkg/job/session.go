@@ -52,7 +52,6 @@ type Session struct {
 	Worker     string       `json:"worker"`
 	Parent     ID           `json:"parent,omitempty"` // the session that it was forked from
 	Executions int          `json:"executions"`       // number of recorded executions
-	Executes   int          `json:"executes"`         // the same under an older name
 	CreatedAt  time.Time    `json:"created_at"`
 	EndedAt    *time.Time   `json:"ended_at,omitempty"`
 

@@ -238,7 +238,7 @@ func sessionEnded(t *testing.T, f *fleet) {
 	if s, err := f.api.CloseSession(t.Context(), id); err != nil || s.State != job.SessionEnded {
 		t.Errorf("closed again: %+v, %v", s, err)
 	}
-	if l, err := f.api.Executes(t.Context(), id, ""); err != nil || len(l.Executes) != 1 {
+	if l, err := f.api.Executions(t.Context(), id, ""); err != nil || len(l.Executions) != 1 {
 		t.Errorf("executes: %+v, %v", l, err)
 	}
 }

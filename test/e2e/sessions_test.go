@@ -100,8 +100,8 @@ func sessionState(t *testing.T, f *fleet) {
 	if !e.Stdout.Truncated || e.Stdout.Bytes != 1_000_001 || len(e.Stdout.Text) > 100<<10 || !strings.HasSuffix(e.Stdout.Text, "z\n") {
 		t.Errorf("flood: %d bytes, %d kept, truncated %v", e.Stdout.Bytes, len(e.Stdout.Text), e.Stdout.Truncated)
 	}
-	list, err := f.api.Executes(t.Context(), id, "")
-	if err != nil || len(list.Executes) != 4 || list.Executes[2].Code != "x" {
+	list, err := f.api.Executions(t.Context(), id, "")
+	if err != nil || len(list.Executions) != 4 || list.Executions[2].Code != "x" {
 		t.Errorf("recorded: %+v, %v", list, err)
 	}
 	s, err := f.api.CloseSession(t.Context(), id)
@@ -253,8 +253,8 @@ os.chdir("d")`))
 	says(c, "open('/workspace/log').read()", "'one two'")
 	f.execute(t, c, job.TimedOut, api.ExecuteRequest{Code: "while True: pass", Wall: job.Duration(300 * time.Millisecond)})
 	says(c, "x", "[1, 2, 3]")
-	list, err := f.api.Executes(t.Context(), c, "")
-	if err != nil || len(list.Executes) != 5 {
+	list, err := f.api.Executions(t.Context(), c, "")
+	if err != nil || len(list.Executions) != 5 {
 		t.Errorf("recorded: %+v, %v", list, err)
 	}
 	// Threads stay with the original, libraries work in both, and random numbers differ.

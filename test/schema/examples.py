@@ -78,7 +78,6 @@ def _sessions(call):
     call("getSession", "GET", at)
     call("listSessions", "GET", "/v1/sessions?state=live")
     call("listExecutions", "GET", f"{at}/executions")
-    call("listExecutes", "GET", f"{at}/executes")
     call("putContext", "PUT", f"{at}/context", {"question": "how many?"})
     call("putVariable", "PUT", f"{at}/variables/y", [1, 2])
     call("listVariables", "GET", f"{at}/variables")

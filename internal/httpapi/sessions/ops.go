@@ -73,15 +73,6 @@ func (h *Handlers) listExecutions(w http.ResponseWriter, r *http.Request) error 
 	return web.WriteJSON(w, http.StatusOK, api.ExecutionList{Executions: found})
 }
 
-// listExecutes is listExecutions under the former names of the route and the field.
-func (h *Handlers) listExecutes(w http.ResponseWriter, r *http.Request) error {
-	found, err := h.executions(r)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, api.ExecuteList{Executes: found})
-}
-
 // executions reads the page that the request selects.
 func (h *Handlers) executions(r *http.Request) ([]store.Executed, error) {
 	id, err := web.ID(r)

@@ -38,7 +38,6 @@ func (h *Handlers) Routes() []web.Route {
 		web.At("DELETE /v1/sessions/{id}", identity.Submitter, h.end),
 		web.At("POST /v1/sessions/{id}/execute", identity.Submitter, h.execute),
 		web.At("GET /v1/sessions/{id}/executions", identity.Reader, h.listExecutions),
-		web.At("GET /v1/sessions/{id}/executes", identity.Reader, h.listExecutes), // its former name
 		web.At("POST /v1/sessions/{id}/fork", identity.Submitter, h.fork),
 		web.At("POST /v1/sessions/{id}/interrupt", identity.Submitter, h.interrupt),
 		web.At("POST /v1/sessions/{id}/reset", identity.Submitter, h.reset),

@@ -109,7 +109,6 @@ const sessionColumns = `s.id::text, s.worker, coalesce(s.parent::text, ''), s.sp
 func scanSession(row pgx.CollectableRow) (v job.Session, err error) {
 	var spec, enforcement string
 	err = row.Scan(&v.ID, &v.Worker, &v.Parent, &spec, &v.State, &v.Outcome, &v.Message, &v.CreatedAt, &v.EndedAt, &enforcement, &v.Executions)
-	v.Executes = v.Executions
 	if err == nil {
 		err = errors.Join(json.Unmarshal([]byte(spec), &v.Spec), json.Unmarshal([]byte(enforcement), &v.Enforcement))
 	}

@@ -1283,14 +1283,6 @@ class AsyncAPI:
         )
         return models.Execute.from_dict((await self._transport.send(c)).json())
 
-    async def list_executes(self, id: str, *, after: str | None = None, limit: int | None = None) -> models.ExecuteList:
-        """The same as executions, by its older name.
-
-        The older name of …/executions, which stays. Its list is called executes.
-        """
-        c = operation("GET", "/v1/sessions/{id}/executes", path={"id": id}, query={"after": after, "limit": limit})
-        return models.ExecuteList.from_dict((await self._transport.send(c)).json())
-
     async def list_executions(
         self, id: str, *, after: str | None = None, limit: int | None = None
     ) -> models.ExecutionList:

@@ -970,15 +970,6 @@ class ExecuteOutputItem(Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecuteList(Model):
-    """A JSON object of the API, ExecuteList."""
-
-    executes: list[Executed]
-    _shapes: ClassVar[dict[str, str]] = {"executes": "[Executed]"}
-    _zeros: ClassVar[dict[str, str]] = {"executes": "list"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecuteRequest(Model):
     """Either code or command.
 
@@ -2660,7 +2651,6 @@ class Session(Model):
 
     Attributes:
         enforcement: The mechanisms that enforce its policy, in every execution.
-        executes: The older name of executions, which stays.
         executions: How many are recorded.
         outcome: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
             `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
@@ -2674,7 +2664,6 @@ class Session(Model):
     created_at: datetime
     ended_at: datetime | None = None
     enforcement: list[Enforcement] | None = None
-    executes: int
     executions: int
     id: str
     message: str | None = None
@@ -2691,7 +2680,6 @@ class Session(Model):
     }
     _zeros: ClassVar[dict[str, str]] = {
         "created_at": "time",
-        "executes": "int",
         "executions": "int",
         "id": "str",
         "spec": "SessionSpec",

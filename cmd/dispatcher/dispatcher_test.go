@@ -35,7 +35,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--log-level":       {database, "--log-level=loud"},
 		"--stream-replicas": {database, "--stream-replicas=0"},
 	} {
-		err := run(t.Context(), args, io.Discard)
+		err := run(t.Context(), args, io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v, want an error that names %s", args, err, says)
 			continue
@@ -48,7 +48,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"--help"}, &out); err != nil {
+	if err := run(t.Context(), []string{"--help"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"--listen", "$ASSAY_LISTEN", "--tokens"} {
@@ -84,7 +84,7 @@ func TestUntilSIGTERM(t *testing.T) {
 	if status, _ := d.get(d.addr, "/debug/pprof/cmdline"); status != http.StatusNotFound {
 		t.Errorf("the command line, where a token may be: %d", status)
 	}
-	if err := run(ctx, append(args, "--listen="+d.addr), io.Discard); err == nil || !strings.Contains(err.Error(), "--listen") {
+	if err := run(ctx, append(args, "--listen="+d.addr), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--listen") {
 		t.Errorf("a second one on the same address: %v, want an error that names --listen", err)
 	}
 
@@ -128,7 +128,7 @@ func start(ctx context.Context, t *testing.T, args []string) *process {
 	r, w := io.Pipe()
 	d := &process{t: t, done: make(chan error, 1)}
 	go func() {
-		d.done <- run(ctx, args, w)
+		d.done <- run(ctx, args, io.Discard, w)
 		w.Close()
 	}()
 	lines := bufio.NewScanner(r)

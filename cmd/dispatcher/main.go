@@ -37,5 +37,5 @@ func program(ctx context.Context, args []string) error {
 	if asked, err := check(ctx, args, os.Stdout); asked {
 		return err
 	}
-	return run(ctx, args, os.Stderr)
+	return run(ctx, args, os.Stdout, os.Stderr)
 }

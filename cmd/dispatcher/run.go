@@ -41,9 +41,9 @@ import (
 const startPatience = time.Minute
 
 // run wires a dispatcher and runs it until ctx ends. It stops in the order that loses nothing:
-// first new requests, then new messages, the connections last.
-func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
-	cfg, err := parse(args, stderr)
+// first new requests, then new messages, the connections last. Help and version go to stdout.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	cfg, err := parse(args, stdout)
 	if errors.Is(err, errHelp) {
 		return nil
 	}

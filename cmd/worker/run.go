@@ -33,8 +33,8 @@ const (
 
 // run wires a worker and runs it until ctx ends. It stops in the order that loses nothing: the
 // worker drains, then the sandboxes end, the connections last.
-func run(ctx context.Context, args []string, stderr io.Writer) (err error) {
-	cfg, err := parse(args, stderr)
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	cfg, err := parse(args, stdout)
 	if errors.Is(err, errHelp) {
 		return nil
 	}

@@ -165,7 +165,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--log-level=loud":         "--log-level",
 		"--objects-url=ftp://x/":   "file:///",
 	} {
-		if err := run(t.Context(), []string{flag}, io.Discard); err == nil || !strings.Contains(err.Error(), says) {
+		if err := run(t.Context(), []string{flag}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that names %s", flag, err, says)
 		}
 	}

@@ -141,7 +141,7 @@ func imagesOf(workers []store.Worker) imageList {
 		}
 	}
 	slices.SortFunc(out.Images, func(a, b fleetImage) int {
-		return cmp.Or(cmp.Compare(whose(a.HostImage), whose(b.HostImage)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Digest, b.Digest))
+		return cmp.Or(cmp.Compare(originOf(a.HostImage), originOf(b.HostImage)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Digest, b.Digest))
 	})
 	return out
 }
@@ -173,7 +173,7 @@ func (a *app) printImages(all []fleetImage, workers bool) error {
 	}
 	t := show.NewTable(a.stdout, headings...)
 	for _, i := range all {
-		row := []any{i.Name, show.ShortDigest(i.Digest), show.Size(i.Bytes), whose(i.HostImage)}
+		row := []any{i.Name, show.ShortDigest(i.Digest), show.Size(i.Bytes), originOf(i.HostImage)}
 		if workers {
 			row = append(row, i.Workers)
 		}
@@ -182,8 +182,8 @@ func (a *app) printImages(all []fleetImage, workers bool) error {
 	return t.End()
 }
 
-// whose returns the origin of an image.
-func whose(i policy.HostImage) string {
+// originOf returns the origin of an image.
+func originOf(i policy.HostImage) string {
 	if i.Pulled {
 		return "pulled"
 	}

@@ -21,10 +21,10 @@ func (c *mcpCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return mcp.Serve(a.ctx, mcp.Config{Fleet: fleet, Policy: policy}, io.NopCloser(a.stdin), keptOpen{a.stdout})
+	return mcp.Serve(a.ctx, mcp.Config{Fleet: fleet, Policy: policy}, io.NopCloser(a.stdin), nopCloser{a.stdout})
 }
 
-// keptOpen ignores Close, because the writer belongs to the process.
-type keptOpen struct{ io.Writer }
+// nopCloser ignores Close, because the writer belongs to the process.
+type nopCloser struct{ io.Writer }
 
-func (keptOpen) Close() error { return nil }
+func (nopCloser) Close() error { return nil }

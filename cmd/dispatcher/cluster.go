@@ -67,12 +67,12 @@ type secretObject struct {
 	Data map[string]*[]byte `json:"data"` // null in a patch: deleted
 }
 
-func (c *cluster) get(ctx context.Context, name string) (k kept, err error) {
+func (c *cluster) get(ctx context.Context, name string) (k secretManifest, err error) {
 	var s secretObject
 	if err := c.ask(ctx, http.MethodGet, name, "", nil, &s); err != nil {
 		return k, err
 	}
-	k = kept{Version: s.Metadata.ResourceVersion, Data: map[string][]byte{}}
+	k = secretManifest{Version: s.Metadata.ResourceVersion, Data: map[string][]byte{}}
 	for name, value := range s.Data {
 		if value != nil {
 			k.Data[name] = *value
@@ -81,7 +81,7 @@ func (c *cluster) get(ctx context.Context, name string) (k kept, err error) {
 	return k, nil
 }
 
-func (c *cluster) update(ctx context.Context, name string, k kept) error {
+func (c *cluster) update(ctx context.Context, name string, k secretManifest) error {
 	s := secretObject{Data: map[string]*[]byte{}}
 	s.Metadata.ResourceVersion = k.Version // changed since: a conflict
 	for name, value := range k.Data {

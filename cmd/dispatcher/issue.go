@@ -34,12 +34,12 @@ const issueTries = 10
 
 // secrets stores Secrets. update fails with job.ErrConflict after a concurrent change.
 type secrets interface {
-	get(ctx context.Context, name string) (kept, error)
-	update(ctx context.Context, name string, k kept) error
+	get(ctx context.Context, name string) (secretManifest, error)
+	update(ctx context.Context, name string, k secretManifest) error
 }
 
-// kept is a Secret. An update deletes nil values of Data.
-type kept struct {
+// secretManifest is a Secret. An update deletes nil values of Data.
+type secretManifest struct {
 	Version string
 	Data    map[string][]byte
 }
@@ -159,7 +159,7 @@ func generation(of, name string) int {
 func change(ctx context.Context, in secrets, name string, f func(map[string][]byte) error) error {
 	var err error
 	for range issueTries {
-		var k kept
+		var k secretManifest
 		if k, err = in.get(ctx, name); err != nil {
 			return err
 		}

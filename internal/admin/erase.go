@@ -40,7 +40,7 @@ func (a *Admin) EraseJob(ctx context.Context, who Actor, tenant string, id job.I
 				return err
 			}
 		}
-		return a.gone(ctx, goneJob, id, func() error {
+		return a.recordErasure(ctx, tombstoneJob, id, func() error {
 			if err := a.eraseObjects(ctx, j.Tenant, store.ErasableJob{Job: id, Stored: true}); err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ func (a *Admin) EraseBatch(ctx context.Context, who Actor, tenant string, id job
 		if _, err := a.Store.ErasableJobs(ctx, tenant, id, 1); err != nil {
 			return err
 		}
-		return a.gone(ctx, goneBatch, id, func() error { return a.eraseBatch(ctx, done, tenant, b) })
+		return a.recordErasure(ctx, tombstoneBatch, id, func() error { return a.eraseBatch(ctx, done, tenant, b) })
 	})
 }
 

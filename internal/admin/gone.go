@@ -19,17 +19,17 @@ import (
 
 // Kinds of notes.
 const (
-	goneKey   = "key"
-	goneJob   = "job"
-	goneBatch = "batch"
+	tombstoneKey   = "key"
+	tombstoneJob   = "job"
+	tombstoneBatch = "batch"
 )
 
-// goneKinds is the order in which notes are applied: revoked keys first.
-var goneKinds = []string{goneKey, goneBatch, goneJob}
+// tombstoneKinds is the order in which notes are applied: revoked keys first.
+var tombstoneKinds = []string{tombstoneKey, tombstoneBatch, tombstoneJob}
 
-// gone writes a note and then calls do, which erases or revokes. The note stays if do fails: do may have erased a
+// recordErasure writes a note and then calls do, which erases or revokes. The note stays if do fails: do may have erased a
 // part, and a concurrent or earlier erasure has the same note.
-func (a *Admin) gone(ctx context.Context, kind string, id job.ID, do func() error) error {
+func (a *Admin) recordErasure(ctx context.Context, kind string, id job.ID, do func() error) error {
 	key, err := object.TombstoneKey(kind, id)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (a *Admin) Reapply(ctx context.Context) error {
 		return err
 	}
 	done, left := 0, 0
-	for _, kind := range goneKinds {
+	for _, kind := range tombstoneKinds {
 		for o, err := range a.Objects.List(ctx, object.TombstonePrefix(kind)) {
 			if err != nil {
 				return fmt.Errorf("list what is gone: %w", err)
@@ -81,10 +81,10 @@ func (a *Admin) Reapply(ctx context.Context) error {
 			if err != nil {
 				continue // not a note
 			}
-			switch err := a.again(ctx, kind, id); {
+			switch err := a.repeatErasure(ctx, kind, id); {
 			case err == nil:
 				done++
-			case kind == goneKey:
+			case kind == tombstoneKey:
 				return fmt.Errorf("revoke key %s again: %w", id, err)
 			default:
 				left++
@@ -101,19 +101,19 @@ func (a *Admin) Reapply(ctx context.Context) error {
 	return a.Store.Reapplied(ctx, history)
 }
 
-// again repeats the revocation or erasure of a note. It cancels unfinished work first.
-func (a *Admin) again(ctx context.Context, kind string, id job.ID) (err error) {
+// repeatErasure repeats the revocation or erasure of a note. It cancels unfinished work first.
+func (a *Admin) repeatErasure(ctx context.Context, kind string, id job.ID) (err error) {
 	who := Actor{Name: restorer}
 	switch kind {
-	case goneKey:
+	case tombstoneKey:
 		_, err = a.act(ctx, who, "revoke key", string(id), "the database was restored", func(done *store.Action) error {
 			_, err := a.Store.RevokeKey(ctx, done, id)
 			return err
 		})
-	case goneJob:
+	case tombstoneJob:
 		err = over(func() error { _, err := a.EraseJob(ctx, who, "", id); return err },
 			func() error { _, err := a.Store.Cancel(ctx, id); return err })
-	case goneBatch:
+	case tombstoneBatch:
 		err = over(func() error { _, err := a.EraseBatch(ctx, who, "", id); return err },
 			func() error { _, err := a.Store.CancelBatch(ctx, id); return err })
 	}

@@ -167,7 +167,7 @@ func (a *Admin) RevokeKey(ctx context.Context, who identity.Identity, remote str
 	}
 	_, err = a.act(ctx, whoIs(who, remote), "revoke key", string(id), reason, func(done *store.Action) (err error) {
 		done.Detail, _ = json.Marshal(map[string]string{"name": k.Name, "tenant": k.Tenant, "role": k.Role, "mark": k.Mark}) // strings always marshal
-		return a.gone(ctx, goneKey, id, func() error {
+		return a.recordErasure(ctx, tombstoneKey, id, func() error {
 			k, err = a.Store.RevokeKey(ctx, done, id)
 			return err
 		})

@@ -81,8 +81,8 @@ type Intake struct {
 	batchCaps  job.LabelCaps
 	policies   policies
 	held       Held
-	blobs      seen
-	languages  seen // in images, and not missing there
+	blobs      findings
+	languages  findings // in images, and not missing there
 }
 
 // Trace returns the W3C trace context of a job for a pool, or "" for none.

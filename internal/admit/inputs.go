@@ -19,19 +19,19 @@ import (
 // with the same input share one.
 const inlineLimit = 64 << 10
 
-// seen caches the findings of an Intake: blobs of its tenant, or languages in images.
-type seen struct {
+// findings caches the findings of an Intake: blobs of its tenant, or languages in images.
+type findings struct {
 	mu   sync.Mutex
 	refs map[string]bool
 }
 
-func (s *seen) has(ref string) bool {
+func (s *findings) has(ref string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refs[ref]
 }
 
-func (s *seen) add(ref string) {
+func (s *findings) add(ref string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refs == nil {

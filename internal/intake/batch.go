@@ -46,7 +46,7 @@ func (s *Service) SubmitBatch(ctx context.Context, b Batch) (id job.ID, replayed
 	}
 	sink := &sink{store: s.Store, batch: b.NewBatch, room: room}
 	n, err = b.admit(ctx, a, func(jobs []store.NewJob) error { return sink.take(ctx, jobs) })
-	if errors.Is(err, errKnown) {
+	if errors.Is(err, errDuplicate) {
 		return sink.known, true, nil
 	}
 	if err == nil {

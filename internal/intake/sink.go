@@ -20,8 +20,8 @@ type sink struct {
 	known job.ID // the batch of an earlier request with this key
 }
 
-// errKnown stops reading a batch that was accepted before.
-var errKnown = errors.New("accepted before")
+// errDuplicate stops reading a batch that was accepted before.
+var errDuplicate = errors.New("accepted before")
 
 func (k *sink) take(ctx context.Context, jobs []store.NewJob) error {
 	if k.room.left -= int64(len(jobs)); k.room.left < 0 {
@@ -38,7 +38,7 @@ func (k *sink) take(ctx context.Context, jobs []store.NewJob) error {
 		}
 		if existed {
 			k.known = id
-			return errKnown
+			return errDuplicate
 		}
 		k.open = true
 		if err := k.append(ctx, k.first); err != nil {

@@ -16,7 +16,7 @@ func (s *Sweeper) sweepEnvironments(ctx context.Context, dry bool) (found api.Sw
 	if s.BlobAge == 0 {
 		return found, nil
 	}
-	if err := s.ours(ctx, dry); err != nil {
+	if err := s.checkOwner(ctx, dry); err != nil {
 		return found, err
 	}
 	before := time.Now().Add(-s.BlobAge)

@@ -64,16 +64,16 @@ func (s *Sweeper) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) 
 	if s.Objects == nil {
 		return api.SweepReport{}, fmt.Errorf("%w: this dispatcher has no object store to sweep", job.ErrUnavailable)
 	}
-	found, err := s.alone(ctx, dry, s.sweep)
+	found, err := s.runExclusively(ctx, dry, s.sweep)
 	if err != nil {
 		return found, err
 	}
-	blobs, err := s.alone(ctx, dry, s.sweepBlobs)
+	blobs, err := s.runExclusively(ctx, dry, s.sweepBlobs)
 	found.Blobs, found.Bytes, found.Removed = blobs.Blobs, found.Bytes+blobs.Bytes, found.Removed+blobs.Removed
 	if err != nil {
 		return found, err
 	}
-	environments, err := s.alone(ctx, dry, s.sweepEnvironments)
+	environments, err := s.runExclusively(ctx, dry, s.sweepEnvironments)
 	found.Environments, found.Bytes, found.Removed = environments.Environments, found.Bytes+environments.Bytes, found.Removed+environments.Removed
 	return found, err
 }
@@ -81,8 +81,8 @@ func (s *Sweeper) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) 
 // sweep sweeps one kind of object.
 type sweep func(ctx context.Context, dry bool) (api.SweepReport, error)
 
-// alone sweeps unless a sweep is running.
-func (s *Sweeper) alone(ctx context.Context, dry bool, sweep sweep) (api.SweepReport, error) {
+// runExclusively sweeps unless a sweep is running.
+func (s *Sweeper) runExclusively(ctx context.Context, dry bool, sweep sweep) (api.SweepReport, error) {
 	if !s.sweeping.TryLock() {
 		return api.SweepReport{}, fmt.Errorf("%w: a sweep is under way at this dispatcher", job.ErrUnavailable)
 	}
@@ -119,7 +119,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 			continue
 		}
 		for kind, sweep := range map[string]sweep{"object": s.sweep, "blob": s.sweepBlobs, "environment": s.sweepEnvironments} {
-			found, err := s.alone(ctx, false, sweep)
+			found, err := s.runExclusively(ctx, false, sweep)
 			if err != nil && ctx.Err() == nil {
 				s.Log.WarnContext(ctx, "sweep of the object store failed", "kind", kind, "error", err)
 			}
@@ -142,7 +142,7 @@ type stored struct {
 // still run. This also gives time to notice objects of another owner, for example after the restore of an old backup.
 // With dry it removes and writes nothing.
 func (s *Sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, err error) {
-	if err := s.ours(ctx, dry); err != nil {
+	if err := s.checkOwner(ctx, dry); err != nil {
 		return found, err
 	}
 	var orphaned, asked []stored
@@ -200,9 +200,9 @@ func (s *Sweeper) remove(ctx context.Context, orphaned []stored, found *api.Swee
 	return errors.Join(append(errs, err)...)
 }
 
-// ours rejects an object store that is marked for another fleet. It marks an unmarked store, unless it must not
+// checkOwner rejects an object store that is marked for another fleet. It marks an unmarked store, unless it must not
 // write. A dispatcher with the wrong address, or with a copy of a database, must not remove unknown objects.
-func (s *Sweeper) ours(ctx context.Context, dry bool) error {
+func (s *Sweeper) checkOwner(ctx context.Context, dry bool) error {
 	name, err := s.Store.Fleet(ctx)
 	if err != nil {
 		return err

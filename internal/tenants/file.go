@@ -30,7 +30,7 @@ type Unnamed struct {
 
 // file is the parsed file of tenants.
 type file struct {
-	tenants []granted
+	tenants []tenantSettings
 	others  Unnamed
 }
 
@@ -58,7 +58,7 @@ func (f *file) add(row json.RawMessage, at string) error {
 	if json.Unmarshal(row, &named) == nil && named.Name == anybody {
 		return f.addUnnamed(row, at)
 	}
-	var t granted
+	var t tenantSettings
 	if err := job.Decode(row, at, &t); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func Apply(ctx context.Context, s Store, path string) (others Unnamed, err error
 
 // apply stores an entry unless it is the last one that was applied. The entry is noted last, with the tenant, so that the next
 // start repeats an entry that failed.
-func (g *granted) apply(ctx context.Context, s Store) error {
+func (g *tenantSettings) apply(ctx context.Context, s Store) error {
 	var packed bytes.Buffer
 	if err := json.Compact(&packed, g.text); err != nil {
 		return err

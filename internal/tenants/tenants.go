@@ -14,8 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// granted is the settings of a tenant (see store.Tenant), and its stored policies.
-type granted struct {
+// tenantSettings is the settings of a tenant (see store.Tenant), and its stored policies.
+type tenantSettings struct {
 	Name       string                     `json:"name"`
 	Weight     float64                    `json:"weight"`
 	MaxRunning int                        `json:"max_running,omitempty"`
@@ -27,7 +27,7 @@ type granted struct {
 }
 
 // tenant returns g as it is stored, with a compact ceiling.
-func (g *granted) tenant() store.Tenant {
+func (g *tenantSettings) tenant() store.Tenant {
 	t := store.Tenant{Name: g.Name, Weight: g.Weight, MaxRunning: g.MaxRunning, LabelCaps: g.LabelCaps}
 	var packed bytes.Buffer
 	if len(g.Ceiling) > 0 && json.Compact(&packed, g.Ceiling) == nil {
@@ -44,7 +44,7 @@ const (
 
 // Check returns the tenant as it is stored. It returns job.ErrInvalid for invalid settings.
 func Check(t store.Tenant) (store.Tenant, error) {
-	g := granted{Name: t.Name, Weight: t.Weight, MaxRunning: t.MaxRunning, LabelCaps: t.LabelCaps, Ceiling: t.Ceiling}
+	g := tenantSettings{Name: t.Name, Weight: t.Weight, MaxRunning: t.MaxRunning, LabelCaps: t.LabelCaps, Ceiling: t.Ceiling}
 	if err := g.check(); err != nil {
 		return t, err
 	}
@@ -55,7 +55,7 @@ func Check(t store.Tenant) (store.Tenant, error) {
 var policyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
 
 // check checks the settings, and each policy under the ceiling, as jobs would have it.
-func (g *granted) check() error {
+func (g *tenantSettings) check() error {
 	switch {
 	case !(g.Weight >= 0 && g.Weight <= maxWeight):
 		return job.Invalid("weight", "must be 0 (the default weight, 1) to %d", int(maxWeight))

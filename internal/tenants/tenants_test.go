@@ -173,7 +173,7 @@ func TestEntriesThatFailAreAppliedAgain(t *testing.T) {
 // The first policy by name that has an error is named, whatever the order of the map.
 func TestFirstInvalidPolicy(t *testing.T) {
 	t.Parallel()
-	g := granted{Name: "a", Policies: map[string]json.RawMessage{}}
+	g := tenantSettings{Name: "a", Policies: map[string]json.RawMessage{}}
 	for _, name := range strings.Split("bcdefghijklmnopq", "") {
 		g.Policies[name] = json.RawMessage(`{"memory":"lots"}`)
 	}

@@ -87,7 +87,7 @@ func (a *assigner) send(ctx context.Context, worker string, as control.Assignmen
 		return err
 	}
 	as.Secrets = secrets[as.Claimed.Job]
-	return again(ctx, assignTime, func() error {
+	return retryUnavailable(ctx, assignTime, func() error {
 		ctx, cancel := context.WithTimeout(ctx, assignTime/2)
 		defer cancel()
 		return a.queue.Assign(ctx, worker, as)
@@ -111,14 +111,14 @@ func (a *assigner) forget(ctx context.Context, worker string, id job.ID) {
 
 // revoke revokes the lease of an assignment that no worker accepted. It logs a failure after revokeTime.
 func (a *assigner) revoke(ctx context.Context, worker string, l store.LeaseRef) {
-	err := again(ctx, revokeTime, func() error { return a.recorder.revoke(ctx, worker, l) })
+	err := retryUnavailable(ctx, revokeTime, func() error { return a.recorder.revoke(ctx, worker, l) })
 	if err != nil {
 		a.log.WarnContext(ctx, "assignment not revoked; its lease must expire", "job", l.Job, "error", err)
 	}
 }
 
-// again calls f with backoff while it returns job.ErrUnavailable, for at most most. It returns the last error.
-func again(ctx context.Context, most time.Duration, f func() error) error {
+// retryUnavailable calls f with backoff while it returns job.ErrUnavailable, for at most most. It returns the last error.
+func retryUnavailable(ctx context.Context, most time.Duration, f func() error) error {
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := f()
 		if err != nil && !errors.Is(err, job.ErrUnavailable) {

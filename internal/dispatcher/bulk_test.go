@@ -252,8 +252,8 @@ func TestOldWorkersGetAllSpecs(t *testing.T) {
 			claims = append(claims, store.Claim{Ref: store.Ref{Job: job.NewID(), Generation: job.Generation(i)}})
 		}
 		claimed, err := r.claims.do(ctx, claims)
-		if err != nil || granted(claimed) >= 6 {
-			t.Fatalf("%d granted at once, %v", granted(claimed), err)
+		if err != nil || countGranted(claimed) >= 6 {
+			t.Fatalf("%d granted at once, %v", countGranted(claimed), err)
 		}
 		if err := r.complete(ctx, claims, claimed); err != nil {
 			t.Fatal(err)

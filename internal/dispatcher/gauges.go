@@ -32,7 +32,7 @@ type gauges struct {
 	log     *slog.Logger
 
 	last    atomic.Pointer[fleetCount]
-	seen    map[string]*seenPool // pools that had workers, by name
+	seen    map[string]*poolState // pools that had workers, by name
 	tenants tenants
 }
 
@@ -47,8 +47,8 @@ type fleetCount struct {
 	backlog map[string]int64 // see gauges.backlog
 }
 
-// seenPool is the last state of a pool that may have no workers now.
-type seenPool struct {
+// poolState is the last state of a pool that may have no workers now.
+type poolState struct {
 	offers []placement.Offer // of its last workers
 	at     time.Time
 }
@@ -219,7 +219,7 @@ func (g *gauges) observePools(o metric.Observer, i *instruments, last *fleetCoun
 
 // recall reads which pools had workers before this dispatcher started, and their offers.
 func (g *gauges) recall(ctx context.Context) {
-	g.seen = map[string]*seenPool{}
+	g.seen = map[string]*poolState{}
 	workers, err := g.store.Workers(ctx, fleet.Remembered)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -240,9 +240,9 @@ func (g *gauges) recall(ctx context.Context) {
 // note records the offers of pools, and drops pools without workers for longer than fleet.Remembered.
 func (g *gauges) note(offers map[string][]placement.Offer) {
 	for pool, of := range offers {
-		g.seen[pool] = &seenPool{different(of), time.Now()}
+		g.seen[pool] = &poolState{different(of), time.Now()}
 	}
-	maps.DeleteFunc(g.seen, func(_ string, p *seenPool) bool { return time.Since(p.at) > fleet.Remembered })
+	maps.DeleteFunc(g.seen, func(_ string, p *poolState) bool { return time.Since(p.at) > fleet.Remembered })
 }
 
 // different drops duplicate offers. Most workers of a large pool have the same.

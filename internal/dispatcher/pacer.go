@@ -18,7 +18,7 @@ const (
 type pacer struct {
 	every time.Duration // longest time between two passes
 	rate  *claimRate
-	asks  chan struct{} // holds one request for a pass (heard)
+	asks  chan struct{} // holds one request for a pass (noteRequest)
 
 	mu     sync.Mutex
 	seen   observed
@@ -70,8 +70,8 @@ func (p *pacer) next(now time.Time) (look bool, wait time.Duration) {
 // ask requests a pass.
 func (p *pacer) ask() { offer(p.asks) }
 
-// heard notes a request received from asks. Later requests need another pass.
-func (p *pacer) heard() {
+// noteRequest notes a request received from asks. Later requests need another pass.
+func (p *pacer) noteRequest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen.asked = true
@@ -100,19 +100,19 @@ func (p *pacer) took(pool string, n int) {
 	p.claimed = true
 	p.taken += n
 	more := p.more
-	p.seen.most = p.mostTaken()
+	p.seen.most = p.isMostlyClaimed()
 	p.mu.Unlock()
 	if more {
 		p.ask()
 	}
 }
 
-// mostTaken reports whether three quarters of a window may have been claimed since the last pass while more jobs
+// isMostlyClaimed reports whether three quarters of a window may have been claimed since the last pass while more jobs
 // wait.
-func (p *pacer) mostTaken() bool { return p.more && p.smallest > 0 && 4*p.taken >= 3*p.smallest }
+func (p *pacer) isMostlyClaimed() bool { return p.more && p.smallest > 0 && 4*p.taken >= 3*p.smallest }
 
-// ended notes that jobs left workers, so that their tenants may run more.
-func (p *pacer) ended() {
+// noteEnd notes that jobs left workers, so that their tenants may run more.
+func (p *pacer) noteEnd() {
 	p.mu.Lock()
 	capped := p.capped
 	p.mu.Unlock()
@@ -184,7 +184,7 @@ func (p *pacer) end(l *look, now time.Time, pools []string) (idle bool) {
 		p.more = true // perhaps not; the next pass shows it
 		p.capped = false
 	}
-	p.seen.looked, p.seen.rest, p.seen.most = now, restAfter(l, rates), p.mostTaken()
+	p.seen.looked, p.seen.rest, p.seen.most = now, restAfter(l, rates), p.isMostlyClaimed()
 	return l.found == 0 && l.room
 }
 

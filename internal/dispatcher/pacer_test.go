@@ -67,7 +67,7 @@ func TestPacerAsks(t *testing.T) {
 		}
 	}
 	p := newPacer(time.Hour)
-	claim, end := func() { p.took("p", 1) }, p.ended
+	claim, end := func() { p.took("p", 1) }, p.noteEnd
 	if asks(p, claim) || asks(p, end) {
 		t.Error("a claim or an end leads to a look at an empty queue")
 	}

@@ -103,7 +103,7 @@ func (r *recorder) HandleClaim(ctx context.Context, req control.ClaimRequest) (c
 	if err != nil {
 		return control.ClaimReply{}, err
 	}
-	r.scheduler.took(req.Worker, granted(claimed))
+	r.scheduler.took(req.Worker, countGranted(claimed))
 	// If Reveal fails, the worker repeats the claim and gets the same leases.
 	secrets, err := r.secrets.Reveal(ctx, claimed)
 	return control.ClaimReply{Claimed: claimed, Secrets: secrets, TTL: job.Duration(r.ttl)}, err
@@ -136,7 +136,7 @@ func (r *recorder) complete(ctx context.Context, claims []store.Claim, claimed [
 // unread reports whether the claim has a lease and its spec did not fit into the answer.
 func unread(c store.Claimed) bool { return c.Lease != 0 && len(c.Spec) == 0 }
 
-func granted(cs []store.Claimed) (n int) {
+func countGranted(cs []store.Claimed) (n int) {
 	for _, c := range cs {
 		if c.Lease != 0 && !unread(c) { // unread ones count when they are claimed again
 			n++
@@ -206,7 +206,7 @@ func (r *recorder) HandleFinish(ctx context.Context, req control.FinishRequest) 
 	}
 	statuses, err := r.finishes.do(ctx, req.Finishes)
 	if err == nil {
-		r.scheduler.ended(req.Worker, len(statuses))
+		r.scheduler.noteEnd(req.Worker, len(statuses))
 		r.fleet.RecordResults(req.Worker, finished(req.Finishes))
 	}
 	if err == nil && cut {
@@ -244,8 +244,8 @@ func (r *recorder) HandleRelease(ctx context.Context, req control.ReleaseRequest
 	}
 	_, err := r.releases.do(ctx, req.Releases)
 	if err == nil {
-		r.scheduler.ended(req.Worker, len(req.Releases))
-		r.fleet.GaveUp(req.Worker, ours(req.Releases))
+		r.scheduler.noteEnd(req.Worker, len(req.Releases))
+		r.fleet.GaveUp(req.Worker, workerFailures(req.Releases))
 	}
 	return control.ReleaseReply{}, err
 }
@@ -260,7 +260,7 @@ func (r *recorder) revoke(ctx context.Context, worker string, l store.LeaseRef) 
 		}
 		return err
 	}
-	r.scheduler.ended(worker, 1)
+	r.scheduler.noteEnd(worker, 1)
 	r.events.publish(ctx, []job.ID{l.Job})
 	r.scheduler.wake()
 	return nil
@@ -275,8 +275,8 @@ func finished(fs []store.Finish) []job.ID {
 	return ids
 }
 
-// ours returns the jobs whose attempts failed because of the worker.
-func ours(rs []store.Release) (ids []job.ID) {
+// workerFailures returns the jobs whose attempts failed because of the worker.
+func workerFailures(rs []store.Release) (ids []job.ID) {
 	for _, l := range rs {
 		if l.Reason == job.ReasonInfra {
 			ids = append(ids, l.Job)

@@ -60,7 +60,7 @@ func (s *scheduler) listen(ctx context.Context) error {
 			s.took(worker, n)
 		}
 		for worker, n := range h.Ended {
-			s.ended(worker, n)
+			s.noteEnd(worker, n)
 		}
 		if h.Queued {
 			s.wake()
@@ -100,14 +100,14 @@ func (s *scheduler) room() {
 	s.pacer.room()
 }
 
-// ended notes that n jobs left a worker, so that their tenants may run more.
-func (s *scheduler) ended(worker string, n int) {
+// noteEnd notes that n jobs left a worker, so that their tenants may run more.
+func (s *scheduler) noteEnd(worker string, n int) {
 	if !s.leader.is() {
 		s.peers.add(func(h *peerEvent) { h.Ended[worker] += n })
 		return
 	}
 	s.fleet.Took(worker, -n)
-	s.pacer.ended()
+	s.pacer.noteEnd()
 }
 
 func offer(to chan<- struct{}) {
@@ -132,11 +132,11 @@ func (s *scheduler) run(ctx context.Context) {
 		select {
 		case <-timer.C:
 		case <-s.pacer.asks:
-			s.pacer.heard()
+			s.pacer.noteRequest()
 		case <-s.fleet.Growth():
-			s.pacer.heard()
+			s.pacer.noteRequest()
 		case <-s.leader.gained:
-			s.pacer.heard()
+			s.pacer.noteRequest()
 		case <-ctx.Done():
 		}
 	}

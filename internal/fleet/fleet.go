@@ -66,15 +66,15 @@ type member struct {
 	draining bool              // about to stop
 	load     store.WorkerLoad
 	sessions int // live sessions on it
-	heard    heard
+	heard    lastBeat
 
 	shape   *shape // that counts it; nil: none
 	key     string // of shape
 	counted Size
 }
 
-// heard is the last heartbeat of a worker that arrived here. Leases issued from now on are newer.
-type heard struct {
+// lastBeat is the last heartbeat of a worker that arrived here. Leases issued from now on are newer.
+type lastBeat struct {
 	at, startedAt time.Time
 	beat          int64
 }

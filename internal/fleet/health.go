@@ -42,8 +42,8 @@ func newHealth() *health {
 	return &health{since: time.Now(), recent: map[string]tally{}, before: map[string]tally{}, gaveUp: map[job.ID][]string{}}
 }
 
-// ended counts attempts that a worker brought to a result, and the failures of other workers with the same jobs.
-func (h *health) ended(worker string, jobs []job.ID) {
+// recordResults counts attempts that a worker brought to a result, and the failures of other workers with the same jobs.
+func (h *health) recordResults(worker string, jobs []job.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.roll()

@@ -64,12 +64,12 @@ func TestHealthForgets(t *testing.T) {
 // outcomes makes a worker finish some jobs and give up others, which the worker "elsewhere" then finishes.
 func outcomes(h *health, worker string, done, failed int) {
 	for range done {
-		h.ended(worker, []job.ID{job.NewID()})
+		h.recordResults(worker, []job.ID{job.NewID()})
 	}
 	for range failed {
 		id := []job.ID{job.NewID()}
 		h.failed(worker, id)
-		h.ended("elsewhere", id)
+		h.recordResults("elsewhere", id)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestHealthCountsJobs(t *testing.T) {
 	h := newHealth()
 	outcomes(h, "good", 100, 0)
 	end := func(ids ...job.ID) map[string]string {
-		h.ended("good", ids)
+		h.recordResults("good", ids)
 		return h.sick([]string{"good", "bad"})
 	}
 	for range 100 {
@@ -104,7 +104,7 @@ func TestHealthIgnoresJobsThatFailEverywhere(t *testing.T) {
 		id := job.NewID()
 		h.failed("bad", []job.ID{id})
 		h.failed("bad", []job.ID{id})
-		h.ended("bad", []job.ID{id}) // the job's fault, or temporary
+		h.recordResults("bad", []job.ID{id}) // the job's fault, or temporary
 		h.failed("bad", []job.ID{job.NewID()})
 	}
 	if sick := h.sick([]string{"good", "bad"}); len(sick) > 0 {

@@ -39,9 +39,9 @@ func (f *Fleet) RecordHeartbeat(w control.WorkerInfo) (grown bool) {
 		f.mu.Unlock()
 		return false // refused
 	}
-	m := memberOf(w.Pool, w.Slots, taken(w.Slots, w.Busy, w.Held), w.Draining, w.Offer)
+	m := memberOf(w.Pool, w.Slots, busySlots(w.Slots, w.Busy, w.Held), w.Draining, w.Offer)
 	m.load, m.sessions = loadOf(w), sessionsOf(w.Tally)
-	m.since, m.rests, m.cordoned, m.heard = p.since, before.rests, before.cordoned, heard{time.Now(), w.StartedAt, w.Beat}
+	m.since, m.rests, m.cordoned, m.heard = p.since, before.rests, before.cordoned, lastBeat{time.Now(), w.StartedAt, w.Beat}
 	f.put(w.ID, m)
 	f.mu.Unlock()
 	if w.Protocol > control.Protocol && (!known || before.since != m.since) {
@@ -54,7 +54,7 @@ func (f *Fleet) RecordHeartbeat(w control.WorkerInfo) (grown bool) {
 }
 
 // RecordResults notes that a worker brought attempts of jobs to a result.
-func (f *Fleet) RecordResults(worker string, jobs []job.ID) { f.health.ended(worker, jobs) }
+func (f *Fleet) RecordResults(worker string, jobs []job.ID) { f.health.recordResults(worker, jobs) }
 
 // GaveUp notes that a worker gave up attempts for reasons other than the jobs.
 func (f *Fleet) GaveUp(worker string, jobs []job.ID) { f.health.failed(worker, jobs) }
@@ -85,8 +85,8 @@ func (f *Fleet) Complain(worker string, since store.Incarnation) bool {
 	return true
 }
 
-// taken counts the slots that take no job now: all of them if the worker is held back.
-func taken(slots, busy int, held string) int {
+// busySlots counts the slots that take no job now: all of them if the worker is held back.
+func busySlots(slots, busy int, held string) int {
 	if held != "" {
 		return slots
 	}
@@ -103,7 +103,7 @@ func memberOf(pool string, slots, taken int, draining bool, offer placement.Offe
 
 // memberOf returns the member for a worker read from the store.
 func (f *Fleet) memberOf(w store.Worker) member {
-	m := memberOf(w.Pool, w.Slots, taken(w.Slots, w.InUse, w.Held), w.Draining, f.offerOf(w))
+	m := memberOf(w.Pool, w.Slots, busySlots(w.Slots, w.InUse, w.Held), w.Draining, f.offerOf(w))
 	m.load, m.sessions = w.Load, sessionsOf(w.Tally)
 	m.since, m.cordoned = store.IncarnationOf(w.StartedAt), w.Cordon != nil
 	if w.Quarantine != nil {

@@ -26,12 +26,12 @@ type Cache struct {
 	order   []*entry // least recently used first
 	total   int64
 	flights map[string]*flight
-	digests map[string]seen // of images
+	digests map[string]imageDigests // of images
 }
 
-// seen is the digest of an image at a compilation, and the digest that the runtime listed at that
+// imageDigests is the digest of an image at a compilation, and the digest that the runtime listed at that
 // time.
-type seen struct{ listed, digest string }
+type imageDigests struct{ listed, digest string }
 
 // entry is the result of compiling one program. It is immutable.
 type entry struct {
@@ -74,7 +74,7 @@ func New(dir string, limit int64) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the directory of compiled programs: %w", err)
 	}
-	return &Cache{dir: dir, limit: limit, entries: map[string]*entry{}, flights: map[string]*flight{}, digests: map[string]seen{}}, nil
+	return &Cache{dir: dir, limit: limit, entries: map[string]*entry{}, flights: map[string]*flight{}, digests: map[string]imageDigests{}}, nil
 }
 
 // Close removes the directory.
@@ -271,7 +271,7 @@ func (c *Cache) remember(p *Program, digest string) {
 	if len(c.digests) >= maxDigests {
 		clear(c.digests)
 	}
-	c.digests[p.Image] = seen{p.Digest, digest}
+	c.digests[p.Image] = imageDigests{p.Digest, digest}
 }
 
 // digestOf returns the digest of a program's image. The runtime's list may be some seconds old, or

@@ -202,7 +202,7 @@ func TestWhatIsCompiledAnew(t *testing.T) {
 		}
 		n = comp.runs.Load()
 		clear(c.digests)
-		c.digests["poly"] = seen{"", "sha256:1"}
+		c.digests["poly"] = imageDigests{"", "sha256:1"}
 	}
 	if out := get(t, c, program(func(p *Program) { p.How.Wall *= 2 }), comp.run); !out.Compiled.Cached {
 		t.Error("more time made it another program")
@@ -417,7 +417,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 // TestWhatIsTooLarge checks that a compiled program that is too large to be kept is rejected.
 func TestWhatIsTooLarge(t *testing.T) {
 	t.Parallel()
-	tk := &taken{dir: t.TempDir()}
+	tk := &compilerOutput{dir: t.TempDir()}
 	if err := tk.take(t.Context(), language.Out+"/a", int64(maxBytes)+1, strings.NewReader("")); !errors.Is(err, job.ErrTooLarge) {
 		t.Error(err)
 	}

@@ -24,7 +24,7 @@ func (c *Cache) compile(ctx context.Context, p *Program, run Make) (_ *entry, la
 	if err != nil {
 		return nil, false, fmt.Errorf("make a directory for what is compiled: %w", err)
 	}
-	t := &taken{dir: tmp}
+	t := &compilerOutput{dir: tmp}
 	defer func() {
 		if err != nil || len(t.files) == 0 {
 			_ = os.RemoveAll(tmp)
@@ -41,7 +41,7 @@ func (c *Cache) compile(ctx context.Context, p *Program, run Make) (_ *entry, la
 	case rep.Unbegun:
 		return nil, false, p.missing(r.Command.Argv, rep)
 	case rep.ExitCode != nil && *rep.ExitCode == notBegun: // from a script, or from the compiler with another meaning
-		if err := p.there(ctx, run); err != nil {
+		if err := p.checkImage(ctx, run); err != nil {
 			return nil, false, err
 		}
 	}
@@ -64,8 +64,8 @@ func (c *Cache) compile(ctx context.Context, p *Program, run Make) (_ *entry, la
 	return e, rep.Outcome == job.Succeeded || rep.Outcome == job.Failed, nil
 }
 
-// there returns an error if the image lacks the language.
-func (p *Program) there(ctx context.Context, run Make) error {
+// checkImage returns an error if the image lacks the language.
+func (p *Program) checkImage(ctx context.Context, run Make) error {
 	if len(p.Language.Version) == 0 {
 		return nil
 	}
@@ -80,15 +80,15 @@ func (p *Program) there(ctx context.Context, run Make) error {
 	return nil
 }
 
-// taken holds the collected output of a compiler, in its own directory.
-type taken struct {
+// compilerOutput holds the collected output of a compiler, in its own directory.
+type compilerOutput struct {
 	dir   string
 	files []file
 	bytes int64
 }
 
 // take is a runtime.Collector.
-func (t *taken) take(_ context.Context, name string, size int64, r io.Reader) error {
+func (t *compilerOutput) take(_ context.Context, name string, size int64, r io.Reader) error {
 	rel, ok := strings.CutPrefix(name, language.Out+"/")
 	if !ok || name == keep {
 		return nil
@@ -112,7 +112,7 @@ func (t *taken) take(_ context.Context, name string, size int64, r io.Reader) er
 }
 
 // refusal returns in a sentence why p does not compile, or "".
-func (p *Program) refusal(rep *runtime.Report, t *taken) string {
+func (p *Program) refusal(rep *runtime.Report, t *compilerOutput) string {
 	title := p.Language.Title
 	switch rep.Outcome {
 	case job.Succeeded:

@@ -71,10 +71,10 @@ func kindOf(c *job.CaseResult) string {
 // characters are escaped, except blanks.
 func oneLine(s string) string {
 	s = lineEnds.ReplaceAllString(strings.Trim(strings.ToValidUTF8(s, "�"), " \t\r\n"), " ")
-	if strings.ContainsFunc(s, unseen) {
+	if strings.ContainsFunc(s, isUnprintable) {
 		var b strings.Builder
 		for _, r := range s {
-			if unseen(r) {
+			if isUnprintable(r) {
 				b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 			} else {
 				b.WriteRune(r)
@@ -87,7 +87,7 @@ func oneLine(s string) string {
 
 var lineEnds = regexp.MustCompile(`\s*[\r\n]\s*`)
 
-func unseen(r rune) bool { return !strconv.IsPrint(r) }
+func isUnprintable(r rune) bool { return !strconv.IsPrint(r) }
 
 // short returns s cut to one sentence, or other if it is empty.
 func short(s, other string) string {

@@ -98,7 +98,7 @@ var gradings atomic.Uint64
 func Run(ctx context.Context, c Config) (*runtime.Report, error) {
 	patience := retryTime
 	for try := 1; ; try++ {
-		rep, own, err := once(ctx, c)
+		rep, own, err := gradeOnce(ctx, c)
 		patience -= max(own, c.Attempt.Plan.Policy.Wall.D()/4)
 		if err != nil || try >= mostTries || try >= fewTries && patience <= 0 || !doubtful(&c, rep, own) {
 			return rep, err
@@ -138,8 +138,8 @@ func doubtful(c *Config, rep *runtime.Report, own time.Duration) bool {
 	return late && rep.Usage.CPUMS < job.Milliseconds(max(limit, own))/2 && c.Busy()
 }
 
-// once grades a solution once. own is the time that counted against the job's wall.
-func once(ctx context.Context, c Config) (rep *runtime.Report, own time.Duration, err error) {
+// gradeOnce grades a solution once. own is the time that counted against the job's wall.
+func gradeOnce(ctx context.Context, c Config) (rep *runtime.Report, own time.Duration, err error) {
 	p := &c.Attempt.Plan.Policy
 	if t := *c.Tests; t.Function == "" {
 		t.Function = t.Candidate()

@@ -95,13 +95,13 @@ func (t *interaction) both(ctx context.Context, a runtime.Attempt, d *caseData, 
 		return nil, nil, err
 	}
 	defer two.Close()
-	first := beside(within, two, b, func() {})
+	first := runConcurrently(within, two, b, func() {})
 	var second <-chan end
 	select {
 	case <-started: // the program's time starts no earlier
 		resume := t.stand() // stops the interactor's clock, too
 		a.Begun = func() { t.made = resume() }
-		second = beside(within, one, a, a.Begun)
+		second = runConcurrently(within, one, a, a.Begun)
 	case e := <-first:
 		t.settled = true
 		return &runtime.Report{}, e.rep, e.err
@@ -110,8 +110,8 @@ func (t *interaction) both(ctx context.Context, a runtime.Attempt, d *caseData, 
 	return t.await(stop, second, first, t.answers.relay(mostChecked))
 }
 
-// beside runs an attempt concurrently and calls over at its end.
-func beside(ctx context.Context, s runtime.Slot, a runtime.Attempt, over func()) <-chan end {
+// runConcurrently runs an attempt concurrently and calls over at its end.
+func runConcurrently(ctx context.Context, s runtime.Slot, a runtime.Attempt, over func()) <-chan end {
 	done := make(chan end, 1)
 	go func() {
 		rep, err := s.Run(ctx, a)
@@ -165,7 +165,7 @@ func (t *interaction) decided(candidate, interactor *runtime.Report) bool {
 // judge returns the verdict. A bad end of the program is its own fault: the interactor was still
 // running, or had accepted it.
 func (t *interaction) judge(candidate, interactor *runtime.Report) job.CaseResult {
-	c := ended(candidate)
+	c := caseOf(candidate)
 	switch {
 	case t.flooded:
 		c.Outcome, c.Message = job.OutputLimit, fmt.Sprintf("it wrote more than %s to the interactor", job.Size(mostChecked))

@@ -89,12 +89,12 @@ func (g *grading) end(b *sandbox, s side) (*runtime.Report, error) {
 		return nil, err
 	}
 	g.account(rep, s)
-	return rep, saysNothing(rep)
+	return rep, requireOutcome(rep)
 }
 
-// saysNothing returns an error for reports without information about the program: the job was
+// requireOutcome returns an error for reports without information about the program: the job was
 // canceled, or a requirement was missing.
-func saysNothing(rep *runtime.Report) error {
+func requireOutcome(rep *runtime.Report) error {
 	switch rep.Outcome {
 	case job.OutcomeCanceled:
 		return errCanceled

@@ -68,7 +68,7 @@ func (g *grading) runStdioCase(ctx context.Context, s *job.Stdio, limits job.Cas
 	if err != nil {
 		return job.CaseResult{}, err
 	}
-	c := ended(rep)
+	c := caseOf(rep)
 	if c.Expected, err = data.answer.head(ctx); err != nil {
 		return c, err
 	}
@@ -153,7 +153,7 @@ func (g *grading) runScript(ctx context.Context, s *job.Stdio, data *caseData, o
 	}
 	g.skip(time.Since(began) - time.Duration(rep.Usage.WallMS*float64(time.Millisecond)))
 	g.account(rep, solutionSide)
-	return rep, saysNothing(rep)
+	return rep, requireOutcome(rep)
 }
 
 // forks reports whether a case can run in a fork of a waiting interpreter instead of a new one.
@@ -243,8 +243,8 @@ func withFile(files []runtime.File, f runtime.File) []runtime.File {
 	return slices.Insert(files, i, f)
 }
 
-// ended returns the case of a program with this report. Its output is not judged yet.
-func ended(rep *runtime.Report) job.CaseResult {
+// caseOf returns the case of a program with this report. Its output is not judged yet.
+func caseOf(rep *runtime.Report) job.CaseResult {
 	c := job.CaseResult{Outcome: rep.Outcome, WallMS: rep.Usage.WallMS, Got: job.Clip(rep.Stdout.Text, value.MaxRepr)}
 	switch {
 	case rep.Outcome == job.Failed && rep.Stderr.Text != "":

@@ -21,9 +21,9 @@ func (s *Server) adminRoutes() []web.Route {
 	return []web.Route{
 		web.At("GET /v1/admin/actions", identity.Operator, s.listActions),
 		web.At("GET /v1/admin/actions/events", identity.Operator, s.actionEvents),
-		web.At("GET /v1/admin/leader", identity.Operator, s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Leader(ctx) })),
+		web.At("GET /v1/admin/leader", identity.Operator, s.serveQuery(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Leader(ctx) })),
 		web.At("GET /v1/admin/why-slow", identity.Operator, s.whySlow),
-		web.At("GET /v1/admin/version", identity.Operator, s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Versions(ctx) })),
+		web.At("GET /v1/admin/version", identity.Operator, s.serveQuery(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Versions(ctx) })),
 		web.At("GET /v1/admin/workers/{worker}", identity.Operator, s.getWorker),
 		web.At("POST /v1/admin/workers/cordon", identity.Operator, ordered(s, (*admin.Admin).CordonAll)),
 		web.At("POST /v1/admin/workers/uncordon", identity.Operator, ordered(s, (*admin.Admin).UncordonAll)),
@@ -32,7 +32,7 @@ func (s *Server) adminRoutes() []web.Route {
 		web.At("POST /v1/admin/workers/{worker}/quarantine", identity.Operator, on(s, "worker", (*admin.Admin).Quarantine)),
 		web.At("POST /v1/admin/workers/{worker}/unquarantine", identity.Operator, on(s, "worker", (*admin.Admin).Unquarantine)),
 		web.At("POST /v1/admin/requeue", identity.Operator, ordered(s, (*admin.Admin).Requeue)),
-		web.At("GET /v1/admin/pauses", identity.Operator, s.asked(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Pauses(ctx) })),
+		web.At("GET /v1/admin/pauses", identity.Operator, s.serveQuery(func(ctx context.Context, a *admin.Admin) (any, error) { return a.Pauses(ctx) })),
 		web.At("POST /v1/admin/pause", identity.Operator, ordered(s, (*admin.Admin).Pause)),
 		web.At("POST /v1/admin/resume", identity.Operator, ordered(s, (*admin.Admin).Resume)),
 		web.At("GET /v1/admin/tenants/{tenant}", identity.Operator, s.getTenant),
@@ -48,8 +48,8 @@ func (s *Server) adminRoutes() []web.Route {
 	}
 }
 
-// asked serves the result of a function without parameters.
-func (s *Server) asked(f func(context.Context, *admin.Admin) (any, error)) serve {
+// serveQuery serves the result of a function without parameters.
+func (s *Server) serveQuery(f func(context.Context, *admin.Admin) (any, error)) serve {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		found, err := f(r.Context(), s.Admin)
 		if err != nil {

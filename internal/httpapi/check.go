@@ -113,7 +113,7 @@ func (s *Server) checkSpec(ctx context.Context, tenant string, req api.CheckRequ
 		if !ok {
 			resolved, err := s.Admit.Resolve(ctx, tenant, p.Policy)
 			if err != nil {
-				return nil, within(at, err)
+				return nil, prefixFields(at, err)
 			}
 			of = checkedProgram{Allow: resolved.Imports.Allow, Deny: resolved.Imports.Deny, Packages: len(resolved.Packages) > 0}
 			known[string(p.Policy)] = of
@@ -163,8 +163,8 @@ func judgeProgram(at string, p api.CheckProgram) error {
 	return nil
 }
 
-// within prefixes the fields of an error with a field of the request.
-func within(at string, err error) error {
+// prefixFields prefixes the fields of an error with a field of the request.
+func prefixFields(at string, err error) error {
 	kind := job.ErrInvalid
 	for _, k := range []error{job.ErrRefused, job.ErrTooMany, job.ErrUnavailable} {
 		if errors.Is(err, k) {

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// within returns ctx with the restrictions of the caller's key. The context ends when the caller's access ends.
-func (s *Server) within(ctx context.Context, who identity.Identity) (context.Context, func()) {
+// restrict returns ctx with the restrictions of the caller's key. The context ends when the caller's access ends.
+func (s *Server) restrict(ctx context.Context, who identity.Identity) (context.Context, func()) {
 	if who.Held != (identity.Held{}) {
 		ctx = admit.WithHeld(ctx, admit.Held{Key: who.Held.Label.Key, Value: who.Held.Label.Value, Policy: who.Held.Policy})
 	}

@@ -62,7 +62,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, err := shownParam(r, resultFields)
+	v, err := parseFields(r, resultFields)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, err := shownParam(r, jobFields)
+	v, err := parseFields(r, jobFields)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, err := shownParam(r, resultFields)
+	v, err := parseFields(r, resultFields)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (s *Server) cancelJobs(w http.ResponseWriter, r *http.Request) error {
 	}
 	report.Stopping = int64(len(told))
 	if !req.DryRun {
-		s.noted(r, "cancel many", asked(req), report)
+		s.noted(r, "cancel many", requestText(req), report)
 	}
 	return web.WriteJSON(w, http.StatusOK, report)
 }
@@ -287,13 +287,13 @@ func (s *Server) prioritizeJobs(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("prioritize jobs: %w", err)
 	}
 	if !req.DryRun {
-		s.noted(r, "prioritize many", asked(req), report)
+		s.noted(r, "prioritize many", requestText(req), report)
 	}
 	return web.WriteJSON(w, http.StatusOK, report)
 }
 
-// asked returns the request as text for the audit log.
-func asked(req any) string {
+// requestText returns the request as text for the audit log.
+func requestText(req any) string {
 	raw, _ := json.Marshal(req) // req always marshals
 	return job.Clip(string(raw), 500)
 }

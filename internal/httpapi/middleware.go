@@ -57,7 +57,7 @@ func (s *Server) wrap(rt web.Route) http.Handler {
 		defer span.End()
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
 		r = r.WithContext(ctx)
-		s.guarded(rec, r, rt)
+		s.serveRoute(rec, r, rt)
 
 		elapsed := time.Since(start)
 		span.SetAttributes(attribute.Int("http.response.status_code", rec.status))
@@ -83,8 +83,8 @@ func methodLabel(rt web.Route) string {
 	return method
 }
 
-// guarded authenticates the caller and serves the route. A panic becomes a 500, with its stack in the log.
-func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
+// serveRoute authenticates the caller and serves the route. A panic becomes a 500, with its stack in the log.
+func (s *Server) serveRoute(w *recorder, r *http.Request, rt web.Route) {
 	defer func() {
 		v := recover()
 		if v == nil {
@@ -105,7 +105,7 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 		}
 		who, err := s.identify(r, rt)
 		if err == nil {
-			err = s.letIn(r, who.Tenant, rt.Patience)
+			err = s.admitRequest(r, who.Tenant, rt.Patience)
 		}
 		if err != nil {
 			web.Fail(s.Log, w, r, err, rt.Fail)
@@ -115,7 +115,7 @@ func (s *Server) guarded(w *recorder, r *http.Request, rt web.Route) {
 		defer s.requests.Give(tenant, 1)
 		c := &web.Caller{Identity: who, Memory: share.Claim{Pot: s.memory, Tenant: tenant}, Arrived: arrived}
 		defer c.Memory.Release()
-		ctx, done := s.within(web.WithCaller(telemetry.Describe(r.Context(), telemetry.About{Tenant: tenant}), c), who)
+		ctx, done := s.restrict(web.WithCaller(telemetry.Describe(r.Context(), telemetry.About{Tenant: tenant}), c), who)
 		defer done()
 		r = r.WithContext(ctx)
 	}
@@ -142,11 +142,11 @@ func (s *Server) identify(r *http.Request, rt web.Route) (identity.Identity, err
 	return who, err
 }
 
-// letInPause is the pause between two attempts to admit a request.
-const letInPause = 50 * time.Millisecond
+// admitPause is the pause between two attempts to admit a request.
+const admitPause = 50 * time.Millisecond
 
-// letIn takes room for a tenant's request. It waits up to patience, before the body is read.
-func (s *Server) letIn(r *http.Request, tenant string, patience time.Duration) error {
+// admitRequest takes room for a tenant's request. It waits up to patience, before the body is read.
+func (s *Server) admitRequest(r *http.Request, tenant string, patience time.Duration) error {
 	counted := false // by the quota, only once
 	for until := time.Now().Add(patience); ; {
 		var err error
@@ -161,10 +161,10 @@ func (s *Server) letIn(r *http.Request, tenant string, patience time.Duration) e
 				return nil
 			}
 		}
-		if time.Until(until) < letInPause || r.Context().Err() != nil {
+		if time.Until(until) < admitPause || r.Context().Err() != nil {
 			return err
 		}
-		if web.Sleep(r.Context(), letInPause, nil) {
+		if web.Sleep(r.Context(), admitPause, nil) {
 			return err // the server is about to close
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// shown selects the fields of a result or a job for the response.
-type shown struct {
+// fieldSelection selects the fields of a result or a job for the response.
+type fieldSelection struct {
 	fields web.Fields // nil for all
 }
 
@@ -22,15 +22,15 @@ var (
 	jobFields    = job.FieldNames(job.Job{})
 )
 
-// shownParam reads ?fields=.
-func shownParam(r *http.Request, names []string) (shown, error) {
+// parseFields reads ?fields=.
+func parseFields(r *http.Request, names []string) (fieldSelection, error) {
 	f, err := web.ReadFields(r, names)
-	return shown{f}, err
+	return fieldSelection{f}, err
 }
 
 // result returns a recorded result for the client. The record has internal object names of artifacts; result replaces
 // them by API addresses.
-func (v shown) result(raw json.RawMessage) (json.RawMessage, error) {
+func (v fieldSelection) result(raw json.RawMessage) (json.RawMessage, error) {
 	if v.fields == nil && !bytes.Contains(raw, []byte(`"artifacts":`)) {
 		return raw, nil // the usual case
 	}
@@ -54,7 +54,7 @@ func (v shown) result(raw json.RawMessage) (json.RawMessage, error) {
 }
 
 // writeResult responds with a recorded result, or with 304 if the client has it.
-func (v shown) writeResult(w http.ResponseWriter, r *http.Request, raw json.RawMessage) error {
+func (v fieldSelection) writeResult(w http.ResponseWriter, r *http.Request, raw json.RawMessage) error {
 	raw, err := v.result(raw)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (v shown) writeResult(w http.ResponseWriter, r *http.Request, raw json.RawM
 }
 
 // job returns a job for the client.
-func (v shown) job(j *job.Job) (json.RawMessage, error) {
+func (v fieldSelection) job(j *job.Job) (json.RawMessage, error) {
 	if j.Result != nil {
 		files.Served("jobs", j.ID, j.Result.Artifacts)
 	}

@@ -35,7 +35,7 @@ func (s *Server) listResults(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, err := shownParam(r, resultFields)
+	v, err := parseFields(r, resultFields)
 	if err != nil {
 		return err
 	}

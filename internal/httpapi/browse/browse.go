@@ -24,8 +24,8 @@ type Handlers struct {
 	// OfBatch wraps a route about the batch {id}: restricted keys get 404 for batches without their label.
 	OfBatch func(serve) serve
 
-	summaries   *kept[*store.BatchSummary]
-	comparisons *kept[*store.Comparison]
+	summaries   *responseCache[*store.BatchSummary]
+	comparisons *responseCache[*store.Comparison]
 }
 
 type serve = func(w http.ResponseWriter, r *http.Request) error
@@ -57,9 +57,9 @@ var (
 	errOtherTenant = fmt.Errorf("%w: jobs of other tenants are for operators", job.ErrRefused)
 )
 
-// whose returns the tenant that a request is about: the caller's own or, for operators, another one or all (*, returned
+// tenantOf returns the tenant that a request is about: the caller's own or, for operators, another one or all (*, returned
 // as "").
-func whose(r *http.Request) (string, error) {
+func tenantOf(r *http.Request) (string, error) {
 	text, who := r.URL.Query().Get("tenant"), web.Identity(r)
 	switch {
 	case text == "" || text == who.Tenant:
@@ -127,7 +127,7 @@ func (h *Handlers) jobs(w http.ResponseWriter, r *http.Request, f store.JobFilte
 	if err != nil {
 		return err
 	}
-	tenant, err := whose(r)
+	tenant, err := tenantOf(r)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (h *Handlers) listBatches(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tenant, err := whose(r)
+	tenant, err := tenantOf(r)
 	if err != nil {
 		return err
 	}

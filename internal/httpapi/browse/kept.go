@@ -39,11 +39,11 @@ type subject struct {
 	from, n int
 }
 
-// kept caches expensive responses of one kind: briefly, and longer about finished batches.
-type kept[V any] struct{ now, over recent.Keyed[subject, V] }
+// responseCache caches expensive responses of one kind: briefly, and longer about finished batches.
+type responseCache[V any] struct{ now, over recent.Keyed[subject, V] }
 
-func newKept[V any](size func(V) int64) *kept[V] {
-	return &kept[V]{
+func newResponseCache[V any](size func(V) int64) *responseCache[V] {
+	return &responseCache[V]{
 		now:  recent.Keyed[subject, V]{Most: keptBytes, Size: size, Within: keptPatience, Age: keptAge, Thrift: keptThrift, Oldest: keptOldest},
 		over: recent.Keyed[subject, V]{Most: keptBytes, Size: size, Within: keptPatience, Age: overAge},
 	}
@@ -52,7 +52,7 @@ func newKept[V any](size func(V) int64) *kept[V] {
 // New returns Handlers for a store. ofBatch wraps routes about a batch: restricted keys get 404 for batches without
 // their label.
 func New(s Source, reads *share.Turns, ofBatch func(serve) serve) *Handlers {
-	return &Handlers{Store: s, Reads: reads, OfBatch: ofBatch, summaries: newKept(sizeOfSummary), comparisons: newKept(sizeOfComparison)}
+	return &Handlers{Store: s, Reads: reads, OfBatch: ofBatch, summaries: newResponseCache(sizeOfSummary), comparisons: newResponseCache(sizeOfComparison)}
 }
 
 // Forget empties the caches after a deletion.

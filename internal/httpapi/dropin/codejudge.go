@@ -232,7 +232,7 @@ func (s *submission) read(at string) error {
 	if err = p.single(at+"solution", *s.Solution); err != nil {
 		return err
 	}
-	p.least()
+	p.raiseLimits()
 	s.program = p
 	return nil
 }
@@ -243,7 +243,7 @@ func (h *Handlers) judge(r *http.Request, s *submission, outputs bool, until tim
 	switch {
 	case r.Context().Err() != nil:
 		return judged{}, r.Context().Err()
-	case err != nil && passes(err):
+	case err != nil && isTemporary(err):
 		return judged{ID: s.ID, Reason: queueTimeout}, nil
 	case err != nil:
 		return judged{}, err
@@ -252,7 +252,7 @@ func (h *Handlers) judge(r *http.Request, s *submission, outputs bool, until tim
 }
 
 // judged compares the output with the expected output as code-judge does: without leading and trailing white space.
-func (s *submission) judged(e *ended, outputs bool) judged {
+func (s *submission) judged(e *programResult, outputs bool) judged {
 	out := judged{ID: s.ID, RunSuccess: e.Outcome == job.Succeeded, Cost: seconds(wall(&e.Usage)), extra: e.extra()}
 	out.Success = out.RunSuccess && (s.Expected == nil || strings.TrimSpace(e.stdout) == strings.TrimSpace(*s.Expected))
 	switch e.Outcome {

@@ -145,7 +145,7 @@ func (h *Handlers) openNotebook(ctx context.Context, tenant string, total time.D
 		if err == nil {
 			return &notebook{Handlers: h, ctx: ctx, tenant: tenant, id: v.ID, worker: v.Worker, until: time.Now().Add(total)}, nil
 		}
-		if !passes(err) || ctx.Err() != nil {
+		if !isTemporary(err) || ctx.Err() != nil {
 			return nil, late(ctx, err)
 		}
 		pause(ctx, retryPause)
@@ -215,7 +215,7 @@ func (a *notebookAnswer) end(e *job.Execute) bool {
 	case e.Outcome == job.TimedOut:
 		a.Driver.Status, a.Driver.ReturnCode = fusionTimeout, nil
 	case !e.Alive:
-		code, signal := (&ended{Result: job.Result{Outcome: e.Outcome, ExitCode: e.ExitCode}}).exit()
+		code, signal := (&programResult{Result: job.Result{Outcome: e.Outcome, ExitCode: e.ExitCode}}).exit()
 		if signal != "" {
 			code = -signals[signal]
 		}

@@ -100,8 +100,8 @@ func named(l *language.Language, name string) string {
 	return path.Join(path.Dir(name), l.File)
 }
 
-// least raises limits to the minimum that the language needs to start.
-func (p *program) least() {
+// raiseLimits raises limits to the minimum that the language needs to start.
+func (p *program) raiseLimits() {
 	p.atLeast, p.processes = p.language.Run.Memory, p.language.Run.Processes
 	if c := p.language.Compile; c != nil && p.compile.Memory > 0 {
 		p.compile.Memory = max(p.compile.Memory, c.Memory)

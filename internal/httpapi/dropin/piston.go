@@ -142,7 +142,7 @@ func (q *pistonRequest) limit(p *program) error {
 	}
 	p.compile.Wall, p.compile.Memory = job.Duration(compile), size(q.CompileMemory, job.Byte)
 	p.memory = size(q.RunMemory, job.Byte)
-	p.least()
+	p.raiseLimits()
 	return nil
 }
 
@@ -218,14 +218,14 @@ func pistonUnfit(q *pistonRequest, text string) *pistonAnswer {
 }
 
 // pistonAnswerOf returns the response for a result.
-func pistonAnswerOf(e *ended, p *program, version string) *pistonAnswer {
+func pistonAnswerOf(e *programResult, p *program, version string) *pistonAnswer {
 	out := &pistonAnswer{Language: p.language.Name, Version: version, Assay: e.extra()}
 	if c := e.Compiled; c != nil {
 		out.Compile = &pistonStage{
 			Stdout: c.Stdout.Text, Stderr: c.Stderr.Text, Output: c.Stdout.Text + c.Stderr.Text,
 			CPUTime: c.Usage.CPUMS, WallTime: wall(&c.Usage), Memory: c.Usage.MemoryPeakBytes,
 		}
-		as := &ended{Result: job.Result{Outcome: c.Outcome, ExitCode: c.ExitCode}}
+		as := &programResult{Result: job.Result{Outcome: c.Outcome, ExitCode: c.ExitCode}}
 		out.Compile.end(as, e.Message)
 	}
 	if e.Outcome == job.CompileError {
@@ -241,7 +241,7 @@ func pistonAnswerOf(e *ended, p *program, version string) *pistonAnswer {
 }
 
 // end sets the exit code or the signal of a stage.
-func (s *pistonStage) end(e *ended, message string) {
+func (s *pistonStage) end(e *programResult, message string) {
 	code, signal := e.exit()
 	status := ""
 	switch {

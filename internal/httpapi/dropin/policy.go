@@ -46,19 +46,19 @@ func (h *Handlers) policy(ctx context.Context, tenant string, l limits) (json.Ra
 		return nil, fmt.Errorf("the stored policy %s: %w", PolicyName, err)
 	}
 	if l.wall > 0 {
-		p.Wall = least(job.Duration(l.wall), ceiling.Wall)
+		p.Wall = capAt(job.Duration(l.wall), ceiling.Wall)
 		if !own.cpuTime { // the default CPU time matches the default wall limit only
-			p.CPUTime = least(job.Duration(float64(p.Wall)*max(p.CPU, 1)), ceiling.CPUTime)
+			p.CPUTime = capAt(job.Duration(float64(p.Wall)*max(p.CPU, 1)), ceiling.CPUTime)
 		}
 	}
 	if l.cpu > 0 {
-		p.CPUTime = least(job.Duration(l.cpu), ceiling.CPUTime)
+		p.CPUTime = capAt(job.Duration(l.cpu), ceiling.CPUTime)
 	}
 	if l.memory > 0 {
-		p.Memory = least(min(max(l.memory, leastMemory), mostMemory), ceiling.Memory)
+		p.Memory = capAt(min(max(l.memory, leastMemory), mostMemory), ceiling.Memory)
 	}
-	p.Memory = max(p.Memory, least(l.atLeast, ceiling.Memory))
-	p.Processes = max(p.Processes, least(l.processes, ceiling.Processes))
+	p.Memory = max(p.Memory, capAt(l.atLeast, ceiling.Memory))
+	p.Processes = max(p.Processes, capAt(l.processes, ceiling.Processes))
 	for _, name := range l.fetch {
 		p.Artifacts.Paths = append(p.Artifacts.Paths, literal(name))
 	}
@@ -71,8 +71,8 @@ const (
 	mostMemory  = 1024 * job.GiB
 )
 
-// least returns n, or the ceiling if that is set and lower.
-func least[N int | job.Size | job.Duration](n, ceiling N) N {
+// capAt returns n, or the ceiling if that is set and lower.
+func capAt[N int | job.Size | job.Duration](n, ceiling N) N {
 	if ceiling > 0 {
 		return min(n, ceiling)
 	}
@@ -85,36 +85,36 @@ const maxStored = 1000
 // stored caches the tenants' policies for these endpoints.
 type stored struct {
 	mu sync.Mutex
-	of map[string]*recent.Value[own]
+	of map[string]*recent.Value[tenantPolicy]
 }
 
-// own is a tenant's policy. raw is empty if there is none.
-type own struct {
+// tenantPolicy is a tenant's policy. raw is empty if there is none.
+type tenantPolicy struct {
 	raw     json.RawMessage
 	cpuTime bool // whether the policy sets cpu_time
 }
 
-func (s *stored) get(ctx context.Context, from Policies, tenant string) (own, error) {
+func (s *stored) get(ctx context.Context, from Policies, tenant string) (tenantPolicy, error) {
 	o, known, err := s.tenant(from, tenant).Get(ctx)
 	if !known {
-		return own{}, fmt.Errorf("read policy %s: %w", PolicyName, err)
+		return tenantPolicy{}, fmt.Errorf("read policy %s: %w", PolicyName, err)
 	}
 	return o, nil
 }
 
-func (s *stored) tenant(from Policies, tenant string) *recent.Value[own] {
+func (s *stored) tenant(from Policies, tenant string) *recent.Value[tenantPolicy] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v := s.of[tenant]; v != nil {
 		return v
 	}
 	if s.of == nil || len(s.of) >= maxStored {
-		s.of = map[string]*recent.Value[own]{}
+		s.of = map[string]*recent.Value[tenantPolicy]{}
 	}
-	v := &recent.Value[own]{Age: time.Second, Read: func(ctx context.Context) (own, error) {
+	v := &recent.Value[tenantPolicy]{Age: time.Second, Read: func(ctx context.Context) (tenantPolicy, error) {
 		raw, err := from.Policy(ctx, tenant, PolicyName, 0)
 		if errors.Is(err, job.ErrNotFound) {
-			return own{}, nil
+			return tenantPolicy{}, nil
 		}
 		var said struct {
 			CPUTime json.RawMessage `json:"cpu_time"`
@@ -122,7 +122,7 @@ func (s *stored) tenant(from Policies, tenant string) *recent.Value[own] {
 		if err == nil {
 			err = json.Unmarshal(raw, &said)
 		}
-		return own{raw: raw, cpuTime: len(said.CPUTime) > 0 && string(said.CPUTime) != "null"}, err
+		return tenantPolicy{raw: raw, cpuTime: len(said.CPUTime) > 0 && string(said.CPUTime) != "null"}, err
 	}}
 	s.of[tenant] = v
 	return v

@@ -30,8 +30,8 @@ type program struct {
 	limits
 }
 
-// ended is the result of a program with its complete outputs. The program may have failed to compile or to be set up.
-type ended struct {
+// programResult is the result of a program with its complete outputs. The program may have failed to compile or to be set up.
+type programResult struct {
 	job.Result
 	stdout, stderr string
 }
@@ -49,7 +49,7 @@ const (
 
 // run runs a program and waits for its result. It retries temporary errors until the time of the request has passed,
 // and then returns errLate. It also returns errLate for failures of this system.
-func (h *Handlers) run(r *http.Request, p *program, until time.Time) (*ended, error) {
+func (h *Handlers) run(r *http.Request, p *program, until time.Time) (*programResult, error) {
 	policy, err := h.policy(r.Context(), web.Tenant(r), p.limits)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (h *Handlers) run(r *http.Request, p *program, until time.Time) (*ended, er
 	if err != nil {
 		return nil, err
 	}
-	p.compile.Wall, p.compile.Memory = least(p.compile.Wall, ceiling.Wall), least(p.compile.Memory, ceiling.Memory)
+	p.compile.Wall, p.compile.Memory = capAt(p.compile.Wall, ceiling.Wall), capAt(p.compile.Memory, ceiling.Memory)
 	for {
 		left := time.Until(until)
 		if left < shortest {
@@ -74,18 +74,18 @@ func (h *Handlers) run(r *http.Request, p *program, until time.Time) (*ended, er
 		}
 		switch {
 		case raw != nil:
-			return h.ended(r, raw)
+			return h.decodeResult(r, raw)
 		case err == nil:
 			return nil, errLate
-		case !passes(err) || r.Context().Err() != nil:
+		case !isTemporary(err) || r.Context().Err() != nil:
 			return nil, err
 		}
 		pause(r.Context(), min(retryPause, left))
 	}
 }
 
-// passes reports whether an error is temporary.
-func passes(err error) bool {
+// isTemporary reports whether an error is temporary.
+func isTemporary(err error) bool {
 	return errors.Is(err, job.ErrTooMany) || errors.Is(err, job.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -104,9 +104,9 @@ func (p *program) spec(image string, policy json.RawMessage, wait time.Duration)
 	return s
 }
 
-// ended decodes a result. It returns errLate for an outcome that is not the program's, if a retry may succeed.
-func (h *Handlers) ended(r *http.Request, raw json.RawMessage) (*ended, error) {
-	e := &ended{}
+// decodeResult decodes a result. It returns errLate for an outcome that is not the program's, if a retry may succeed.
+func (h *Handlers) decodeResult(r *http.Request, raw json.RawMessage) (*programResult, error) {
+	e := &programResult{}
 	if err := json.Unmarshal(raw, &e.Result); err != nil {
 		return nil, fmt.Errorf("decode a result: %w", err)
 	}
@@ -122,7 +122,7 @@ func (h *Handlers) ended(r *http.Request, raw json.RawMessage) (*ended, error) {
 
 // whole returns a complete recorded output. A result has only the ends of a large output; the rest is stored
 // separately.
-func (h *Handlers) whole(r *http.Request, e *ended, stream string, o *job.Output) (string, error) {
+func (h *Handlers) whole(r *http.Request, e *programResult, stream string, o *job.Output) (string, error) {
 	if o.Stored == nil {
 		return o.Text, nil
 	}
@@ -146,7 +146,7 @@ var signals = map[string]int{
 
 // exit returns how a parent process would see the program's end: an exit code, or a signal. A program stopped at a
 // limit was killed.
-func (e *ended) exit() (code int, signal string) {
+func (e *programResult) exit() (code int, signal string) {
 	switch {
 	case e.Outcome == job.Succeeded:
 		return 0, ""
@@ -171,7 +171,7 @@ type extra struct {
 	Feedback  []string    `json:"feedback,omitempty"`
 }
 
-func (e *ended) extra() *extra {
+func (e *programResult) extra() *extra {
 	x := &extra{Job: e.ID, Outcome: e.Outcome, Message: e.Message, Usage: e.Usage, Feedback: e.Feedback, Truncated: e.Stdout.Truncated || e.Stderr.Truncated}
 	if c := e.Compiled; c != nil {
 		x.Compiled = string(c.Outcome)

@@ -128,7 +128,7 @@ func (q *fusionRequest) program() (*program, map[string]string, error) {
 		return nil, nil, err
 	}
 	p.compile.Wall, p.memory = job.Duration(compile), size(q.MemoryLimit, job.MiB)
-	p.least()
+	p.raiseLimits()
 	fetch, err := p.fetched(q.FetchFiles)
 	return p, fetch, err
 }
@@ -154,7 +154,7 @@ func fusionUnfit(text string) *fusionAnswer {
 }
 
 // fusionAnswerOf returns the response for a result.
-func fusionAnswerOf(e *ended, p *program) *fusionAnswer {
+func fusionAnswerOf(e *programResult, p *program) *fusionAnswer {
 	out := &fusionAnswer{Status: fusionFailed, Files: map[string]string{}, Assay: e.extra()}
 	if n := len(e.Attempts); n > 0 {
 		out.ExecutorPod = &e.Attempts[n-1].Worker
@@ -172,7 +172,7 @@ func fusionAnswerOf(e *ended, p *program) *fusionAnswer {
 		out.Status = fusionSuccess
 	}
 	out.RunResult = &fusionRun{
-		Status: fusionFinished, ExecutionTime: seconds(wall(&e.Usage)), CPUTime: seconds(e.Usage.CPUMS), ReturnCode: returned(e),
+		Status: fusionFinished, ExecutionTime: seconds(wall(&e.Usage)), CPUTime: seconds(e.Usage.CPUMS), ReturnCode: returnCode(e),
 		Stdout: e.stdout, Stderr: e.stderr,
 	}
 	if e.Outcome == job.TimedOut {
@@ -181,8 +181,8 @@ func fusionAnswerOf(e *ended, p *program) *fusionAnswer {
 	return out
 }
 
-// returned returns the return code as Python's subprocess reports it: negative for a signal.
-func returned(e *ended) *int {
+// returnCode returns the return code as Python's subprocess reports it: negative for a signal.
+func returnCode(e *programResult) *int {
 	code, signal := e.exit()
 	if signal != "" {
 		if code = -signals[signal]; code == 0 {
@@ -210,7 +210,7 @@ func compileResult(c *job.Compiled) *fusionRun {
 }
 
 // fetch returns the requested files that the program left, as base64 by the client's names. It omits missing files.
-func (h *Handlers) fetch(ctx context.Context, tenant string, e *ended, paths map[string]string) (map[string]string, error) {
+func (h *Handlers) fetch(ctx context.Context, tenant string, e *programResult, paths map[string]string) (map[string]string, error) {
 	out, room := map[string]string{}, int64(maxFetched)
 	for _, name := range slices.Sorted(maps.Keys(paths)) {
 		at := paths[name]

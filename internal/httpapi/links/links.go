@@ -71,7 +71,7 @@ func (h *Handlers) make(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if ttl, err = withinKey(web.Identity(r), req, ttl); err != nil {
+	if ttl, err = clampLifetime(web.Identity(r), req, ttl); err != nil {
 		return err
 	}
 	to.Tenant, to.Job = web.Tenant(r), id
@@ -109,9 +109,9 @@ func check(req api.LinkRequest) (to leads, ttl time.Duration, err error) {
 	return leads{Path: req.Path, Stream: req.Stream, Step: req.Step}, ttl, nil
 }
 
-// withinKey returns the lifetime of a link, cut to the remaining lifetime of the caller's key. It rejects an explicit
+// clampLifetime returns the lifetime of a link, cut to the remaining lifetime of the caller's key. It rejects an explicit
 // lifetime that is longer.
-func withinKey(who identity.Identity, req api.LinkRequest, ttl time.Duration) (time.Duration, error) {
+func clampLifetime(who identity.Identity, req api.LinkRequest, ttl time.Duration) (time.Duration, error) {
 	left := time.Until(who.Until)
 	switch {
 	case who.Until.IsZero() || ttl <= left:

@@ -67,7 +67,7 @@ func (h *Handlers) open(w http.ResponseWriter, r *http.Request) error {
 	if replayed {
 		w.Header().Set(api.HeaderReplayed, "true")
 	}
-	return web.WriteJSON(w, http.StatusCreated, told(u))
+	return web.WriteJSON(w, http.StatusCreated, uploadOf(u))
 }
 
 // read reads a body of JSON, which may be empty.
@@ -91,7 +91,7 @@ func (h *Handlers) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read upload: %w", err)
 	}
-	return web.WriteJSON(w, http.StatusOK, told(u))
+	return web.WriteJSON(w, http.StatusOK, uploadOf(u))
 }
 
 // drop discards an upload.
@@ -143,7 +143,7 @@ func (h *Handlers) chunk(w http.ResponseWriter, r *http.Request) error {
 	if u, err = h.Intake.Chunk(r.Context(), web.Tenant(r), id, n, lines); err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, told(u))
+	return web.WriteJSON(w, http.StatusOK, uploadOf(u))
 }
 
 // verify compares a body with its digest, if it has one.
@@ -182,7 +182,7 @@ func (h *Handlers) seal(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusCreated, b)
 }
 
-func told(u store.Upload) api.Upload {
+func uploadOf(u store.Upload) api.Upload {
 	out := api.Upload{ID: u.ID, Name: u.Name, NextChunk: u.NextChunk, Jobs: u.Jobs, Sealed: u.Sealed, CreatedAt: u.CreatedAt}
 	if !u.Sealed {
 		out.ExpiresAt = &u.DroppedAt

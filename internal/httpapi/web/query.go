@@ -88,7 +88,7 @@ func (p Parameters) Check(r *http.Request) error {
 		repeated, known := p.repeated[name]
 		switch {
 		case !known:
-			return job.Invalid(told(name), "%s", p.unknown(name))
+			return job.Invalid(quoteName(name), "%s", p.unknown(name))
 		case len(values) > 1 && !repeated:
 			return job.Invalid(name, "is given %d times in the query", len(values))
 		}
@@ -107,8 +107,8 @@ func (p Parameters) unknown(name string) string {
 	return what + "; there are " + strings.Join(p.names, ", ")
 }
 
-// told returns a client's name for use in an error, quoted if it is unusual.
-func told(name string) string {
+// quoteName returns a client's name for use in an error, quoted if it is unusual.
+func quoteName(name string) string {
 	if len(name) > 80 || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
 		return strconv.QuoteToASCII(job.Clip(name, 80))
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// again has commands that run a job again.
-type again struct {
+// rerunCommands has commands that run a job again.
+type rerunCommands struct {
 	Curl, CLI, Python string
 	Whole             bool // whether they contain the spec
 }
@@ -17,9 +17,9 @@ type again struct {
 // maxInline is the largest spec in the commands, in bytes.
 const maxInline = 16 << 10
 
-// again returns commands with which the visitor can run a job again. They quote text of programs for the shell and for
+// rerun returns commands with which the visitor can run a job again. They quote text of programs for the shell and for
 // Python.
-func (v *visit) again(j *job.Job) (a again) {
+func (v *visit) rerun(j *job.Job) (a rerunCommands) {
 	scheme := "http"
 	if v.r.TLS != nil || v.s.Secure {
 		scheme = "https"

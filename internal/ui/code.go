@@ -61,7 +61,7 @@ func (s *Server) makeCode(w http.ResponseWriter, r *http.Request) {
 	token, ok := identity.Bearer(r)
 	err := error(api.ErrUnauthorized)
 	if ok {
-		if _, err = s.whose(r, token); err == nil {
+		if _, err = s.identifyToken(r, token); err == nil {
 			code, err = s.codes.add(token, s.Now())
 		}
 	}

@@ -39,7 +39,7 @@ type jobPage struct {
 	Streams []stream
 	Cases   casePage
 	Shows   []shown.Display
-	Again   again
+	Again   rerunCommands
 }
 
 // LiveStreams returns the outputs that the page shows while the job runs.
@@ -63,7 +63,7 @@ func (s *Server) job(v *visit) error {
 	if err := v.get("/v1/jobs/"+string(id), nil, &j); err != nil {
 		return err
 	}
-	p := jobPage{Job: &j, Name: j.Spec.Name, Result: j.Result, Kind: j.Spec.Program.Kind(), Again: v.again(&j)}
+	p := jobPage{Job: &j, Name: j.Spec.Name, Result: j.Result, Kind: j.Spec.Program.Kind(), Again: v.rerun(&j)}
 	if p.Name == "" {
 		p.Name = "Job " + shortID(j.ID)
 	}

@@ -44,15 +44,15 @@ type polled struct {
 	at     string
 }
 
-// keeps has the caches of the pages.
-type keeps struct {
+// pageCaches has the caches of the pages.
+type pageCaches struct {
 	polls     recent.Keyed[polled, []byte]
 	now, over recent.Keyed[job.ID, *madeMap] // maps of batches
 	reading   chan struct{}                  // has an element for each map being read
 }
 
-func newKeeps() *keeps {
-	return &keeps{
+func newPageCaches() *pageCaches {
+	return &pageCaches{
 		polls: recent.Keyed[polled, []byte]{Most: polledBytes, Size: func(b []byte) int64 { return int64(len(b)) + 512 },
 			Within: patience, Age: polledAge, Thrift: polledThrift, Oldest: polledOldest},
 		now:     recent.Keyed[job.ID, *madeMap]{Most: mapsBytes, Size: (*madeMap).size, Age: polledAge, Thrift: polledThrift},
@@ -62,7 +62,7 @@ func newKeeps() *keeps {
 }
 
 // forget empties the caches, so that a visitor sees the effect of an action.
-func (k *keeps) forget() {
+func (k *pageCaches) forget() {
 	k.polls.Forget()
 	k.now.Forget()
 	k.over.Forget()

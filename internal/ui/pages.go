@@ -180,7 +180,7 @@ func (v *visit) showAs(status int, name, title string, live bool, data any) erro
 	}
 	var b bytes.Buffer
 	err := t.ExecuteTemplate(&b, block, view{Title: title, Path: v.r.URL.RequestURI(), Menu: v.menu(), Who: v.who, Open: v.s.open,
-		Form: v.s.seals.Form(v.ID), Said: v.said(), Live: live, Parted: parted, Data: data})
+		Form: v.s.seals.Form(v.ID), Said: v.takeMessage(), Live: live, Parted: parted, Data: data})
 	if err != nil {
 		return fmt.Errorf("page %s: %w", name, err)
 	}

@@ -55,7 +55,7 @@ type Server struct {
 	seals  *seal.Sealer
 	pages  *pages
 	assets map[string]asset
-	keeps  *keeps
+	keeps  *pageCaches
 	codes  codes
 	open   bool // no sign-in is required
 }
@@ -76,7 +76,7 @@ func New(c Config) (*Server, error) {
 		c.Now = time.Now
 	}
 	c.Waits = cmp.Or(c.Waits, pageWaits)
-	s := &Server{Config: c, mux: http.NewServeMux(), keeps: newKeeps()}
+	s := &Server{Config: c, mux: http.NewServeMux(), keeps: newPageCaches()}
 	s.open = identity.IsOpen(c.Gate)
 	var err error
 	if s.seals, err = seal.New(c.Key, c.Now); err != nil {
@@ -93,7 +93,7 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("web page: compression: %w", err)
 	}
 	for _, r := range s.routes() {
-		h := http.Handler(s.visited(r))
+		h := http.Handler(s.serveVisitor(r))
 		if !r.streams {
 			h = zip(h)
 		}

@@ -43,14 +43,14 @@ func (s *Server) signIn(v *visit) error {
 	if token == "" || strings.ContainsAny(token, "\r\n") {
 		return v.showAs(http.StatusUnauthorized, "signin", "Sign in", false, s.signinPage(v, "Enter your key."))
 	}
-	who, err := s.whose(v.r, token)
+	who, err := s.identifyToken(v.r, token)
 	if errors.Is(err, api.ErrUnauthorized) {
 		return v.showAs(http.StatusUnauthorized, "signin", "Sign in", false, s.signinPage(v, "This key is not known here, or it has ended."))
 	}
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
 	}
-	v.kept = kept{ID: rand.Text(), Token: token}
+	v.visitCookie = visitCookie{ID: rand.Text(), Token: token}
 	if err := v.keep(); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *Server) oidcFinish(v *visit) error {
 		s.Log.WarnContext(v.r.Context(), "sign-in rejected", "error", err)
 		return v.showAs(http.StatusUnauthorized, "signin", "Sign in", false, s.signinPage(v, api.NewProblem(err).Detail))
 	}
-	v.kept = kept{ID: rand.Text(), Who: &who, Until: until}
+	v.visitCookie = visitCookie{ID: rand.Text(), Who: &who, Until: until}
 	if err := v.keep(); err != nil {
 		return err
 	}

@@ -95,8 +95,8 @@ var grant = action{Name: "Grant", Question: "Change the grant of tenant %s?", No
 		{Name: "max_running", Label: "Most running jobs", Kind: "text", Hint: "0: no limit"}, reason, {Name: "version", Kind: "hidden"}},
 	method: http.MethodPut, path: "/v1/tenants/%s", wrong: wrongGrant, load: loadGrant, send: sendGrant, stale: staleGrant, said: grantSaid}
 
-// granted returns t with its granted values in place of an operator's override.
-func granted(t store.Tenant) store.Tenant {
+// withGrant returns t with its granted values in place of an operator's override.
+func withGrant(t store.Tenant) store.Tenant {
 	if o := t.Override; o != nil {
 		if o.Granted.Weight != nil {
 			t.Weight = *o.Granted.Weight
@@ -116,7 +116,7 @@ func (v *visit) granted(name string) (store.Tenant, error) {
 	if err != nil {
 		return store.Tenant{}, err
 	}
-	return granted(found[0].Tenant), nil
+	return withGrant(found[0].Tenant), nil
 }
 
 func loadGrant(v *visit, p *confirmPage) error {
@@ -169,5 +169,5 @@ func grantSaid(subject string, raw []byte) string {
 	if t.MaxRunning > 0 {
 		running = fmt.Sprintf("at most %d running jobs", t.MaxRunning)
 	}
-	return fmt.Sprintf("%s is granted weight %g and %s now: version %d.", shown.Line(subject, 80), granted(t).Weight, running, t.Version)
+	return fmt.Sprintf("%s is granted weight %g and %s now: version %d.", shown.Line(subject, 80), withGrant(t).Weight, running, t.Version)
 }

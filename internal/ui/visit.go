@@ -34,10 +34,10 @@ var errNoPage = fmt.Errorf("%w: the page does not exist", job.ErrNotFound)
 // errForm is the error of a form that another site may have sent.
 var errForm = fmt.Errorf("%w: this form is from another visit, or too old: go back, load the page again, and send the form again", job.ErrRefused)
 
-// kept is the content of a visit's cookie. Token is the visitor's key. The cookie is sealed, so that a stolen cookie
+// visitCookie is the content of a visit's cookie. Token is the visitor's key. The cookie is sealed, so that a stolen cookie
 // does not reveal the key. Each request checks the key, so that the visit ends with it. The field Who is an identity
 // from an issuer, valid until Until.
-type kept struct {
+type visitCookie struct {
 	ID    string             `json:"i"`
 	Token string             `json:"t,omitempty"`
 	Who   *identity.Identity `json:"w,omitempty"`
@@ -50,12 +50,12 @@ type visit struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	who identity.Identity
-	kept
+	visitCookie
 	fresh bool // the request had no valid cookie
 }
 
-// visited serves a route to visitors with its role.
-func (s *Server) visited(rt route) http.HandlerFunc {
+// serveVisitor serves a route to visitors with its role.
+func (s *Server) serveVisitor(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		harden(w.Header())
 		v := &visit{s: s, w: w, r: r}
@@ -100,15 +100,15 @@ func harden(h http.Header) {
 
 // read reads the visit's cookie. Without a valid one, it starts a new visit.
 func (v *visit) read() {
-	if c, err := v.r.Cookie(cookieName); err == nil && v.s.seals.Open(purpose, c.Value, &v.kept) == nil && v.ID != "" {
+	if c, err := v.r.Cookie(cookieName); err == nil && v.s.seals.Open(purpose, c.Value, &v.visitCookie) == nil && v.ID != "" {
 		return
 	}
-	v.kept, v.fresh = kept{ID: rand.Text()}, true
+	v.visitCookie, v.fresh = visitCookie{ID: rand.Text()}, true
 }
 
 // keep sets the visit's cookie.
 func (v *visit) keep() error {
-	text, err := v.s.seals.Seal(purpose, v.kept, visitTTL)
+	text, err := v.s.seals.Seal(purpose, v.visitCookie, visitTTL)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (v *visit) cookie(name, value string, age int) *http.Cookie {
 
 // identify authenticates the visitor at each request and checks the role.
 func (v *visit) identify(role identity.Role) error {
-	who, err := v.whose()
+	who, err := v.currentIdentity()
 	if err != nil {
 		if role == identity.None {
 			return nil
@@ -140,20 +140,20 @@ func (v *visit) identify(role identity.Role) error {
 	return nil
 }
 
-// whose returns the signed-in identity.
-func (v *visit) whose() (who identity.Identity, err error) {
+// currentIdentity returns the signed-in identity.
+func (v *visit) currentIdentity() (who identity.Identity, err error) {
 	switch {
 	case v.Who != nil && v.s.Now().Before(v.Until):
-		v.r = v.r.WithContext(vouched(v.r.Context(), *v.Who))
+		v.r = v.r.WithContext(withIdentity(v.r.Context(), *v.Who))
 		return *v.Who, nil
 	case v.Who != nil, v.Token == "" && !v.s.open:
 		return who, fmt.Errorf("%w: sign in", api.ErrUnauthorized)
 	}
-	return v.s.whose(v.r, v.Token)
+	return v.s.identifyToken(v.r, v.Token)
 }
 
-// whose returns the identity of a token.
-func (s *Server) whose(r *http.Request, token string) (identity.Identity, error) {
+// identifyToken returns the identity of a token.
+func (s *Server) identifyToken(r *http.Request, token string) (identity.Identity, error) {
 	asked := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/ui/"}, Header: http.Header{}, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS}
 	if token != "" {
 		asked.Header.Set("Authorization", "Bearer "+token)
@@ -203,8 +203,8 @@ func (v *visit) say(text string) {
 	}
 }
 
-// said returns the stored message and removes it.
-func (v *visit) said() (text string) {
+// takeMessage returns the stored message and removes it.
+func (v *visit) takeMessage() (text string) {
 	c, err := v.r.Cookie(saidName)
 	if err != nil || v.part() {
 		return ""

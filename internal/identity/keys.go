@@ -110,22 +110,22 @@ func (k *Keys) Identify(r *http.Request) (Identity, error) {
 		return Identity{}, foreignToken("the token is unknown here")
 	}
 	hash := store.KeyHash(sha256.Sum256([]byte(token)))
-	who, known, err := k.known(hash)
+	who, known, err := k.lookUp(hash)
 	if err != nil || known {
 		return who, err
 	}
 	if err := k.wait(r.Context()); err != nil {
 		return Identity{}, err
 	}
-	if who, known, err = k.known(hash); err == nil && !known {
+	if who, known, err = k.lookUp(hash); err == nil && !known {
 		err = errOver
 	}
 	return who, err
 }
 
-// known returns the identity of a known key and records its use. It returns job.ErrUnavailable if the last answer of
+// lookUp returns the identity of a known key and records its use. It returns job.ErrUnavailable if the last answer of
 // the store is too old.
-func (k *Keys) known(hash store.KeyHash) (Identity, bool, error) {
+func (k *Keys) lookUp(hash store.KeyHash) (Identity, bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()

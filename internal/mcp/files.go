@@ -199,13 +199,13 @@ func (t *tools) resource(ctx context.Context, rq *sdk.ReadResourceRequest) (*sdk
 	id, file, ok := strings.Cut(strings.TrimPrefix(rq.Params.URI, "assay://jobs/"), "/artifacts/")
 	file, err := url.PathUnescape(file)
 	if parsed, bad := job.ParseID(id); ok && err == nil && bad == nil {
-		return t.kept(ctx, rq.Params.URI, parsed, "/"+file)
+		return t.readStored(ctx, rq.Params.URI, parsed, "/"+file)
 	}
 	return nil, sdk.ResourceNotFoundError(rq.Params.URI)
 }
 
-// kept reads a kept file of at most maxPart bytes.
-func (t *tools) kept(ctx context.Context, uri string, id job.ID, file string) (*sdk.ReadResourceResult, error) {
+// readStored reads a kept file of at most maxPart bytes.
+func (t *tools) readStored(ctx context.Context, uri string, id job.ID, file string) (*sdk.ReadResourceResult, error) {
 	body, err := t.Fleet.Artifact(ctx, id, file)
 	if err != nil {
 		return nil, advised(err)

@@ -21,27 +21,27 @@ type Keyed[K comparable, V any] struct {
 
 	mu     sync.Mutex
 	of     map[K]*list.Element
-	order  list.List // of *known, the most recently used first
+	order  list.List // of *entry, the most recently used first
 	bytes  int64
-	asking map[K]*asked[V]
+	asking map[K]*flight[V]
 	past   int // counts calls of Forget
 }
 
-type known[K comparable, V any] struct {
+type entry[K comparable, V any] struct {
 	key   K
 	value V
 	bytes int64
 	until time.Time
 }
 
-type asked[V any] struct {
+type flight[V any] struct {
 	done  chan struct{}
 	value V
 	err   error
 }
 
-// withinAtMost is the default timeout of a read.
-const withinAtMost = time.Minute
+// defaultTimeout is the default timeout of a read.
+const defaultTimeout = time.Minute
 
 // Get returns the cached value of a key, or reads it. It returns the error of read. If ctx ends
 // first, it returns the cause of ctx. The value is shared with other callers: do not change it.
@@ -54,9 +54,9 @@ func (m *Keyed[K, V]) Get(ctx context.Context, key K, read func(context.Context)
 	q := m.asking[key]
 	if q == nil {
 		if m.asking == nil {
-			m.asking = map[K]*asked[V]{}
+			m.asking = map[K]*flight[V]{}
 		}
-		q = &asked[V]{done: make(chan struct{})}
+		q = &flight[V]{done: make(chan struct{})}
 		m.asking[key] = q
 		go m.answer(context.WithoutCancel(ctx), key, q, m.past, read)
 	}
@@ -84,7 +84,7 @@ func (m *Keyed[K, V]) find(key K) (v V, ok bool) {
 	if e == nil {
 		return v, false
 	}
-	k := e.Value.(*known[K, V])
+	k := e.Value.(*entry[K, V])
 	if !time.Now().Before(k.until) {
 		m.drop(e)
 		return v, false
@@ -93,8 +93,8 @@ func (m *Keyed[K, V]) find(key K) (v V, ok bool) {
 	return k.value, true
 }
 
-func (m *Keyed[K, V]) answer(ctx context.Context, key K, q *asked[V], past int, read func(context.Context) (V, error)) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.Within, withinAtMost))
+func (m *Keyed[K, V]) answer(ctx context.Context, key K, q *flight[V], past int, read func(context.Context) (V, error)) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.Within, defaultTimeout))
 	defer cancel()
 	began := time.Now()
 	q.value, q.err = read(ctx)
@@ -115,7 +115,7 @@ func (m *Keyed[K, V]) keep(key K, v V, took time.Duration) {
 	if m.Oldest > 0 {
 		age = min(age, m.Oldest)
 	}
-	k := &known[K, V]{key, v, m.Size(v), time.Now().Add(age)}
+	k := &entry[K, V]{key, v, m.Size(v), time.Now().Add(age)}
 	if k.bytes > m.Most || age == 0 {
 		return
 	}
@@ -132,7 +132,7 @@ func (m *Keyed[K, V]) keep(key K, v V, took time.Duration) {
 }
 
 func (m *Keyed[K, V]) drop(e *list.Element) {
-	k := m.order.Remove(e).(*known[K, V])
+	k := m.order.Remove(e).(*entry[K, V])
 	delete(m.of, k.key)
 	m.bytes -= k.bytes
 }

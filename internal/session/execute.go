@@ -39,7 +39,7 @@ func (s *Service) execute(ctx context.Context, tenant string, id, as job.ID, req
 	e := reply.Execute
 	if e == nil {
 		if end == nil || end.Outcome != job.Lost { // nothing was executed, or its start was not reported
-			return nil, !said(err), err
+			return nil, !isRefusal(err), err
 		}
 		e = &job.Execute{ID: c.Execute, Outcome: end.Outcome, Message: "the session has ended: " + end.Message}
 	}

@@ -30,7 +30,7 @@ func (s *Service) recorded(ctx context.Context, tenant string, v *job.Session, f
 		if ferr := s.Store.ForgetSession(context.WithoutCancel(ctx), v.ID); ferr != nil {
 			s.Log.WarnContext(ctx, "orphaned session record not deleted", "session", v.ID, "error", ferr)
 		}
-		if !said(err) {
+		if !isRefusal(err) {
 			go s.abandon(ctx, tenant, v.Worker, v.ID)
 		}
 		return err
@@ -42,9 +42,9 @@ func (s *Service) recorded(ctx context.Context, tenant string, v *job.Session, f
 	return nil
 }
 
-// said reports whether an error is the worker's statement that there is no session. After other
+// isRefusal reports whether an error is the worker's statement that there is no session. After other
 // errors, the worker may have created one.
-func said(err error) bool {
+func isRefusal(err error) bool {
 	for _, refusal := range []error{job.ErrTooMany, job.ErrRefused, job.ErrInvalid, job.ErrConflict, job.ErrNotFound} {
 		if errors.Is(err, refusal) {
 			return true

@@ -39,7 +39,7 @@ func (s *Service) sessionOnce(
 		v, err = open(ctx, id)
 		return v, false, err
 	}
-	mine, err := s.once(ctx, tenant, key, id, func(c store.KeyClaim) (done bool, err error) {
+	mine, err := s.claimKey(ctx, tenant, key, id, func(c store.KeyClaim) (done bool, err error) {
 		switch {
 		case c.Settled:
 			v, err = s.Store.Session(ctx, tenant, c.Made)
@@ -114,7 +114,7 @@ func (s *Service) ExecuteOnce(ctx context.Context, tenant string, key store.Idem
 		return raw, false, err
 	}
 	as := job.NewID()
-	mine, err := s.once(ctx, tenant, key, as, func(c store.KeyClaim) (done bool, err error) {
+	mine, err := s.claimKey(ctx, tenant, key, as, func(c store.KeyClaim) (done bool, err error) {
 		e, err := s.Store.Execution(ctx, tenant, id, c.Made)
 		switch raw = e.Result; {
 		case !errors.Is(err, job.ErrNotFound):
@@ -138,9 +138,9 @@ func (s *Service) ExecuteOnce(ctx context.Context, tenant string, key store.Idem
 	return raw, false, err
 }
 
-// once claims a key for a new object, and reports whether it has the claim. While another request
+// claimKey claims a key for a new object, and reports whether it has the claim. While another request
 // has it, it passes this claim to named repeatedly until named is done or fails.
-func (s *Service) once(ctx context.Context, tenant string, key store.Idempotency, made job.ID, named func(store.KeyClaim) (bool, error)) (bool, error) {
+func (s *Service) claimKey(ctx context.Context, tenant string, key store.Idempotency, made job.ID, named func(store.KeyClaim) (bool, error)) (bool, error) {
 	for wait := firstLook; ; wait = min(2*wait, lastLook) {
 		c, err := s.Store.ClaimKey(ctx, tenant, key, made, claimLease)
 		if err != nil {

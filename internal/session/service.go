@@ -112,14 +112,14 @@ func (s *Service) judge(ctx context.Context, at place, c control.SessionCall, re
 	case err == nil:
 		return reply.Ended, nil
 	case errors.Is(err, job.ErrLost):
-		return lost(c.Session, "its worker %s is no longer connected", at.worker), nil
+		return lostEnd(c.Session, "its worker %s is no longer connected", at.worker), nil
 	case errors.Is(err, job.ErrNotFound) && s.forgotten(ctx, at.worker, c):
-		return lost(c.Session, "worker %s no longer has it", at.worker), nil
+		return lostEnd(c.Session, "worker %s no longer has it", at.worker), nil
 	}
 	return nil, err
 }
 
-func lost(id job.ID, format, worker string) *control.SessionEnd {
+func lostEnd(id job.ID, format, worker string) *control.SessionEnd {
 	return &control.SessionEnd{Session: id, Outcome: job.Lost, Message: fmt.Sprintf(format, worker)}
 }
 

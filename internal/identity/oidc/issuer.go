@@ -75,19 +75,19 @@ func stayPrivate(r *http.Request, via []*http.Request) error {
 // key returns the keys for tokens with this key ID, or all keys for tokens without one. The error
 // wraps job.ErrUnavailable if the issuer must be contacted and does not answer.
 func (s *issuer) key(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
-	found, age := s.known(id)
+	found, age := s.cachedKeys(id)
 	if len(found) > 0 && age < keysAge {
 		return found, nil
 	}
 	err := s.ask(ctx, len(found) > 0)
-	if now, _ := s.known(id); len(now) > 0 || err == nil {
+	if now, _ := s.cachedKeys(id); len(now) > 0 || err == nil {
 		return now, nil
 	}
 	return nil, err
 }
 
-// known returns the cached keys for an ID and their age.
-func (s *issuer) known(id string) (found []jose.JSONWebKey, age time.Duration) {
+// cachedKeys returns the cached keys for an ID and their age.
+func (s *issuer) cachedKeys(id string) (found []jose.JSONWebKey, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range s.keys {

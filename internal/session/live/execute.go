@@ -182,8 +182,8 @@ func (l *live) wall(asked job.Duration) time.Duration {
 	return l.policy.Wall.D()
 }
 
-// asks returns the frame of an execution.
-func (l *live) asks(c control.SessionCall, wall time.Duration) map[string]any {
+// executionFrame returns the frame of an execution.
+func (l *live) executionFrame(c control.SessionCall, wall time.Duration) map[string]any {
 	m := map[string]any{
 		"stdout": int64(l.policy.Stdout.Limit), "stderr": int64(l.policy.Stderr.Limit), "kill": killed(&l.policy),
 	}
@@ -205,7 +205,7 @@ func (l *live) asks(c control.SessionCall, wall time.Duration) map[string]any {
 func (l *live) execute(ctx context.Context, c control.SessionCall) *job.Execute {
 	e := &job.Execute{ID: c.Execute, SessionID: l.id}
 	if err := l.await(ctx); err != nil {
-		return l.lost(e, err)
+		return l.lostResult(e, err)
 	}
 	defer l.yieldTurn()
 	l.mu.Lock()
@@ -213,12 +213,12 @@ func (l *live) execute(ctx context.Context, c control.SessionCall) *job.Execute 
 	l.mu.Unlock()
 	l.begins()
 	began, wall := time.Now(), l.wall(c.Wall)
-	f, by, err := l.exchange(l.asks(c, wall), nil, wall, true)
+	f, by, err := l.exchange(l.executionFrame(c, wall), nil, wall, true)
 	usage, now, before := l.ends()
 	usage.WallMS, usage.WaitedMS = job.Milliseconds(time.Since(began)), job.Milliseconds(l.waitedFor())
 	e.Usage = usage
 	if err != nil || l.dying(now) {
-		return l.lost(e, err)
+		return l.lostResult(e, err)
 	}
 	l.mu.Lock()
 	e.Calls, e.Alive = l.made-made, true
@@ -234,8 +234,8 @@ func (l *live) execute(ctx context.Context, c control.SessionCall) *job.Execute 
 	return e
 }
 
-// lost returns the result of an execution whose session has ended.
-func (l *live) lost(e *job.Execute, err error) *job.Execute {
+// lostResult returns the result of an execution whose session has ended.
+func (l *live) lostResult(e *job.Execute, err error) *job.Execute {
 	e.Outcome = job.Lost
 	if err != nil {
 		e.Message = err.Error()

@@ -24,8 +24,8 @@ import (
 const (
 	// maxAnswer is the longest frame from a session, in bytes.
 	maxAnswer = 24 << 20
-	// maxUnasked is the longest frame that is not a response.
-	maxUnasked = 1 << 20
+	// maxEventFrame is the longest frame that is not a response.
+	maxEventFrame = 1 << 20
 	// longTime is how long a longer frame may take to arrive, because other sessions wait.
 	longTime = 10 * time.Second
 	// maxArgs is the most bytes of JSON in the arguments of one call, and maxOpenArgs of all open
@@ -247,7 +247,7 @@ func (l *live) listen(conn net.Conn) {
 			return err
 		})
 		if err == nil {
-			toll.Of(conn).Measure(func() { err = l.hear(raw) })
+			toll.Of(conn).Measure(func() { err = l.handleFrame(raw) })
 		}
 		done()
 		if err == nil {
@@ -275,7 +275,7 @@ var arriving = budget.New(2*maxAnswer, maxAnswer)
 // room waits until a frame of this size may arrive. The caller calls done after it has handled the
 // frame.
 func (l *live) room(conn net.Conn, size int) (done func(), err error) {
-	if size <= maxUnasked {
+	if size <= maxEventFrame {
 		return func() {}, nil
 	}
 	l.mu.Lock()
@@ -332,8 +332,8 @@ func decode(raw []byte) (*message, error) {
 	return &f, nil
 }
 
-// hear handles one frame.
-func (l *live) hear(raw []byte) error {
+// handleFrame handles one frame.
+func (l *live) handleFrame(raw []byte) error {
 	if err := frame.CheckObject(raw); err != nil {
 		return err
 	}

@@ -229,15 +229,15 @@ func (c *Containerd) configFile() string { return filepath.Join(c.dir, "config.t
 // run starts the daemon with the existing configuration and waits until it serves. If it does not,
 // its leftovers are removed.
 func (c *Containerd) run(ctx context.Context) error {
-	if err := c.again(ctx); err != nil {
+	if err := c.restart(ctx); err != nil {
 		return errors.Join(err, c.Stop(ctx))
 	}
 	return nil
 }
 
-// again starts the daemon with the existing configuration and waits until it serves. If it does
+// restart starts the daemon with the existing configuration and waits until it serves. If it does
 // not, no daemon is left, but the containers of the previous daemon keep running.
-func (c *Containerd) again(ctx context.Context) error {
+func (c *Containerd) restart(ctx context.Context) error {
 	log := c.log
 	if log == nil {
 		var err error

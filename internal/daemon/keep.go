@@ -43,7 +43,7 @@ func (c *Containerd) Keep(log *slog.Logger) (stop func(context.Context) error) {
 func (c *Containerd) revive(ctx context.Context, log *slog.Logger) {
 	for pause := restartPause; ctx.Err() == nil; pause = min(2*pause, restartPauseMax) {
 		within, cancel := context.WithTimeout(ctx, restartTime)
-		err := c.again(within)
+		err := c.restart(within)
 		cancel()
 		if err == nil {
 			log.Info("containerd available again")

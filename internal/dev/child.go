@@ -128,8 +128,8 @@ func (c *child) giveUp(why error) {
 	c.log.Error("program ended too often; not restarting it", "program", c.name, "error", why)
 }
 
-// givenUp returns the reason why the program is no longer restarted, or nil.
-func (c *child) givenUp() error {
+// failure returns the reason why the program is no longer restarted, or nil.
+func (c *child) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.gaveUp

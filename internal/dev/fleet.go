@@ -198,7 +198,7 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 	if err != nil {
 		return err
 	}
-	f.url = "http://" + fromHere(listen)
+	f.url = "http://" + localAddress(listen)
 	state := f.path("worker")
 	if err := os.MkdirAll(state, 0o755); err != nil {
 		return fmt.Errorf("create the worker's directory: %w", err)
@@ -225,7 +225,7 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 			"ASSAY_WORKER_TOKEN=" + f.key.Token(f.setting("ASSAY_WORKER_ID", devWorker), f.setting("ASSAY_POOL", cmp.Or(os.Getenv("ASSAY_POOL"), devPool))),
 			"ASSAY_ENVIRONMENTS=" + f.path("environments"),
 			// no job may be a client of the fleet, even if an operator opens loopback
-			"ASSAY_EGRESS_NEVER=" + strings.Trim(fromHere(listen)+","+os.Getenv("ASSAY_EGRESS_NEVER"), ","),
+			"ASSAY_EGRESS_NEVER=" + strings.Trim(localAddress(listen)+","+os.Getenv("ASSAY_EGRESS_NEVER"), ","),
 			"ASSAY_IMAGE_ARCHIVES=" + strings.Join(f.cfg.ImageArchives, ","),
 		}, others...)},
 	}
@@ -242,11 +242,11 @@ func (f *Fleet) programs(ctx context.Context, env []string) error {
 		}
 		f.onStop(c.stop)
 		// Only a dispatcher admits workers: an earlier worker waits for seconds.
-		if err := f.until(ctx, children, api.Ready); err != nil {
+		if err := f.retry(ctx, children, api.Ready); err != nil {
 			return err
 		}
 	}
-	return f.until(ctx, children, func(ctx context.Context) error {
+	return f.retry(ctx, children, func(ctx context.Context) error {
 		ws, err := api.Workers(ctx)
 		if err == nil {
 			err = offered(ws)
@@ -280,8 +280,8 @@ func offered(ws []store.Worker) error {
 	return errors.New(said[len(said)-1])
 }
 
-// until retries can until it succeeds or a child has been given up.
-func (f *Fleet) until(ctx context.Context, children []*child, can func(context.Context) error) error {
+// retry calls can repeatedly until it succeeds or a child has been given up.
+func (f *Fleet) retry(ctx context.Context, children []*child, can func(context.Context) error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -290,7 +290,7 @@ func (f *Fleet) until(ctx context.Context, children []*child, can func(context.C
 			return nil
 		}
 		for _, c := range children {
-			if why := c.givenUp(); why != nil {
+			if why := c.failure(); why != nil {
 				return why
 			}
 		}
@@ -386,9 +386,9 @@ func freeAddress(listen string) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// fromHere returns an address at which this machine reaches a listener. For a listener on all
+// localAddress returns an address at which this machine reaches a listener. For a listener on all
 // addresses, that is loopback.
-func fromHere(listen string) string {
+func localAddress(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
 		return listen

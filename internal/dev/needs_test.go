@@ -127,7 +127,7 @@ func TestEverySettingIsDecided(t *testing.T) {
 func TestFromHere(t *testing.T) {
 	t.Parallel()
 	for listen, want := range map[string]string{"0.0.0.0:80": "127.0.0.1:80", "[::]:80": "127.0.0.1:80", "127.0.0.1:80": "127.0.0.1:80", "192.0.2.1:80": "192.0.2.1:80", "[::1]:80": "[::1]:80"} {
-		if got := fromHere(listen); got != want {
+		if got := localAddress(listen); got != want {
 			t.Errorf("%s: %s, want %s", listen, got, want)
 		}
 	}

@@ -58,7 +58,7 @@ func (w *Worker) attempt(l *lease, c store.Claimed, told control.Secrets) {
 	a := &attempt{Worker: w, lease: l, claimed: c, told: told}
 	a.timings.QueuedMS = c.QueuedMS
 	ctx, end := a.trace(l.ctx)
-	res, err := a.guarded(ctx)
+	res, err := a.runRecovered(ctx)
 	if _, alone := l.msg.(undelivered); alone {
 		w.Awake.Stay()
 	}
@@ -66,9 +66,9 @@ func (w *Worker) attempt(l *lease, c store.Claimed, told control.Secrets) {
 	end(a.report(ctx, res, err))
 }
 
-// guarded turns a panic into an infrastructure failure: one bad job must not end the other jobs of
+// runRecovered turns a panic into an infrastructure failure: one bad job must not end the other jobs of
 // this worker.
-func (a *attempt) guarded(ctx context.Context) (res *job.Result, err error) {
+func (a *attempt) runRecovered(ctx context.Context) (res *job.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			slog.ErrorContext(ctx, "attempt panicked", "job", a.lease.Job, "panic", p, "stack", string(debug.Stack()))
@@ -91,7 +91,7 @@ func (a *attempt) run(ctx context.Context) (*job.Result, error) {
 		return nil, err
 	}
 	defer release()
-	a.timings.FetchMS = since(began)
+	a.timings.FetchMS = millisecondsSince(began)
 
 	defer a.release()
 	if err := a.compileAll(ctx); err != nil {
@@ -118,7 +118,7 @@ func (a *attempt) runOnce(ctx context.Context, files []runtime.File) (*job.Resul
 		return nil, err
 	}
 	defer slot.Close()
-	a.timings.SlotMS = since(began)
+	a.timings.SlotMS = millisecondsSince(began)
 	a.metrics.waited(ctx, a.timings.SlotMS)
 	return a.runIn(ctx, slot, files)
 }
@@ -220,7 +220,7 @@ func (a *attempt) execute(ctx context.Context, slot runtime.Slot, in runtime.Att
 	first := slot
 	expected, _ := a.first()
 	return grade.Run(ctx, grade.Config{
-		Beside: a.beside(),
+		Beside: a.caseReserver(),
 		Busy:   func() bool { cpu, _, _ := a.pressure.Stalled(); return cpu > waitingCores },
 		Tests:  in.Program.Tests, Attempt: in, Solution: a.code.Solution(a.spec.Image), Checker: a.checker.Checker(a.spec.Image),
 		Acquire: func(ctx context.Context, kind, python string) (runtime.Slot, error) {
@@ -281,7 +281,7 @@ func (a *attempt) runIn(ctx context.Context, slot runtime.Slot, files []runtime.
 	}
 	a.timings.RunMS = rep.Usage.WallMS
 	if a.timings.RunMS == 0 && !rep.StartedAt.IsZero() {
-		a.timings.RunMS = max(since(rep.StartedAt)-a.timings.CollectMS, 0)
+		a.timings.RunMS = max(millisecondsSince(rep.StartedAt)-a.timings.CollectMS, 0)
 	}
 	return &rep.Result, nil
 }
@@ -330,7 +330,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 		res.Enforcement = append(slices.Clip(res.Enforcement), a.limits()...)
 	}
 	a.reserve(res)
-	asKnown(res, a.spokenBy())
+	downgrade(res, a.spokenBy())
 	stored := objectsOf(res)
 	raw, err := bounded(res)
 	a.discardDropped(ctx, stored, res)
@@ -344,7 +344,7 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 	})
 	a.metrics.ran(ctx, res.Outcome, a.isolation(), a.timings.RunMS)
 	a.tally.end(res.Outcome)
-	a.metrics.ended(ctx, a.claimed.Tenant, res.Outcome, a.timings.RunMS)
+	a.metrics.countAttempt(ctx, a.claimed.Tenant, res.Outcome, a.timings.RunMS)
 	return res.Outcome
 }
 
@@ -385,4 +385,4 @@ func (a *attempt) isolation() policy.Isolation {
 	return a.plan.Policy.Isolation
 }
 
-func since(t time.Time) float64 { return job.Milliseconds(time.Since(t)) }
+func millisecondsSince(t time.Time) float64 { return job.Milliseconds(time.Since(t)) }

@@ -4,9 +4,9 @@ package worker
 // others. Above it, they would take cores from other jobs.
 const waitingCores = 40
 
-// beside returns a function that reserves free room for a case beside others of the job, without
+// caseReserver returns a function that reserves free room for a case beside others of the job, without
 // waiting. It allows at most as many cases as the host has cores for, the job's own case included.
-func (a *attempt) beside() func() (func(), bool) {
+func (a *attempt) caseReserver() func() (func(), bool) {
 	cores, need := a.Runtime.Host().Cores, a.need() // need includes the checker
 	free := make(chan struct{}, max(int(float64(cores)/max(a.plan.Policy.CPU, 1))-1, 0))
 	return func() (func(), bool) {

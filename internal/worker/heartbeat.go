@@ -183,7 +183,7 @@ func (w *Worker) cancels(ctx context.Context) {
 // missed one comes again.
 func (w *Worker) classes(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := w.Control.OnClasses(ctx, w.cfg.Pool, func(classes []string) { w.sources.hear(ctx, classes) })
+		err := w.Control.OnClasses(ctx, w.cfg.Pool, func(classes []string) { w.sources.openClasses(ctx, classes) })
 		if err == nil {
 			return // listening
 		}

@@ -17,13 +17,13 @@ func (w *Worker) spokenBy() int64 {
 	return w.spoken.Load()
 }
 
-// asKnown rewrites the outcome of a result for dispatchers of an older protocol version, and
+// downgrade rewrites the outcome of a result for dispatchers of an older protocol version, and
 // reports whether it changed anything:
 //
 //   - before control.ProtocolCompiled, compile_error is failed
 //   - before control.ProtocolOutcomes, check_error is failed with score 0, and setup_error is
 //     policy_violation
-func asKnown(res *job.Result, version int64) bool {
+func downgrade(res *job.Result, version int64) bool {
 	switch {
 	case res.Outcome == job.CompileError && version < control.ProtocolCompiled:
 		res.Outcome = job.Failed
@@ -53,7 +53,7 @@ func asKnown(res *job.Result, version int64) bool {
 // form.
 func (f *finishing) toOlder() bool {
 	var res job.Result
-	if json.Unmarshal(f.finish.Result, &res) != nil || !asKnown(&res, control.ProtocolNone) {
+	if json.Unmarshal(f.finish.Result, &res) != nil || !downgrade(&res, control.ProtocolNone) {
 		return false
 	}
 	raw, err := json.Marshal(&res)

@@ -86,9 +86,9 @@ func (s *sources) change() {
 	s.changed = make(chan struct{})
 }
 
-// hear opens the classes that dispatchers name. If one cannot be opened, its next announcement
+// openClasses opens the classes that dispatchers name. If one cannot be opened, its next announcement
 // tries again.
-func (s *sources) hear(ctx context.Context, classes []string) {
+func (s *sources) openClasses(ctx context.Context, classes []string) {
 	for _, class := range classes {
 		if !s.wants(class) {
 			continue

@@ -63,8 +63,8 @@ func TestSources(t *testing.T) {
 			return big, fail
 		})
 		own <- &message{}
-		s.hear(t.Context(), []string{"p"}) // before share is called
-		s.share(t.Context(), false)        // fails
+		s.openClasses(t.Context(), []string{"p"}) // before share is called
+		s.share(t.Context(), false)               // fails
 		if n, took := fetched(t, s, 1); n != 0 || took != time.Minute {
 			t.Errorf("before anything is known: %d after %v", n, took)
 		}
@@ -86,12 +86,12 @@ func TestSources(t *testing.T) {
 		opened, fail = nil, errors.New("away")
 
 		heard := []string{"p?memory=2Gi", "p?memory=8Gi", "q?memory=2Gi", "q", "?label.gpu=a"}
-		s.hear(t.Context(), heard) // fails
+		s.openClasses(t.Context(), heard) // fails
 		fail = nil
 		go func() {
 			time.Sleep(time.Second)
-			s.hear(t.Context(), heard)
-			s.hear(t.Context(), heard)
+			s.openClasses(t.Context(), heard)
+			s.openClasses(t.Context(), heard)
 		}()
 		if n, took := fetched(t, s, 5); n != 0 || took != time.Second {
 			t.Errorf("a new source ended the wait with %d after %v", n, took)
@@ -137,7 +137,7 @@ func TestMoreSourcesThanRoom(t *testing.T) {
 		for i := range 10 {
 			classes = append(classes, fmt.Sprintf("p?memory=%dGi", 2+i))
 		}
-		s.hear(t.Context(), classes[1:])
+		s.openClasses(t.Context(), classes[1:])
 		for _, class := range classes {
 			began := time.Now()
 			go func() {
@@ -166,11 +166,11 @@ func TestReservedSources(t *testing.T) {
 			return l, nil
 		})
 		s.share(t.Context(), false)
-		s.hear(t.Context(), []string{"p", "p?memory=1Gi"})
+		s.openClasses(t.Context(), []string{"p", "p?memory=1Gi"})
 		if n, took := fetched(t, s, 1); n != 0 || took != time.Minute || opened != nil {
 			t.Errorf("%d after %v, opened %q", n, took, opened)
 		}
-		s.hear(t.Context(), []string{"?image=cuda"})
+		s.openClasses(t.Context(), []string{"?image=cuda"})
 		if n, _ := fetched(t, s, 1); n != 1 {
 			t.Errorf("%d of its image", n)
 		}
@@ -196,7 +196,7 @@ func TestExclusiveSources(t *testing.T) {
 			{false, map[string]bool{placement.Any: true, "p": true, "?memory=1Gi": true, "p?memory=1Gi": true}},
 		} {
 			s.share(t.Context(), step.exclusive)
-			s.hear(t.Context(), []string{"p", "?memory=1Gi", "p?memory=1Gi"})
+			s.openClasses(t.Context(), []string{"p", "?memory=1Gi", "p?memory=1Gi"})
 			for class, l := range lines {
 				l <- &message{}
 				n, _ := fetched(t, s, 1)

@@ -59,15 +59,15 @@ func (t *byTenant) label(name string, o job.Outcome) metric.MeasurementOption {
 	return at
 }
 
-// ended counts an attempt that has an outcome.
-func (m *metrics) ended(ctx context.Context, tenant string, o job.Outcome, ms float64) {
+// countAttempt counts an attempt that has an outcome.
+func (m *metrics) countAttempt(ctx context.Context, tenant string, o job.Outcome, ms float64) {
 	name := m.tenants.name(tenant)
 	m.tenants.jobs.Add(ctx, 1, m.tenants.label(name, o))
 	m.tenants.time.Add(ctx, ms/1000, m.one("tenant", name))
 }
 
-// kept counts a stored artifact.
-func (m *metrics) kept(ctx context.Context, bytes int64) {
+// countArtifact counts a stored artifact.
+func (m *metrics) countArtifact(ctx context.Context, bytes int64) {
 	m.artifacts.Add(ctx, 1)
 	m.artifactBytes.Add(ctx, bytes)
 }

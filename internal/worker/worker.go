@@ -204,7 +204,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 	host, _ := w.proof.State()
 	w.serveFrom(host)
 	var err error
-	w.transfer = &transfer.Store{Objects: parts.Objects, Memory: w.memory, Kept: func(ctx context.Context, bytes int64) { w.metrics.kept(ctx, bytes) }}
+	w.transfer = &transfer.Store{Objects: parts.Objects, Memory: w.memory, Kept: func(ctx context.Context, bytes int64) { w.metrics.countArtifact(ctx, bytes) }}
 	if w.inputs, err = transfer.NewInputs(parts.Objects, cfg.InputCache, int64(cfg.InputCacheSize)); err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func (t *setTenant) Run(h Host) error {
 	if err != nil {
 		return err
 	}
-	g, err := t.over(granted(now.Tenant))
+	g, err := t.over(grantOf(now.Tenant))
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,8 @@ func (t *setTenant) over(g api.TenantGrant) (_ api.TenantGrant, err error) {
 	return g, err
 }
 
-// granted returns a tenant's limits without its override.
-func granted(t fleet.Tenant) api.TenantGrant {
+// grantOf returns a tenant's limits without its override.
+func grantOf(t fleet.Tenant) api.TenantGrant {
 	g := api.TenantGrant{Weight: t.Weight, MaxRunning: t.MaxRunning, LabelCaps: t.LabelCaps, Ceiling: t.Ceiling}
 	if t.Override == nil {
 		return g

@@ -51,12 +51,12 @@ func Batch(w io.Writer, b *job.Batch) {
 		printf("  abandoned: its client was not heard of for %v\n", b.Lease.D())
 	}
 	if b.Callback != nil {
-		printf("  callback %s\n", told(b.Callback))
+		printf("  callback %s\n", callbackProgress(b.Callback))
 	}
 }
 
-// told returns the progress of a callback.
-func told(d *job.Delivery) string {
+// callbackProgress returns the progress of a callback.
+func callbackProgress(d *job.Delivery) string {
 	switch {
 	case !d.DeliveredAt.IsZero():
 		return "delivered to " + d.URL

@@ -16,7 +16,7 @@ func TestTold(t *testing.T) {
 		"to https://e.org/ failed 3 times so far: answered 500": {URL: url, Tries: 3, LastError: "answered 500"},
 		"to https://e.org/ given up after 9 tries: no answer":   {URL: url, Tries: 9, LastError: "no answer", GivenUpAt: time.Unix(1, 0)},
 	} {
-		if got := told(&d); got != want {
+		if got := callbackProgress(&d); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

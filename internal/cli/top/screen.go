@@ -70,8 +70,8 @@ type screen struct {
 	offset        int
 }
 
-// seen is the result of a refresh.
-type seen struct {
+// snapshot is the result of a refresh.
+type snapshot struct {
 	view View
 	err  error
 }
@@ -80,13 +80,13 @@ type seen struct {
 type due struct{}
 
 // Init implements tea.Model.
-func (m *screen) Init() tea.Cmd { return m.again() }
+func (m *screen) Init() tea.Cmd { return m.refresh() }
 
-// again refreshes. An error from the dispatcher does not stop it.
-func (m *screen) again() tea.Cmd {
+// refresh refreshes. An error from the dispatcher does not stop it.
+func (m *screen) refresh() tea.Cmd {
 	return func() tea.Msg {
 		v, err := m.look(m.ctx)
-		return seen{v, err}
+		return snapshot{v, err}
 	}
 }
 
@@ -107,7 +107,7 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
-	case seen:
+	case snapshot:
 		if m.err = msg.err; msg.err == nil {
 			m.now = &msg.view
 		}
@@ -116,7 +116,7 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		return m, m.pause
 	case due:
-		return m, m.again()
+		return m, m.refresh()
 	case tea.KeyPressMsg:
 		return m, m.press(msg.String())
 	}

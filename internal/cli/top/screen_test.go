@@ -71,7 +71,7 @@ func TestScreen(t *testing.T) {
 	}
 	step(tea.WindowSizeMsg{Width: 60, Height: 20})
 	fits("before the first look")
-	step(m.again()())
+	step(m.refresh()())
 	if s := fits("at first"); !strings.Contains(s, "workers 2") {
 		t.Error(s)
 	}
@@ -85,12 +85,12 @@ func TestScreen(t *testing.T) {
 	m.press("home")
 	f.Workers = slices.Clone(f.Workers) // the earlier snapshot must not change
 	f.Workers[1].Tally = &store.Tally{Outcomes: map[job.Outcome]int64{job.Succeeded: 50}}
-	step(m.again()())
+	step(m.refresh()())
 	if s := fits("later"); !strings.Contains(s, "succeeded 50 (+10)") {
 		t.Errorf("what has come since is not told apart:\n%s", s)
 	}
 	failed = errors.New("no dispatcher")
-	step(m.again()())
+	step(m.refresh()())
 	if s := fits("unanswered"); !strings.Contains(s, "NOT ANSWERED: no dispatcher") || !strings.Contains(s, "workers 2") {
 		t.Errorf("what was seen last is gone:\n%s", s)
 	}

@@ -168,7 +168,7 @@ func sumOf(r io.ReadSeeker) ([]byte, error) {
 func (c *Client) Batch(ctx context.Context, id job.ID, wait time.Duration) (*job.Batch, error) {
 	deadline := time.Now().Add(wait)
 	if wait > 0 {
-		defer c.heard(ctx, id)()
+		defer c.keepLease(ctx, id)()
 	}
 	for {
 		var b job.Batch

@@ -205,20 +205,20 @@ func (c *Client) try(ctx context.Context, rq call) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, askedToWait(resp, problem(resp))
+	return nil, withRetryAfter(resp, problem(resp))
 }
 
-// told is an error with the time of the next useful retry.
-type told struct {
+// retryError is an error with the time of the next useful retry.
+type retryError struct {
 	error
 	again *backoff.RetryAfterError
 }
 
-func (e *told) Unwrap() []error { return []error{e.error, e.again} }
+func (e *retryError) Unwrap() []error { return []error{e.error, e.again} }
 
-// askedToWait adds the time from Retry-After (seconds or a date) to err. It adds up to a quarter,
+// withRetryAfter adds the time from Retry-After (seconds or a date) to err. It adds up to a quarter,
 // to spread the retries of many clients.
-func askedToWait(resp *http.Response, err error) error {
+func withRetryAfter(resp *http.Response, err error) error {
 	text := resp.Header.Get("Retry-After")
 	wait := time.Duration(0)
 	if seconds, bad := strconv.Atoi(text); bad == nil {
@@ -230,7 +230,7 @@ func askedToWait(resp *http.Response, err error) error {
 		return err
 	}
 	wait += rand.N(wait/4 + 1)
-	return &told{err, &backoff.RetryAfterError{Duration: wait}}
+	return &retryError{err, &backoff.RetryAfterError{Duration: wait}}
 }
 
 // unknown describes a call without a response. It drops the URL from the library's error.

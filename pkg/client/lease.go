@@ -14,10 +14,10 @@ func (c *Client) KeepBatch(ctx context.Context, id job.ID) (*job.Batch, error) {
 	return c.postBatch(ctx, batchPath(id)+"/keepalive")
 }
 
-// heard renews the lease of a batch in the background until stop is called, three times per lease
+// keepLease renews the lease of a batch in the background until stop is called, three times per lease
 // duration. It does nothing for a batch without a lease. It ignores errors, which the waiting call
 // also gets.
-func (c *Client) heard(ctx context.Context, id job.ID) (stop func()) {
+func (c *Client) keepLease(ctx context.Context, id job.ID) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -25,7 +25,7 @@ func (c *Client) heard(ctx context.Context, id job.ID) (stop func()) {
 		for pause := time.Duration(0); pause >= 0; {
 			select {
 			case <-time.After(pause):
-				pause = c.keepOnce(ctx, id, max(pause, time.Second))
+				pause = c.renewLease(ctx, id, max(pause, time.Second))
 			case <-ctx.Done():
 				return
 			}
@@ -34,9 +34,9 @@ func (c *Client) heard(ctx context.Context, id job.ID) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// keepOnce renews the lease and returns the delay until the next time, -1 for never, or retry after
+// renewLease renews the lease and returns the delay until the next time, -1 for never, or retry after
 // an error.
-func (c *Client) keepOnce(ctx context.Context, id job.ID, retry time.Duration) time.Duration {
+func (c *Client) renewLease(ctx context.Context, id job.ID, retry time.Duration) time.Duration {
 	b, err := c.KeepBatch(ctx, id)
 	switch {
 	case errors.Is(err, job.ErrUnavailable):

@@ -26,7 +26,7 @@ func (c *Client) Results(ctx context.Context, batch job.ID, follow bool, fields 
 	return func(yield func(json.RawMessage, error) bool) {
 		cursor := "0"
 		if follow {
-			defer c.heard(ctx, batch)()
+			defer c.keepLease(ctx, batch)()
 		}
 		for {
 			p, err := c.page(ctx, batch, cursor, follow, fields)
@@ -102,7 +102,7 @@ func readLines(r io.Reader) ([]json.RawMessage, error) {
 // error.
 func (c *Client) Progress(ctx context.Context, id job.ID) iter.Seq2[*job.Batch, error] {
 	return func(yield func(*job.Batch, error) bool) {
-		defer c.heard(ctx, id)()
+		defer c.keepLease(ctx, id)()
 		for {
 			resp, err := c.do(ctx, get(batchPath(id)+"/events", nil))
 			if err != nil {

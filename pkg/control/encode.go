@@ -46,7 +46,7 @@ func Decode(b []byte, v any) error {
 		if err := json.Unmarshal(head, v); err != nil {
 			return err
 		}
-		return v.together(load)
+		return v.unpackResults(load)
 	}
 	return json.Unmarshal(b, v)
 }
@@ -65,8 +65,8 @@ func (r FinishRequest) apart() (FinishRequest, []byte) {
 	return r, load
 }
 
-// together restores the results of r. Older workers send them inside the JSON.
-func (r *FinishRequest) together(load []byte) error {
+// unpackResults restores the results of r. Older workers send them inside the JSON.
+func (r *FinishRequest) unpackResults(load []byte) error {
 	if r.Omitted > 0 && len(r.Finishes) == 1 {
 		r.Finishes[0].Result = nil // it is null in the JSON
 	}

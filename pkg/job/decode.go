@@ -212,7 +212,7 @@ func (w *walker) keys(value func()) {
 	var seen names
 	for w.pos++; w.peek() == '"'; w.comma() {
 		name := w.name()
-		if w.bad == nil && seen.again(name) {
+		if w.bad == nil && seen.isDuplicate(name) {
 			w.fail("is given twice")
 		}
 		if w.bad == nil {
@@ -233,8 +233,8 @@ type names struct {
 	many map[string]bool
 }
 
-// again adds a name and reports whether it is a duplicate.
-func (n *names) again(name []byte) bool {
+// isDuplicate adds a name and reports whether it is a duplicate.
+func (n *names) isDuplicate(name []byte) bool {
 	if n.many != nil {
 		was := n.many[string(name)]
 		n.many[string(name)] = true

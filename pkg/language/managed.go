@@ -35,9 +35,9 @@ const (
 	kotlinAsserts = "-ea:kotlin..."
 )
 
-// where runs a command only if a file exists. Otherwise Java would report a missing class and the
+// requireFile runs a command only if a file exists. Otherwise Java would report a missing class and the
 // program would be blamed. The exit code is 127, as in a shell.
-func where(file string, argv ...string) []string {
+func requireFile(file string, argv ...string) []string {
 	return append([]string{"sh", "-c", `test -e "$0" || { echo "there is no $0" >&2; exit 127; }; exec "$@"`, file}, argv...)
 }
 
@@ -92,7 +92,7 @@ var managed = []Language{
 	{
 		Name: "scala", Title: "Scala", Aliases: []string{"sc"}, File: "Main.scala", Endings: []string{".scala"}, scan: scanScala,
 		Compile: &Step{
-			Argv:   where(scalaJar, archived("scalac", "-cp", scalaClasses, "scala.tools.nsc.Main", "-usejavacp", "-d", "{out}", "{files}")...),
+			Argv:   requireFile(scalaJar, archived("scalac", "-cp", scalaClasses, "scala.tools.nsc.Main", "-usejavacp", "-d", "{out}", "{files}")...),
 			Memory: kotlinMemory, Processes: javaThreads, Wall: 120 * time.Second,
 		},
 		Run:     Step{Argv: java("-cp", "{out}:"+scalaLibrary, "{class}"), Memory: javaMemory, Processes: javaThreads},
@@ -116,7 +116,7 @@ const (
 
 // kotlin returns the command line of Kotlin's compiler.
 func kotlin(args ...string) []string {
-	return where(kotlinJar, archived("kotlinc", append([]string{"-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-nowarn", "-kotlin-home", kotlinHome}, args...)...)...)
+	return requireFile(kotlinJar, archived("kotlinc", append([]string{"-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-nowarn", "-kotlin-home", kotlinHome}, args...)...)...)
 }
 
-var kotlinVersion = where(kotlinJar, "java", "-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-version")
+var kotlinVersion = requireFile(kotlinJar, "java", "-cp", kotlinClasses, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-version")

@@ -34,13 +34,13 @@ var runners = []Language{
 	},
 	{
 		Name: "junit", Title: "JUnit", Aliases: []string{"junit5"}, File: "MainTest.java", Endings: []string{".java"}, scan: scanJava, byPublic: true,
-		Compile: &Step{Argv: where(junitJar, javac("-cp", junitClasses)...), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
+		Compile: &Step{Argv: requireFile(junitJar, javac("-cp", junitClasses)...), Memory: javacMemory, Processes: javaThreads, Wall: 60 * time.Second},
 		Run: Step{
 			Argv: archived("junit", asserts, "-cp", junitClasses, "org.junit.platform.console.ConsoleLauncher", "--class-path={out}", "--scan-classpath={out}",
 				"--include-classname=.*", "--disable-banner", "--disable-ansi-colors", "--details=tree", "--fail-if-no-tests"),
 			Memory: javaMemory, Processes: javaThreads,
 		},
-		Version: where(junitJar, "dpkg-query", "-W", "junit5"),
+		Version: requireFile(junitJar, "dpkg-query", "-W", "junit5"),
 	},
 	{
 		Name: "pytest", Title: "pytest", File: "test_main.py", Endings: []string{".py"},

@@ -26,15 +26,15 @@ func ParseRanges(entries []string) (Rules, error) {
 func Private(entries []string) (out []string) {
 	for _, e := range entries {
 		rule, err := ParseRule(e)
-		if err == nil && rule.IsRange() && slices.ContainsFunc(blocks, func(b Block) bool { return within(rule.prefix, b.Prefix) }) {
+		if err == nil && rule.IsRange() && slices.ContainsFunc(blocks, func(b Block) bool { return covers(rule.prefix, b.Prefix) }) {
 			out = append(out, e)
 		}
 	}
 	return out
 }
 
-// within reports whether wide contains all of narrow.
-func within(narrow, wide netip.Prefix) bool {
+// covers reports whether wide contains all of narrow.
+func covers(narrow, wide netip.Prefix) bool {
 	return wide.Bits() <= narrow.Bits() && wide.Contains(narrow.Addr())
 }
 

@@ -142,7 +142,7 @@ func (c Ceiling) Apply(p Policy) (Policy, error) {
 	low.Asked = map[string]string{}
 	for i := range capabilities {
 		name := capabilities[i].name
-		if asked := p.asked(name); asked != low.asked(name) {
+		if asked := p.requestOf(name); asked != low.requestOf(name) {
 			low.Asked[name] = asked
 		}
 	}
@@ -157,8 +157,8 @@ func (c *Ceiling) private(p *Policy) []string {
 	return slices.Concat(c.NetworkPrivate, netrule.Private(c.NetworkAllow))
 }
 
-// asked renders p's request for a capability.
-func (p *Policy) asked(name string) string {
+// requestOf renders p's request for a capability.
+func (p *Policy) requestOf(name string) string {
 	for i := range capabilities {
 		if c := &capabilities[i]; c.name == name && (c.when == nil || c.when(p)) {
 			return c.asked(p)

@@ -95,7 +95,7 @@ func (q *Queue) answerCallout(m *nats.Msg) {
 	}
 	resp := jwt.NewAuthorizationResponseClaims(req.UserNkey)
 	resp.Audience = req.Server.ID
-	if resp.Jwt, err = q.letIn(req); err != nil {
+	if resp.Jwt, err = q.grantPermissions(req); err != nil {
 		q.log.Warn("client rejected", "from", req.ClientInformation.Host, "error", err)
 		resp.Error = "not let in" // the reason is for the operator only
 	}
@@ -108,8 +108,8 @@ func (q *Queue) answerCallout(m *nats.Msg) {
 	}
 }
 
-// letIn returns the signed permissions of the connecting client.
-func (q *Queue) letIn(req *jwt.AuthorizationRequestClaims) (string, error) {
+// grantPermissions returns the signed permissions of the connecting client.
+func (q *Queue) grantPermissions(req *jwt.AuthorizationRequestClaims) (string, error) {
 	o := req.ConnectOptions
 	p, w, ok := strings.Cut(o.Username, ".")
 	pool, err := untoken(p)

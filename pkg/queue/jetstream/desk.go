@@ -27,11 +27,11 @@ type desk struct {
 // openDesk subscribes to responses while the connection lives.
 func openDesk(nc *nats.Conn) (*desk, error) {
 	d := &desk{nc: nc, name: rand.Text(), waiting: map[string]chan *nats.Msg{}}
-	_, err := nc.Subscribe(answerPrefix+"*."+d.name+".*", d.hear)
+	_, err := nc.Subscribe(answerPrefix+"*."+d.name+".*", d.handleMessage)
 	return d, err
 }
 
-func (d *desk) hear(m *nats.Msg) {
+func (d *desk) handleMessage(m *nats.Msg) {
 	if answer := d.forget(m.Subject); answer != nil {
 		answer <- m
 	}

@@ -70,7 +70,7 @@ func (q *Queue) tellPlaced(first uint64, ds []store.Dispatch) {
 	_ = q.nc.Publish(placedSubject, body) // otherwise it is read from the stream
 }
 
-func (q *Queue) hearPlaced(m *nats.Msg) {
+func (q *Queue) handlePlaced(m *nats.Msg) {
 	if len(m.Data) < 8 || (len(m.Data)-8)%refSize != 0 {
 		q.log.Warn("invalid delivery numbers dropped", "bytes", len(m.Data))
 		return

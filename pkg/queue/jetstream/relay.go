@@ -102,7 +102,7 @@ func (q *Queue) relay(ctx context.Context) error {
 		}
 	}
 	q.relaying = s
-	if _, err := q.nc.Subscribe(placedSubject, q.hearPlaced); err != nil {
+	if _, err := q.nc.Subscribe(placedSubject, q.handlePlaced); err != nil {
 		return unavailable("listen for numbers of deliveries", err)
 	}
 	return nil

@@ -71,7 +71,7 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 		DiscardNewPerSubject: true,
 		AllowAtomicPublish:   true,
 	}
-	err := again(ctx, func(ctx context.Context) (err error) {
+	err := retryRequest(ctx, func(ctx context.Context) (err error) {
 		if cfg.Replicas, err = q.replicas(ctx); err != nil {
 			return err
 		}
@@ -140,15 +140,15 @@ func (q *Queue) makeConsumer(ctx context.Context, class string) error {
 		MaxAckPending: -1, // the scheduler's window limits jobs in progress
 		MaxWaiting:    maxWaiting,
 	}
-	return again(ctx, func(ctx context.Context) error {
+	return retryRequest(ctx, func(ctx context.Context) error {
 		_, err := q.js.CreateOrUpdateConsumer(ctx, streamName, cfg)
 		return err
 	})
 }
 
-// again repeats a request until there is a response or ctx ends. While a cluster elects its leader,
+// retryRequest repeats a request until there is a response or ctx ends. While a cluster elects its leader,
 // including at start, it responds 503 or not at all. So a single request could wait for ever.
-func again(ctx context.Context, do func(context.Context) error) error {
+func retryRequest(ctx context.Context, do func(context.Context) error) error {
 	for patience := attemptTimeout; ; patience = min(2*patience, 4*attemptTimeout) {
 		once, cancel := context.WithTimeout(ctx, patience)
 		err := do(once)

@@ -40,9 +40,9 @@ type preload struct {
 	program runtime.Process
 	conn    *packet.Conn
 	frozen  *tracee.Frozen
-	parent  *zygote          // of its forks
-	known   map[string]known // about its modules
-	names   map[string]bool  // top-level names of all imported modules
+	parent  *zygote               // of its forks
+	known   map[string]moduleInfo // about its modules
+	names   map[string]bool       // top-level names of all imported modules
 	memory  int64
 	nets    networks      // of its forks
 	over    chan struct{} // closed to end it
@@ -75,7 +75,7 @@ func (c *cell) newPreload(ctx context.Context, key preloadKey, memory job.Size) 
 	if err != nil {
 		return nil, err
 	}
-	p := &preload{preloadKey: key, slot: s, names: map[string]bool{}, known: map[string]known{}, over: make(chan struct{}), ended: make(chan struct{})}
+	p := &preload{preloadKey: key, slot: s, names: map[string]bool{}, known: map[string]moduleInfo{}, over: make(chan struct{}), ended: make(chan struct{})}
 	p.end = sync.OnceFunc(func() {
 		close(p.over)
 		if p.program != nil {
@@ -189,7 +189,7 @@ func (p *preload) bring(ctx context.Context) error {
 		return &unusable{said.Unusable}
 	}
 	for name, took := range said.Took {
-		k := known{took: took, inside: map[string]bool{}}
+		k := moduleInfo{took: took, inside: map[string]bool{}}
 		for _, inner := range said.Inside[name] {
 			k.inside[inner] = true
 		}

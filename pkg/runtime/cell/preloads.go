@@ -32,7 +32,7 @@ type preloads struct {
 	live   map[preloadKey]*preloaded
 	wanted map[preloadKey]int // how often each was missed
 	bad    map[preloadKey]badPreload
-	known  map[string]known // about modules, by digest and name
+	known  map[string]moduleInfo // about modules, by digest and name
 	making map[owner]bool
 	closed bool
 }
@@ -49,8 +49,8 @@ type badPreload struct {
 	until time.Time
 }
 
-// known is the information about a module of an image.
-type known struct {
+// moduleInfo is the information about a module of an image.
+type moduleInfo struct {
 	took   float64         // import time, in milliseconds of CPU
 	inside map[string]bool // the names of its submodules
 }
@@ -66,7 +66,7 @@ const (
 
 func newPreloads(c *Cells) *preloads {
 	ps := &preloads{cells: c, time: preloadTime}
-	ps.live, ps.wanted, ps.bad, ps.known = map[preloadKey]*preloaded{}, map[preloadKey]int{}, map[preloadKey]badPreload{}, map[string]known{}
+	ps.live, ps.wanted, ps.bad, ps.known = map[preloadKey]*preloaded{}, map[preloadKey]int{}, map[preloadKey]badPreload{}, map[string]moduleInfo{}
 	ps.meter = newPreloadMeter(ps.levels)
 	ps.making = map[owner]bool{}
 	return ps
@@ -86,7 +86,7 @@ func (ps *preloads) choose(ctx context.Context, home owner, zygote byte, modules
 	}
 	best := ""
 	for key, have := range ps.live {
-		if key.owner == home && key.zygote == zygote && key.cores == cores && have.preload != nil && len(key.modules) > len(best) && within(strings.Fields(key.modules), all) && have.alive() {
+		if key.owner == home && key.zygote == zygote && key.cores == cores && have.preload != nil && len(key.modules) > len(best) && containsAll(strings.Fields(key.modules), all) && have.alive() {
 			best = key.modules
 		}
 	}
@@ -123,8 +123,8 @@ func (ps *preloads) heavy(digest, modules string) (heavy []string, all map[strin
 	return slices.Compact(heavy), all
 }
 
-// within reports whether all of some are in others.
-func within(some []string, others map[string]bool) bool {
+// containsAll reports whether all of some are in others.
+func containsAll(some []string, others map[string]bool) bool {
 	for _, s := range some {
 		if !others[s] {
 			return false

@@ -97,7 +97,7 @@ type Group interface {
 type Hierarchy struct {
 	root string
 	v2   bool
-	own  own
+	own  processList
 }
 
 // DefaultRoot is the usual mount point of the cgroup file system.

@@ -9,23 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept keeps control files open between uses, because opening is half the cost of reading a meter.
+// fileCache keeps control files open between uses, because opening is half the cost of reading a meter.
 // Its zero value keeps nothing. It is safe for concurrent use, because a meter is read while a
 // program is being killed. Only keep, forget and close need exclusive use.
-type kept struct {
+type fileCache struct {
 	mu    sync.Mutex
 	files map[string]int // by path; nil: keep nothing; -1: the file does not exist
 }
 
 // keep starts to keep files open.
-func (k *kept) keep() {
+func (k *fileCache) keep() {
 	if k.files == nil {
 		k.files = map[string]int{}
 	}
 }
 
 // open returns a descriptor of file. The caller closes it if nothing is kept.
-func (k *kept) open(file string) (int, error) {
+func (k *fileCache) open(file string) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if fd, ok := k.files[file]; ok {
@@ -48,7 +48,7 @@ func (k *kept) open(file string) (int, error) {
 	return fd, err
 }
 
-func (k *kept) read(file string) (string, error) {
+func (k *fileCache) read(file string) (string, error) {
 	if k.files == nil {
 		return read(file)
 	}
@@ -64,7 +64,7 @@ func (k *kept) read(file string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-func (k *kept) writeInt(file string, n int64) error {
+func (k *fileCache) writeInt(file string, n int64) error {
 	if k.files == nil {
 		return writeInt(file, n)
 	}
@@ -79,7 +79,7 @@ func (k *kept) writeInt(file string, n int64) error {
 	return nil
 }
 
-func (k *kept) readInt(file string) (int64, error) {
+func (k *fileCache) readInt(file string) (int64, error) {
 	text, err := k.read(file)
 	if err != nil {
 		return 0, err
@@ -87,7 +87,7 @@ func (k *kept) readInt(file string) (int64, error) {
 	return parseInt(file, text)
 }
 
-func (k *kept) readKey(file, key string) (int64, error) {
+func (k *fileCache) readKey(file, key string) (int64, error) {
 	text, err := k.read(file)
 	if err != nil {
 		return 0, err
@@ -95,7 +95,7 @@ func (k *kept) readKey(file, key string) (int64, error) {
 	return parseKey(file, key, text)
 }
 
-func (k *kept) exists(file string) bool {
+func (k *fileCache) exists(file string) bool {
 	if k.files == nil {
 		_, err := os.Stat(file)
 		return err == nil
@@ -105,7 +105,7 @@ func (k *kept) exists(file string) bool {
 }
 
 // forget closes the kept files below dir.
-func (k *kept) forget(dir string) {
+func (k *fileCache) forget(dir string) {
 	for file, fd := range k.files {
 		if len(file) > len(dir) && file[:len(dir)] == dir && file[len(dir)] == '/' {
 			delete(k.files, file)
@@ -115,7 +115,7 @@ func (k *kept) forget(dir string) {
 }
 
 // close closes everything and keeps nothing from now on.
-func (k *kept) close() {
+func (k *fileCache) close() {
 	for _, fd := range k.files {
 		_ = unix.Close(fd)
 	}

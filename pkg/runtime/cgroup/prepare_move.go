@@ -17,8 +17,8 @@ import (
 // long was still fast in measurements, five times as long was not.
 const quickFor = 5 * time.Millisecond
 
-// own is the process list of this process's own group.
-type own struct {
+// processList is the process list of this process's own group.
+type processList struct {
 	mu    sync.Mutex
 	moved atomic.Int64 // when a process was last moved, by Add or PrepareMove; ns since 1970
 	where string       // /proc/self/cgroup, when the list was opened

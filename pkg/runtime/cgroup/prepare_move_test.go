@@ -68,7 +68,7 @@ func TestPrepareMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer list.Close()
-	h := &Hierarchy{own: own{where: string(where), fd: int(list.Fd())}}
+	h := &Hierarchy{own: processList{where: string(where), fd: int(list.Fd())}}
 	moved := func(times int) {
 		t.Helper()
 		want := strings.Repeat(strconv.Itoa(os.Getpid()), times)

@@ -16,7 +16,7 @@ var v1Controllers = []string{"memory", "cpu", "cpuacct", "pids"}
 type v1Group struct {
 	root, path string
 	peak       highest // of processes, if the kernel does not record it
-	kept       kept
+	kept       fileCache
 	yielded    atomic.Bool
 	moved      *atomic.Int64 // the hierarchy's, see PrepareMove
 }

@@ -17,7 +17,7 @@ const Port = 3128
 // Listen listens on the loopback address of the network namespace of the process behind pidfd, and
 // brings it up if necessary.
 func Listen(pidfd uintptr) (l net.Listener, err error) {
-	err = within(pidfd, func() (err error) {
+	err = inNamespace(pidfd, func() (err error) {
 		if err = upLoopback(); err != nil {
 			return err
 		}

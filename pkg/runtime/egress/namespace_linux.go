@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// within calls f on a thread in the network namespace behind fd. Sockets created by f stay in this
+// inNamespace calls f on a thread in the network namespace behind fd. Sockets created by f stay in this
 // namespace.
-func within(fd uintptr, f func() error) error {
+func inNamespace(fd uintptr, f func() error) error {
 	done := make(chan error)
 	go func() {
 		// The thread ends with this goroutine, because it has changed its namespace.
@@ -37,7 +37,7 @@ func dialIn(ns *os.File) func(context.Context, netip.AddrPort) (net.Conn, error)
 		return dial
 	}
 	return func(ctx context.Context, to netip.AddrPort) (conn net.Conn, err error) {
-		err = within(ns.Fd(), func() (err error) {
+		err = inNamespace(ns.Fd(), func() (err error) {
 			conn, err = dial(ctx, to) // an address needs no lookup, so this thread creates the socket
 			return err
 		})
@@ -62,6 +62,6 @@ func addressesIn(ns *os.File) (out []netip.Addr, err error) {
 	if ns == nil {
 		return out, read()
 	}
-	err = within(ns.Fd(), read)
+	err = inNamespace(ns.Fd(), read)
 	return out, err
 }

@@ -55,7 +55,7 @@ func inside(t *testing.T, path, addr, text string) (port string) {
 	}
 	defer ns.Close()
 	var l net.Listener
-	err = within(ns.Fd(), func() (err error) {
+	err = inNamespace(ns.Fd(), func() (err error) {
 		l, err = net.Listen("tcp", addr)
 		return err
 	})
@@ -113,7 +113,7 @@ func TestAddressesOfTheNamespace(t *testing.T) {
 	}
 	defer ns.Close()
 	// An address that no interface of the worker's has.
-	err = within(ns.Fd(), func() error { return addAddress("lo", [4]byte{198, 41, 0, 78}) })
+	err = inNamespace(ns.Fd(), func() error { return addAddress("lo", [4]byte{198, 41, 0, 78}) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ const (
 )
 
 // build builds an environment and returns its directory.
-func (s *Store) build(ctx context.Context, base Base, ask asked) (dir string, l lockfile, err error) {
+func (s *Store) build(ctx context.Context, base Base, ask envRequest) (dir string, l lockfile, err error) {
 	turn := &buildTurn{wheels: s.turns, sources: s.sources, tenant: ask.tenant}
 	if turn.done, err = s.turns.take(ctx, ask.tenant); err != nil {
 		return "", l, err

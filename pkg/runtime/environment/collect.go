@@ -37,7 +37,7 @@ func (s *Store) most() int64 { return int64(s.cfg.Most) }
 
 // roomFor checks whether tenant may have another environment besides the kept ones. One tenant gets
 // at most half of the space and of the places. The error wraps runtime.ErrImage.
-func roomFor(tenant string, kept []keptEnv, most int64) error {
+func roomFor(tenant string, kept []storedEnv, most int64) error {
 	var all, own int64
 	var places int
 	for _, k := range kept {
@@ -63,7 +63,7 @@ func errNoRoom(whose string) error {
 
 // collect removes environments, least recently used first, until the total and tenant's share are
 // within their limits. It returns the remaining ones. It does not remove the environment keep.
-func (s *Store) collect(tenant, keep string) (left []keptEnv, err error) {
+func (s *Store) collect(tenant, keep string) (left []storedEnv, err error) {
 	left, gone, err := s.forget(tenant, keep)
 	for _, k := range gone { // without the lock, because it takes a while
 		if rerr := os.RemoveAll(k.dir); rerr != nil && err == nil {
@@ -80,7 +80,7 @@ func (s *Store) collect(tenant, keep string) (left []keptEnv, err error) {
 }
 
 // forget moves the environments to remove aside, and returns them and the remaining ones.
-func (s *Store) forget(tenant, keep string) (left, gone []keptEnv, err error) {
+func (s *Store) forget(tenant, keep string) (left, gone []storedEnv, err error) {
 	s.room.Lock()
 	defer s.room.Unlock()
 	kept, total, err := s.list()
@@ -90,7 +90,7 @@ func (s *Store) forget(tenant, keep string) (left, gone []keptEnv, err error) {
 	for i := range kept {
 		kept[i].used = s.lastUse(filepath.Base(kept[i].dir), kept[i].used)
 	}
-	slices.SortFunc(kept, func(a, b keptEnv) int { return a.used.Compare(b.used) })
+	slices.SortFunc(kept, func(a, b storedEnv) int { return a.used.Compare(b.used) })
 	left = slices.Clone(kept)
 	for _, k := range kept {
 		name := filepath.Base(k.dir)
@@ -106,7 +106,7 @@ func (s *Store) forget(tenant, keep string) (left, gone []keptEnv, err error) {
 			return left, gone, err
 		}
 		total -= k.bytes
-		left = slices.DeleteFunc(left, func(o keptEnv) bool { return o.dir == k.dir })
+		left = slices.DeleteFunc(left, func(o storedEnv) bool { return o.dir == k.dir })
 		k.dir = aside
 		gone = append(gone, k)
 	}

@@ -5,17 +5,17 @@ import "testing"
 // One tenant does not use up the space for environments of all.
 func TestEnvironmentsShare(t *testing.T) {
 	t.Parallel()
-	kept := []keptEnv{{tenant: "a", bytes: 40}, {tenant: "a", bytes: 20}, {tenant: "b", bytes: 10}}
+	kept := []storedEnv{{tenant: "a", bytes: 40}, {tenant: "a", bytes: 20}, {tenant: "b", bytes: 10}}
 	if err := roomFor("a", kept, 100); err == nil {
 		t.Error("a has more than its share, and gets more")
 	}
 	if err := roomFor("b", kept, 100); err != nil {
 		t.Errorf("b: %v", err)
 	}
-	if err := roomFor("b", append(kept, keptEnv{tenant: "c", bytes: 31}), 100); err == nil {
+	if err := roomFor("b", append(kept, storedEnv{tenant: "c", bytes: 31}), 100); err == nil {
 		t.Error("all is used up, and b gets more")
 	}
-	many := make([]keptEnv, storeMost/2)
+	many := make([]storedEnv, storeMost/2)
 	for i := range many {
 		many[i].tenant = "a"
 	}

@@ -21,20 +21,20 @@ const (
 	lockName  = "lock.json"
 )
 
-// asked is a job's request. An environment of verified wheels is shared by all tenants. If a
+// envRequest is a job's request. An environment of verified wheels is shared by all tenants. If a
 // package was built from source, its code determined the result, and the environment is private to
 // its tenant.
-type asked struct {
+type envRequest struct {
 	tenant, packages string
 	shared, own      string // the names of a shared and a private environment
 }
 
-func ask(base Base, tenant, packages string) asked {
+func ask(base Base, tenant, packages string) envRequest {
 	name := func(parts ...string) string {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
 		return hex.EncodeToString(sum[:])
 	}
-	return asked{tenant, packages, name(base.Digest, packages), name(base.Digest, packages, tenant)}
+	return envRequest{tenant, packages, name(base.Digest, packages), name(base.Digest, packages, tenant)}
 }
 
 // lockfile describes the content of an environment.
@@ -58,7 +58,7 @@ func (l *lockfile) digest(base Base) string {
 }
 
 // find looks up a kept environment.
-func (s *Store) find(ask asked) (dir string, l lockfile, err error) {
+func (s *Store) find(ask envRequest) (dir string, l lockfile, err error) {
 	for _, name := range []string{ask.shared, ask.own} {
 		dir = filepath.Join(s.cfg.Dir, name)
 		if l, err = readLock(dir); !errors.Is(err, os.ErrNotExist) {
@@ -96,7 +96,7 @@ func (s *Store) trim(most job.Size) error {
 	return nil
 }
 
-type keptEnv struct {
+type storedEnv struct {
 	dir    string
 	tenant string // the tenant of the build
 	bytes  int64
@@ -105,7 +105,7 @@ type keptEnv struct {
 }
 
 // list returns the environments on disk, least recently used first.
-func (s *Store) list() (kept []keptEnv, total int64, err error) {
+func (s *Store) list() (kept []storedEnv, total int64, err error) {
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list environments: %w", err)
@@ -114,7 +114,7 @@ func (s *Store) list() (kept []keptEnv, total int64, err error) {
 		if !d.IsDir() {
 			continue // the lock file
 		}
-		k := keptEnv{dir: filepath.Join(s.cfg.Dir, d.Name())}
+		k := storedEnv{dir: filepath.Join(s.cfg.Dir, d.Name())}
 		if info, err := os.Stat(filepath.Join(k.dir, lockName)); err == nil {
 			k.used = info.ModTime()
 			var l lockfile
@@ -128,6 +128,6 @@ func (s *Store) list() (kept []keptEnv, total int64, err error) {
 		total += k.bytes
 		kept = append(kept, k)
 	}
-	slices.SortFunc(kept, func(a, b keptEnv) int { return a.used.Compare(b.used) })
+	slices.SortFunc(kept, func(a, b storedEnv) int { return a.used.Compare(b.used) })
 	return kept, total, nil
 }

@@ -65,7 +65,7 @@ func (s *Store) shareName(name string) string {
 
 // fetch fetches an environment built by others, and reports success. It logs problems; then the
 // worker builds.
-func (s *Store) fetch(ctx context.Context, base Base, ask asked) (dir string, l lockfile, ok bool) {
+func (s *Store) fetch(ctx context.Context, base Base, ask envRequest) (dir string, l lockfile, ok bool) {
 	if s.shared.with == nil {
 		return "", l, false
 	}
@@ -96,7 +96,7 @@ func (s *Store) fetch(ctx context.Context, base Base, ask asked) (dir string, l 
 }
 
 // name returns the name of an environment on disk.
-func (a asked) name(private bool) string {
+func (a envRequest) name(private bool) string {
 	if private {
 		return a.own
 	}
@@ -111,7 +111,7 @@ func (s *Store) findShared(ctx context.Context, name string) (string, error) {
 
 // fetchOne fetches the environment with a digest and keeps it if it matches. The error is a
 // *runtime.BuildError if it does not.
-func (s *Store) fetchOne(ctx context.Context, base Base, ask asked, private bool, digest string) (dir string, l lockfile, err error) {
+func (s *Store) fetchOne(ctx context.Context, base Base, ask envRequest, private bool, digest string) (dir string, l lockfile, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Time/fetchShare)
 	defer cancel()
 	done, err := s.shared.turns.take(ctx, ask.tenant)

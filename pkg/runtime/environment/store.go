@@ -132,7 +132,7 @@ func (s *Store) get(ctx context.Context, base Base, tenant, packages string) (*m
 }
 
 // load returns a kept environment, or builds it.
-func (s *Store) load(ctx context.Context, base Base, ask asked) (*mounted, error) {
+func (s *Store) load(ctx context.Context, base Base, ask envRequest) (*mounted, error) {
 	leave, err := s.host.Join()
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (s *Store) load(ctx context.Context, base Base, ask asked) (*mounted, error
 }
 
 // make fetches or builds an environment and mounts it. It removes others if necessary.
-func (s *Store) make(ctx context.Context, base Base, ask asked) (*mounted, error) {
+func (s *Store) make(ctx context.Context, base Base, ask envRequest) (*mounted, error) {
 	dir, l, fetched := s.fetch(ctx, base, ask)
 	if !fetched {
 		var ended func(int64, error)

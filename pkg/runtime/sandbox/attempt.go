@@ -156,7 +156,7 @@ func (a *Attempt) runCommand(ctx context.Context, c *job.Command) error {
 // last step that ran, and the usage of all steps.
 func (a *Attempt) runSteps(ctx context.Context, steps []job.Step) error {
 	var used, before cgroup.Usage // with the worker's work for the steps, and without
-	var written kept
+	var written storedBytes
 	for i, step := range steps {
 		p, err := policy.ParseStep(step.Policy, *a.policy)
 		if err != nil {

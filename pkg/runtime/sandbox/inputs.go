@@ -26,7 +26,7 @@ func (s *Scratch) writeInputs(ctx context.Context, files []runtime.File) error {
 		return err
 	}
 	for _, f := range files {
-		w, rest, ok := s.within(f.Path)
+		w, rest, ok := s.writableDir(f.Path)
 		if !ok {
 			return job.Invalid("files", "%q is not below a path of policy.write or policy.read", f.Path)
 		}
@@ -132,8 +132,8 @@ func inputMode(data []byte) os.FileMode {
 	return 0o644
 }
 
-// within returns the writable path that contains p, a path of the sandbox.
-func (s *Scratch) within(p string) (w Dir, rest string, ok bool) {
+// writableDir returns the writable path that contains p, a path of the sandbox.
+func (s *Scratch) writableDir(p string) (w Dir, rest string, ok bool) {
 	if path.Clean(p) != p {
 		return w, "", false
 	}

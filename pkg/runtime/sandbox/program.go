@@ -53,7 +53,7 @@ type Program struct {
 type Exit struct {
 	ending
 	stdout, stderr job.Output
-	kept           kept
+	kept           storedBytes
 	started        time.Time
 	wall           time.Duration
 	waited         time.Duration // part of it without a core
@@ -104,8 +104,8 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 		own.Sum()
 	}
 	e := &Exit{}
-	e.started, err = b.Begin(ctx, p, std.theirs(p.files))
-	std.closeTheirs()
+	e.started, err = b.Begin(ctx, p, std.childFiles(p.files))
+	std.closeChildFiles()
 	if err != nil {
 		return nil, broken(ctx, err)
 	}

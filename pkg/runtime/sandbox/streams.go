@@ -31,14 +31,14 @@ type keep struct{ out, err capture.Keep }
 // keepAll keeps as much as the policy allows.
 var keepAll = keep{capture.Keep{Bytes: policy.MaxOutput, InMemory: capture.MaxInMemory}, capture.Keep{Bytes: policy.MaxOutput, InMemory: capture.MaxInMemory}}
 
-// kept counts the stored bytes of output streams.
-type kept struct {
+// storedBytes counts the stored bytes of output streams.
+type storedBytes struct {
 	out, err job.Size
 	inMemory int
 }
 
 // add adds the streams of one more program.
-func (k *kept) add(more kept) {
+func (k *storedBytes) add(more storedBytes) {
 	k.out, k.err, k.inMemory = k.out+more.out, k.err+more.err, k.inMemory+more.inMemory
 }
 
@@ -53,7 +53,7 @@ const (
 
 // keepOfStep limits the kept output of the i-th step. All steps of a job keep at most
 // policy.MaxOutput of each stream.
-func keepOfStep(steps, i int, before kept) keep {
+func keepOfStep(steps, i int, before storedBytes) keep {
 	most, k := policy.MaxOutput-job.Size(steps-i-1)*stepOutput, keepAll
 	k.out.Bytes, k.err.Bytes = most-before.out, most-before.err
 	if before.inMemory > stepsInMemory {
@@ -71,7 +71,7 @@ func openStreams(p *Program, null string, uid int, stop *stopper, m *mask.Mask) 
 	}
 	defer func() {
 		if err != nil {
-			s.closeTheirs()
+			s.closeChildFiles()
 			s.close()
 		}
 	}()
@@ -160,10 +160,10 @@ func onExceed(limit policy.Stream, stop *stopper, why stopReason) func() {
 	return func() { stop.now(why) }
 }
 
-// theirs lists the program's descriptors in order.
-func (s *streams) theirs(more []*os.File) []*os.File { return append(s.child[:], more...) }
+// childFiles lists the program's descriptors in order.
+func (s *streams) childFiles(more []*os.File) []*os.File { return append(s.child[:], more...) }
 
-func (s *streams) closeTheirs() {
+func (s *streams) closeChildFiles() {
 	for i, f := range s.child {
 		if f != nil {
 			_ = f.Close()
@@ -180,7 +180,7 @@ func (s *streams) finish(e *Exit) {
 	}
 	s.draining.Wait()
 	e.stdout, e.stderr = s.out.Output(), s.err.Output()
-	e.kept = kept{out: s.out.Size(), err: s.err.Size(), inMemory: len(e.stdout.Text) + len(e.stderr.Text)}
+	e.kept = storedBytes{out: s.out.Size(), err: s.err.Size(), inMemory: len(e.stdout.Text) + len(e.stderr.Text)}
 }
 
 // tail is the program's runtime.Tail.

@@ -40,15 +40,15 @@ type imageFacts struct {
 	unsure   error             // why bytes is unknown
 }
 
-// keptImage is an image in this containerd.
-type keptImage struct {
+// storedImage is an image in this containerd.
+type storedImage struct {
 	imageFacts
 	record imagespkg.Image
 	pulled bool // for a job, and not trusted by the operator
 }
 
 // host returns the image as reported to the fleet.
-func (k *keptImage) host() policy.HostImage {
+func (k *storedImage) host() policy.HostImage {
 	out := policy.HostImage{Name: k.record.Name, Digest: k.record.Target.Digest.String(), Bytes: k.bytes, Pulled: k.pulled}
 	if !k.pulled { // pulled images are private to their users
 		out.Languages = k.says
@@ -160,12 +160,12 @@ func (m *Store) pulled(ctx context.Context) (pulled []pulledImage, chains map[st
 }
 
 // survey returns all images. The caller holds collecting.
-func (m *Store) survey(ctx context.Context) ([]keptImage, error) {
+func (m *Store) survey(ctx context.Context) ([]storedImage, error) {
 	all, err := m.client.ImageService().List(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
 	}
-	out := make([]keptImage, len(all))
+	out := make([]storedImage, len(all))
 	known := map[string]imageFacts{}
 	for i, record := range all {
 		key := record.Name + "@" + record.Target.Digest.String()
@@ -176,7 +176,7 @@ func (m *Store) survey(ctx context.Context) ([]keptImage, error) {
 		if facts.chain != "" {
 			known[key] = facts
 		}
-		out[i] = keptImage{facts, record, record.Labels[pulledLabel] != "" && !m.operators(record.Name, record.Labels)}
+		out[i] = storedImage{facts, record, record.Labels[pulledLabel] != "" && !m.operators(record.Name, record.Labels)}
 	}
 	m.facts = known
 	return out, nil

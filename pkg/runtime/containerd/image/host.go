@@ -51,10 +51,10 @@ func (s *Host) Close() error { return s.store.client.Close() }
 // List returns all images, the operator's first.
 func (s *Host) List(ctx context.Context) ([]policy.HostImage, error) {
 	all, err := s.survey(ctx)
-	return told(all), err
+	return hostImages(all), err
 }
 
-func (s *Host) survey(ctx context.Context) ([]keptImage, error) {
+func (s *Host) survey(ctx context.Context) ([]storedImage, error) {
 	s.store.collecting.Lock()
 	defer s.store.collecting.Unlock()
 	return s.store.survey(ctx)
@@ -74,11 +74,11 @@ func (s *Host) Import(ctx context.Context, file string) ([]policy.HostImage, err
 	if err != nil {
 		return nil, err
 	}
-	all := make([]keptImage, len(made))
+	all := make([]storedImage, len(made))
 	for i, record := range made {
-		all[i] = keptImage{imageFacts: s.store.examine(ctx, record), record: record}
+		all[i] = storedImage{imageFacts: s.store.examine(ctx, record), record: record}
 	}
-	return told(all), nil
+	return hostImages(all), nil
 }
 
 // Pruned is an image that Prune removed, or would remove.
@@ -128,7 +128,7 @@ var errMoved = errors.New("it has just been pulled anew, or removed")
 
 // prune removes an image. With the last image of a chain of layers it also removes the workers'
 // root file system of them, unless a worker has it mounted.
-func (s *Host) prune(ctx context.Context, k *keptImage, last bool) (inUse bool, err error) {
+func (s *Host) prune(ctx context.Context, k *storedImage, last bool) (inUse bool, err error) {
 	m := s.store
 	target := k.record.Target
 	err = m.client.ImageService().Delete(ctx, k.record.Name, imagespkg.DeleteTarget(&target))

@@ -199,12 +199,12 @@ func TestShelfImportsNothingElse(t *testing.T) {
 
 // TestImagesAreBounded checks that images beyond the reported number are counted.
 func TestImagesAreBounded(t *testing.T) {
-	all := make([]keptImage, policy.MaxHostImages+3)
+	all := make([]storedImage, policy.MaxHostImages+3)
 	for i := range all {
 		all[i].record.Name, all[i].pulled = fmt.Sprintf("a/%03d", len(all)-i), i != 7
 		all[i].bytes, all[i].unsure = 1, map[bool]error{true: errors.New("x")}[i == 7]
 	}
-	some, more := policy.SomeImages(told(all))
+	some, more := policy.SomeImages(hostImages(all))
 	if more != 3 || len(some) != policy.MaxHostImages || some[0].Pulled || some[0].Bytes != 0 || some[1].Name != "a/001" || some[1].Bytes != 1 {
 		t.Errorf("%d, and %d more: %+v", len(some), more, some[:2])
 	}

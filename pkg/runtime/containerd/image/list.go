@@ -61,11 +61,11 @@ func (m *Store) Look(ctx context.Context) ([]policy.HostImage, error) {
 	for _, k := range all {
 		chains[k.chain]++
 	}
-	return told(all), m.removeOrphans(ctx, chains, began)
+	return hostImages(all), m.removeOrphans(ctx, chains, began)
 }
 
-// told returns the images as reported to the fleet, the operator's first.
-func told(all []keptImage) []policy.HostImage {
+// hostImages returns the images as reported to the fleet, the operator's first.
+func hostImages(all []storedImage) []policy.HostImage {
 	out := make([]policy.HostImage, len(all))
 	for i := range all {
 		out[i] = all[i].host()

@@ -9,8 +9,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
 
-// seenMost limits the cache of an image. Directories beyond it are examined again each time.
-const seenMost = 100
+// maxCachedDirs limits the cache of an image. Directories beyond it are examined again each time.
+const maxCachedDirs = 100
 
 // DirCache caches the state of an image's directories that programs write to, because images never
 // change. The zero value is empty.
@@ -47,7 +47,7 @@ func (s *DirCache) overs(rootfs string, l sandbox.Layout) (out []over, err error
 			}
 			out = append(out, o)
 		} else {
-			s.emptyThere(p)
+			s.addEmpty(p)
 		}
 	}
 	return out, nil
@@ -65,11 +65,11 @@ func (s *DirCache) perhaps(paths []string) (out []string) {
 	return out
 }
 
-// emptyThere records that the image has no content at a path.
-func (s *DirCache) emptyThere(path string) {
+// addEmpty records that the image has no content at a path.
+func (s *DirCache) addEmpty(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.empty == nil || len(s.empty) > seenMost {
+	if s.empty == nil || len(s.empty) > maxCachedDirs {
 		s.empty = map[string]bool{}
 	}
 	s.empty[path] = true
@@ -89,7 +89,7 @@ func (s *DirCache) othersOf(rootfs string, o *over) (*others, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.others == nil || len(s.others) > seenMost {
+	if s.others == nil || len(s.others) > maxCachedDirs {
 		s.others = map[string]*others{}
 	}
 	s.others[o.path] = found

@@ -26,8 +26,8 @@ var errCredentials = errors.New("the credentials of this worker for registries c
 // errNotTaken means that a registry rejected the operator's credentials.
 var errNotTaken = errors.New("its registry rejects the credentials of this worker")
 
-// notLetIn reports whether a registry requires different credentials, or any.
-func notLetIn(err error) bool {
+// isUnauthorized reports whether a registry requires different credentials, or any.
+func isUnauthorized(err error) bool {
 	var status remoteserrors.ErrUnexpectedStatus
 	return errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err) || errors.Is(err, docker.ErrInvalidAuthorization) ||
 		errors.As(err, &status) && (status.StatusCode == http.StatusUnauthorized || status.StatusCode == http.StatusForbidden)
@@ -48,7 +48,7 @@ func Refused(ref string, err error) error {
 		return job.Invalid("image", "the registry has no %s", ref)
 	case errors.Is(err, errNotTaken):
 		return fmt.Errorf("%w: %w", runtime.ErrImage, errNotTaken)
-	case notLetIn(err):
+	case isUnauthorized(err):
 		return job.Invalid("image", "the registry rejects the pull of %s", ref)
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return job.Invalid("image", "the registry of %s has no address", ref)

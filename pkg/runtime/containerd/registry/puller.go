@@ -52,7 +52,7 @@ func (p *Puller) Size() int64 {
 // Judge converts an error of the pull to one about the operator's credentials if a registry
 // rejected some. The operator must fix these, not the job's author.
 func (p *Puller) Judge(err error) error {
-	if notLetIn(err) && someOf(p.logins) {
+	if isUnauthorized(err) && someOf(p.logins) {
 		return fmt.Errorf("%w: %w", errNotTaken, err)
 	}
 	return err

@@ -45,14 +45,14 @@ func (s *Transitions) CountAsides(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// kept is a row of set_aside that is to be recorded.
-type kept struct {
+// asideRow is a row of set_aside that is to be recorded.
+type asideRow struct {
 	refusal
 	ended store.AsideEnd
 	seq   int64
 }
 
-func readAside(ctx context.Context, tx pgx.Tx, id job.ID) (k kept, err error) {
+func readAside(ctx context.Context, tx pgx.Tx, id job.ID) (k asideRow, err error) {
 	var of pgtype.UUID
 	var body []byte
 	err = tx.QueryRow(ctx, `SELECT step, job_id, lease, worker, outcome, body, message, ended, seq FROM set_aside WHERE id = $1 FOR UPDATE`, pg.UUID(id)).
@@ -124,7 +124,7 @@ func (s *Transitions) RetryAside(ctx context.Context, a *store.Action, id job.ID
 	return err
 }
 
-func (s *Transitions) rerecord(ctx context.Context, tx pgx.Tx, k kept, add int) error {
+func (s *Transitions) rerecord(ctx context.Context, tx pgx.Tx, k asideRow, add int) error {
 	var n int64
 	return tx.QueryRow(ctx, rerecord(k.job), pg.UUID(k.job), string(k.outcome), k.body, int64(k.lease), k.worker, add, k.seq, k.message).Scan(&n)
 }

@@ -95,7 +95,7 @@ moved AS (
 func (s *Transitions) condemn(ctx context.Context, st *store.ReapStats, until time.Time) error {
 	args := []any{s.cfg.PoisonAfter, s.cfg.PoisonWait.Milliseconds()}
 	d := dueEnd{op: "give up poison", sql: condemn, args: args, due: guilty + ` SELECT id FROM i`, dueArgs: args, outcome: job.Lost, message: whyPoison + "its workers"}
-	return s.endDue(ctx, d, reapChunk, until, func(e ended) {
+	return s.endDue(ctx, d, reapChunk, until, func(e recordedRow) {
 		if e.state == job.Finished {
 			st.JobsLost++
 		}

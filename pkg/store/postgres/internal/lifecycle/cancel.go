@@ -56,7 +56,7 @@ func (s *Transitions) Cancel(ctx context.Context, id job.ID) (c store.Canceling,
 	return c, err
 }
 
-func canceling(e ended) store.Canceling {
+func canceling(e recordedRow) store.Canceling {
 	c := store.Canceling{LeaseRef: store.LeaseRef{Job: e.id}, State: e.state}
 	if e.state == job.Running {
 		c.Lease, c.Worker = e.lease, e.worker
@@ -113,7 +113,7 @@ func (s *Transitions) CancelBatch(ctx context.Context, batch job.ID) (running []
 // states in lifecycle order, so that no job slips past it. With an error it returns its results so far.
 func (s *Transitions) cancelRows(ctx context.Context, batch job.ID, until time.Time) (running []store.Canceling, n int64, err error) {
 	told := map[store.LeaseRef]bool{}
-	each := func(e ended) {
+	each := func(e recordedRow) {
 		c := canceling(e)
 		if e.state != job.Running {
 			n++
@@ -142,7 +142,7 @@ func (s *Transitions) cancelRows(ctx context.Context, batch job.ID, until time.T
 
 // cancelRunning flags the running jobs of a batch. It passes over a row that PostgreSQL refuses: its worker runs it to
 // its end.
-func (s *Transitions) cancelRunning(ctx context.Context, batch job.ID, each func(ended)) error {
+func (s *Transitions) cancelRunning(ctx context.Context, batch job.ID, each func(recordedRow)) error {
 	const op = "cancel batch"
 	var ids []pgtype.UUID
 	err := s.db.Do(ctx, op, func(ctx context.Context) error {

@@ -26,9 +26,9 @@ type dueEnd struct {
 
 // endDue ends all that is due until a time, and calls each for every row that it moves. A row
 // that PostgreSQL refuses is set aside.
-func (s *Transitions) endDue(ctx context.Context, d dueEnd, size int, until time.Time, each func(ended)) error {
+func (s *Transitions) endDue(ctx context.Context, d dueEnd, size int, until time.Time, each func(recordedRow)) error {
 	return pg.Chunks(size, until, func(c pg.Chunk) (int, error) {
-		var rows []ended
+		var rows []recordedRow
 		err := s.db.Urgent(ctx, d.op, func(ctx context.Context) (err error) {
 			rows, err = s.record(ctx, d.sql, append(d.args[:len(d.args):len(d.args)], c.Limit, c.Offset)...)
 			return err

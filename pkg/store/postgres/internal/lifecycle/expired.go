@@ -73,7 +73,7 @@ func (s *Transitions) reapLeases(ctx context.Context, st *store.ReapStats, until
 func (s *Transitions) reapEnded(ctx context.Context, sql, query string, st *store.ReapStats, until time.Time) error {
 	d := dueEnd{op: "reap leases", sql: sql, due: endedLeases(query, 1), outcome: job.Lost, message: refusedEnd, running: true,
 		args: []any{s.cfg.InfraBudget, s.cfg.RetryDelay.Milliseconds(), s.cfg.PoisonAfter, s.cfg.PoisonWait.Milliseconds()}}
-	return s.endDue(ctx, d, reapChunk, until, func(e ended) {
+	return s.endDue(ctx, d, reapChunk, until, func(e recordedRow) {
 		st.LeasesExpired++
 		if e.state == job.Finished {
 			st.JobsLost++

@@ -15,9 +15,9 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// again decides the user's retry: the outcome is one of retry_on, and an attempt is left. A job with a requested
+// retrySQL decides the user's retry: the outcome is one of retry_on, and an attempt is left. A job with a requested
 // cancel, or with an expired time to start, is not repeated.
-const again = `(j.tries + 1 < j.max_attempts AND i.outcome = ANY (string_to_array(j.retry_on, ','))
+const retrySQL = `(j.tries + 1 < j.max_attempts AND i.outcome = ANY (string_to_array(j.retry_on, ','))
 	AND NOT j.cancel_requested AND (j.expires_at IS NULL OR j.expires_at > now())) IS TRUE`
 
 // finishOne records the result of one job without a batch, earlier attempts or a retry: the most frequent job that a
@@ -29,7 +29,7 @@ WITH moved AS (
 		outcome = i.outcome, ended_at = now(), tries = j.tries + 1, lease_until = NULL
 	FROM (SELECT $3::text AS outcome) i
 	WHERE j.id = $1 AND j.lease = $2::bigint AND j.worker = $5::text AND j.state || '' = 'running' AND j.batch_id = '` + string(pg.NilID) + `' AND j.earlier = 0
-		AND NOT ` + again + `
+		AND NOT ` + retrySQL + `
 	RETURNING j.id, j.tenant_id, j.lease, j.outcome, j.worker, j.identity)
 INSERT INTO results AS r (id, batch_id, seq, lease, tenant_id, outcome, worker, identity, body)
 SELECT id, '` + string(pg.NilID) + `', 0, lease, tenant_id, outcome, worker, identity, $4 FROM moved
@@ -40,10 +40,10 @@ RETURNING ` + format.ResultColumns
 var finish = `
 WITH moved AS (
 	UPDATE live_jobs j SET
-		state = CASE WHEN ` + again + ` THEN 'queued' WHEN i.outcome = 'canceled' THEN 'canceled' ELSE 'finished' END,
-		outcome = CASE WHEN ` + again + ` THEN NULL ELSE i.outcome END,
-		ended_at = CASE WHEN ` + again + ` THEN NULL ELSE now() END,
-		earlier = j.earlier + (` + again + `)::integer,
+		state = CASE WHEN ` + retrySQL + ` THEN 'queued' WHEN i.outcome = 'canceled' THEN 'canceled' ELSE 'finished' END,
+		outcome = CASE WHEN ` + retrySQL + ` THEN NULL ELSE i.outcome END,
+		ended_at = CASE WHEN ` + retrySQL + ` THEN NULL ELSE now() END,
+		earlier = j.earlier + (` + retrySQL + `)::integer,
 		tries = j.tries + 1, lease_until = NULL
 	FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[]) AS i (id, lease, outcome, body, worker)
 	WHERE j.id = i.id AND j.id >= $1 AND j.lease = i.lease AND j.worker = i.worker AND j.state || '' = 'running'
@@ -125,14 +125,14 @@ func (s *Transitions) finishAside(ctx context.Context, f store.Finish, cause err
 }
 
 // recordOne records by finishOne. If no job moved, finish must handle it.
-func (s *Transitions) recordOne(ctx context.Context, f store.Finish, in *finishColumns) (moved []ended, err error) {
+func (s *Transitions) recordOne(ctx context.Context, f store.Finish, in *finishColumns) (moved []recordedRow, err error) {
 	rows, err := s.db.Pool.Query(ctx, finishOne, in.first, in.leases[0], in.outcomes[0], in.bodies[0], in.workers[0])
 	if err != nil {
 		return nil, err
 	}
 	var r format.Result
 	_, err = pgx.ForEachRow(rows, r.Targets(), func() error {
-		moved = []ended{{f.Job, f.Lease, r.Outcome.State(), r.Worker}}
+		moved = []recordedRow{{f.Job, f.Lease, r.Outcome.State(), r.Worker}}
 		return nil
 	})
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Transitions) recordOne(ctx context.Context, f store.Finish, in *finishC
 }
 
 // recordFor records, and reads back in the same transaction the records for waiting clients.
-func (s *Transitions) recordFor(ctx context.Context, fs []store.Finish, in *finishColumns) (moved []ended, err error) {
+func (s *Transitions) recordFor(ctx context.Context, fs []store.Finish, in *finishColumns) (moved []recordedRow, err error) {
 	if len(fs) == 1 && fs[0].BatchID == "" {
 		if moved, err := s.recordOne(ctx, fs[0], in); err != nil || moved != nil {
 			return moved, err

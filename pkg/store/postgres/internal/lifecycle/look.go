@@ -340,15 +340,15 @@ func (l *look) end() (more bool) {
 		return l.s.rounds.note(l.classes, []roundEnd{{what: roundWaits}}, now)
 	}
 	for _, tier := range l.s.rounds.tiers() {
-		if !l.cameBy(tier) {
+		if !l.hasVisited(tier) {
 			l.ends = append(l.ends, roundEnd{tier: tier, what: roundRests})
 		}
 	}
 	return l.s.rounds.note(l.classes, l.ends, now) || l.left
 }
 
-// cameBy reports whether the look saw a tier, or that it is empty.
-func (l *look) cameBy(tier string) bool {
+// hasVisited reports whether the look saw a tier, or that it is empty.
+func (l *look) hasVisited(tier string) bool {
 	return slices.ContainsFunc(l.visited, func(v *visit) bool { return v.tiers[tier] || v.complete && v.q.has(v.entry.ID, tier) })
 }
 

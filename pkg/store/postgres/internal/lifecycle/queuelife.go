@@ -50,7 +50,7 @@ func (s *Transitions) reapOutlived(ctx context.Context, st *store.ReapStats, unt
 	var errs []error
 	for i, due := range []string{outlivedJobs(job.Queued, queuedOrder, 3), outlivedJobs(job.Dispatched, dispatchedOrder, 3)} {
 		d := dueEnd{op: "reap outlived", sql: outlived[i], args: args, due: due, dueArgs: args[:2], outcome: job.Expired, message: whyOutlived + life.String()}
-		errs = append(errs, s.endDue(ctx, d, reapChunk, until, func(ended) { st.JobsExpired++ }))
+		errs = append(errs, s.endDue(ctx, d, reapChunk, until, func(recordedRow) { st.JobsExpired++ }))
 	}
 	return errors.Join(errs...)
 }

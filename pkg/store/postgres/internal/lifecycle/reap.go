@@ -72,7 +72,7 @@ func (s *Transitions) ReapLeases(ctx context.Context) (st store.ReapStats, err e
 
 func (s *Transitions) reapExpired(ctx context.Context, st *store.ReapStats, until time.Time) error {
 	d := dueEnd{op: "reap expired", sql: expire, due: overdue, outcome: job.Expired, message: whyExpired}
-	return s.endDue(ctx, d, reapChunk, until, func(ended) { st.JobsExpired++ })
+	return s.endDue(ctx, d, reapChunk, until, func(recordedRow) { st.JobsExpired++ })
 }
 
 func (s *Transitions) reapUnclaimed(ctx context.Context, st *store.ReapStats, until time.Time) error {

@@ -82,30 +82,30 @@ func attemptsOf(id string) string {
 			FROM live_attempts a WHERE a.job_id = ` + id + `)`
 }
 
-// ended is a row that recordTail answers with.
-type ended struct {
+// recordedRow is a row that recordTail answers with.
+type recordedRow struct {
 	id     job.ID
 	lease  job.Lease
 	state  job.State
 	worker string
 }
 
-func (s *Transitions) record(ctx context.Context, sql string, args ...any) ([]ended, error) {
+func (s *Transitions) record(ctx context.Context, sql string, args ...any) ([]recordedRow, error) {
 	rows, err := s.db.Pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
 	es, err := scanEnded(rows)
-	if slices.ContainsFunc(es, func(e ended) bool { return e.state == job.Queued }) {
+	if slices.ContainsFunc(es, func(e recordedRow) bool { return e.state == job.Queued }) {
 		s.db.News.Requeued()
 	}
 	return es, err
 }
 
-func scanEnded(rows pgx.Rows) ([]ended, error) {
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (ended, error) {
+func scanEnded(rows pgx.Rows) ([]recordedRow, error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (recordedRow, error) {
 		var id pgtype.UUID
-		var e ended
+		var e recordedRow
 		err := row.Scan(&id, &e.lease, &e.state, &e.worker)
 		e.id = pg.JobID(id)
 		return e, err

@@ -165,7 +165,7 @@ const notHeld = ` AND id <> ALL (ARRAY(SELECT a.job_id FROM set_aside a WHERE a.
 
 // asideAt sets the row aside that a statement of the reaper finds at a place, and which is refused.
 // due finds the row and locks it; end ends it as the statement would. gone: it is not found again.
-func (s *Transitions) asideAt(ctx context.Context, d dueEnd, c pg.Chunk, cause error) (rows []ended, err error) {
+func (s *Transitions) asideAt(ctx context.Context, d dueEnd, c pg.Chunk, cause error) (rows []recordedRow, err error) {
 	err = s.db.Urgent(ctx, "set aside", func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.db.Pool, func(tx pgx.Tx) error {
 			rows = nil

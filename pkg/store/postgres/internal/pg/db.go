@@ -111,7 +111,7 @@ func (db *DB) Urgent(ctx context.Context, op string, f func(context.Context) err
 	start := time.Now()
 	var err error
 	for range 4 {
-		if err = f(ctx); !wroteNothing(err) {
+		if err = f(ctx); !isRolledBack(err) {
 			break
 		}
 	}

@@ -91,9 +91,9 @@ func isConnectionLoss(err error) bool {
 	return false
 }
 
-// wroteNothing reports errors after which the whole statement was rolled back
+// isRolledBack reports errors after which the whole statement was rolled back
 // for no fault of its own.
-func wroteNothing(err error) bool {
+func isRolledBack(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == DeadlockDetected || pg.Code == serializationFailure)
 }

@@ -38,7 +38,7 @@ func (c Config) continueLeases(ctx context.Context, conn *pgx.Conn) error {
 	var now string
 	var before *string
 	err := conn.QueryRow(ctx, readLineage).Scan(&now, &before)
-	if untold(err) {
+	if hidesHistory(err) {
 		return nil
 	}
 	if err != nil {
@@ -62,9 +62,9 @@ func (c Config) continueLeases(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// untold reports whether a server does not reveal its history: some hosted servers allow no such query, or have no log
+// hidesHistory reports whether a server does not reveal its history: some hosted servers allow no such query, or have no log
 // of their own.
-func untold(err error) bool {
+func hidesHistory(err error) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return false

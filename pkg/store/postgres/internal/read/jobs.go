@@ -240,7 +240,7 @@ func (s *Reader) listJobs(ctx context.Context, sql string, tenant int32, q store
 		if err != nil {
 			return page, before, err
 		}
-		if says(j.Message, q.Text) {
+		if hasText(j.Message, q.Text) {
 			j.Message = clip(j.Message, maxMessage)
 			page.Jobs = append(page.Jobs, j)
 		}
@@ -266,8 +266,8 @@ func spellings(text string) []string {
 	return []string{strings.Trim(strings.TrimSpace(plain.String()), `"`), string(escaped[1 : len(escaped)-1])}
 }
 
-// says reports whether a message has the text, since the match may be elsewhere in the record.
-func says(message, text string) bool {
+// hasText reports whether a message has the text, since the match may be elsewhere in the record.
+func hasText(message, text string) bool {
 	return text == "" || strings.Contains(strings.ToLower(message), strings.ToLower(text))
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/store/postgres/internal/pg"
 )
 
-// granted is the settings of a tenant without an override.
-const granted = `jsonb_build_object('weight', x.weight, 'max_running', x.max_running, 'label_caps', x.label_caps)`
+// grantSQL is the settings of a tenant without an override.
+const grantSQL = `jsonb_build_object('weight', x.weight, 'max_running', x.max_running, 'label_caps', x.label_caps)`
 
 // override replaces settings by those in $2.
 const override = `
@@ -23,7 +23,7 @@ UPDATE tenants t SET granted = g, override = $2::jsonb, override_until = CASE WH
 	weight = CASE WHEN $2::jsonb ? 'weight' THEN $2::jsonb ->> 'weight' ELSE g ->> 'weight' END::float8,
 	max_running = nullif(CASE WHEN $2::jsonb ? 'max_running' THEN $2::jsonb ->> 'max_running' ELSE g ->> 'max_running' END::integer, 0),
 	label_caps = nullif(nullif(CASE WHEN $2::jsonb ? 'label_caps' THEN $2::jsonb -> 'label_caps' ELSE g -> 'label_caps' END, 'null'), '{}')
-FROM (SELECT id, coalesce(granted, ` + granted + `) AS g FROM tenants x WHERE name = $1 FOR NO KEY UPDATE) base
+FROM (SELECT id, coalesce(granted, ` + grantSQL + `) AS g FROM tenants x WHERE name = $1 FOR NO KEY UPDATE) base
 WHERE t.id = base.id`
 
 // endOverride is for the tenants that a condition chooses.
@@ -63,7 +63,7 @@ func (s *Registry) EndOverride(ctx context.Context, a *store.Action, tenant stri
 
 // showChange makes a change to a tenant, and notes in the action how the tenant was and is.
 func showChange(ctx context.Context, tx pgx.Tx, a *store.Action, tenant, sql string, args ...any) (bool, error) {
-	before, _, err := grantedNow(ctx, tx, tenant)
+	before, _, err := lockTenant(ctx, tx, tenant)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("%w: tenant %.80q", job.ErrNotFound, tenant)
 	}
@@ -74,7 +74,7 @@ func showChange(ctx context.Context, tx pgx.Tx, a *store.Action, tenant, sql str
 	if err != nil || tag.RowsAffected() == 0 {
 		return false, err
 	}
-	after, _, err := grantedNow(ctx, tx, tenant)
+	after, _, err := lockTenant(ctx, tx, tenant)
 	a.Before, a.After = shownTenant(before), shownTenant(after)
 	return true, err
 }

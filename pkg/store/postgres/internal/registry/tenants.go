@@ -65,7 +65,7 @@ func (s *Registry) Grant(ctx context.Context, a *store.Action, t store.Tenant, o
 	}
 	defer s.db.News.Settings()
 	return now, s.db.Act(ctx, a, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		before, entry, err := grantedNow(ctx, tx, t.Name)
+		before, entry, err := lockTenant(ctx, tx, t.Name)
 		switch {
 		case err != nil:
 			return false, err
@@ -78,7 +78,7 @@ func (s *Registry) Grant(ctx context.Context, a *store.Action, t store.Tenant, o
 		if err != nil {
 			return false, err
 		}
-		if now, _, err = grantedNow(ctx, tx, t.Name); err == nil && a != nil {
+		if now, _, err = lockTenant(ctx, tx, t.Name); err == nil && a != nil {
 			a.Before, a.After = shownTenant(before), shownTenant(now)
 		}
 		return now.Version != before.Version, err
@@ -93,8 +93,8 @@ func (s *Registry) IsApplied(ctx context.Context, tenant, entry string) (is bool
 	return is, err
 }
 
-// grantedNow reads a tenant and locks it until the end of the transaction.
-func grantedNow(ctx context.Context, tx pgx.Tx, name string) (t store.Tenant, entry string, err error) {
+// lockTenant reads a tenant and locks it until the end of the transaction.
+func lockTenant(ctx context.Context, tx pgx.Tx, name string) (t store.Tenant, entry string, err error) {
 	if err = tx.QueryRow(ctx, `SELECT entry FROM tenants WHERE name = $1 FOR NO KEY UPDATE`, name).Scan(&entry); err != nil {
 		return t, entry, err
 	}
@@ -120,7 +120,7 @@ UPDATE tenants t SET ceiling = n.ceiling, version = t.version + n.changes, entry
 	label_caps = CASE WHEN t.override ? 'label_caps' THEN t.label_caps ELSE n.label_caps END,
 	granted = CASE WHEN t.override IS NOT NULL THEN n.granted END
 FROM (
-	SELECT w.*, g.granted, (x.ceiling IS DISTINCT FROM w.ceiling OR coalesce(x.granted, ` + granted + `) <> g.granted)::integer AS changes
+	SELECT w.*, g.granted, (x.ceiling IS DISTINCT FROM w.ceiling OR coalesce(x.granted, ` + grantSQL + `) <> g.granted)::integer AS changes
 	FROM tenants x, (SELECT $2::float8 AS weight, nullif($3::integer, 0) AS max_running, $4::jsonb AS label_caps, $5::text AS ceiling, $6::text AS entry) w,
 		LATERAL (SELECT jsonb_build_object('weight', w.weight, 'max_running', w.max_running, 'label_caps', w.label_caps) AS granted) g
 	WHERE x.name = $1) n

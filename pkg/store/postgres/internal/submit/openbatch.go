@@ -45,7 +45,7 @@ func (s *Submitter) open(ctx context.Context, b store.NewBatch, first *int64, de
 			if !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
-			id, err = s.madeByKey(ctx, tenant, b.Idempotency)
+			id, err = s.lookUpKey(ctx, tenant, b.Idempotency)
 			if err != nil || id != "" {
 				existed = true
 				return err

@@ -88,7 +88,7 @@ func (s *Submitter) openRetry(ctx context.Context, old *job.Batch, as store.NewB
 			if !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
-			if made, err = s.madeByKey(ctx, tenant, as.Idempotency); err != nil || made != "" {
+			if made, err = s.lookUpKey(ctx, tenant, as.Idempotency); err != nil || made != "" {
 				existed = true
 				return err
 			}
@@ -212,12 +212,12 @@ func (s *Submitter) RetryBatch(ctx context.Context, batch job.ID, as store.NewBa
 			written, err := s.writeSealed(ctx, tenant, as.ID, retryBatch(days), tenant, as.Idempotency.Key, as.Idempotency.Hash, pg.UUID(as.ID), pg.UUID(batch),
 				as.Name, as.TraceParent, ids, identities, traces)
 			if pg.IsUniqueViolation(err) {
-				return s.saidBefore(ctx, tenant, as.ID, err)
+				return s.explainDuplicate(ctx, tenant, as.ID, err)
 			}
 			if err != nil || written {
 				return err
 			}
-			if made, err = s.madeByKey(ctx, tenant, as.Idempotency); err != nil || made != "" {
+			if made, err = s.lookUpKey(ctx, tenant, as.Idempotency); err != nil || made != "" {
 				return err
 			}
 		}

@@ -102,12 +102,12 @@ func (s *Submitter) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []st
 			made = b.ID
 			written, err := s.writeSealed(ctx, tenant, b.ID, submitBatch, args...)
 			if pg.IsUniqueViolation(err) {
-				return s.saidBefore(ctx, tenant, b.ID, err)
+				return s.explainDuplicate(ctx, tenant, b.ID, err)
 			}
 			if err != nil || written {
 				return err
 			}
-			made, err = s.madeByKey(ctx, tenant, b.Idempotency)
+			made, err = s.lookUpKey(ctx, tenant, b.Idempotency)
 			if err != nil || made != "" {
 				return err
 			}
@@ -119,9 +119,9 @@ func (s *Submitter) SubmitBatch(ctx context.Context, b store.NewBatch, jobs []st
 	return made, nil
 }
 
-// saidBefore explains a doubled id: the caller repeats itself after an unknown
+// explainDuplicate explains a doubled id: the caller repeats itself after an unknown
 // commit if the batch is there, else its ids are wrong.
-func (s *Submitter) saidBefore(ctx context.Context, tenant int32, id job.ID, cause error) error {
+func (s *Submitter) explainDuplicate(ctx context.Context, tenant int32, id job.ID, cause error) error {
 	var same bool
 	err := s.db.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM batches WHERE id = $1 AND tenant_id = $2 AND sealed_at IS NOT NULL)`,
 		pg.UUID(id), tenant).Scan(&same)
@@ -137,12 +137,12 @@ const readKey = `
 SELECT k.made, k.hash, b.id IS NOT NULL, b.id IS NOT NULL AND b.sealed_at IS NULL AND b.next_chunk IS NULL
 FROM idempotency_keys k LEFT JOIN batches b ON b.id = k.made WHERE k.tenant_id = $1 AND k.key = $2`
 
-// madeByKey returns the id that the first request with this key made. It returns job.ErrKeyUsed
+// lookUpKey returns the id that the first request with this key made. It returns job.ErrKeyUsed
 // if the body of that request was another, and job.ErrErased if its job or batch was erased.
 //
 // A batch that is still open is given up for the new request. The id is then empty, as it
 // is when the key was forgotten in between, and the caller tries again.
-func (s *Submitter) madeByKey(ctx context.Context, tenant int32, key store.Idempotency) (job.ID, error) {
+func (s *Submitter) lookUpKey(ctx context.Context, tenant int32, key store.Idempotency) (job.ID, error) {
 	var id pgtype.UUID
 	var hash string
 	var isBatch, isOpen bool
@@ -292,7 +292,7 @@ func (s *Submitter) SubmitJob(ctx context.Context, j store.NewJob, key store.Ide
 			if !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
-			made, err = s.madeByKey(ctx, tenant, key)
+			made, err = s.lookUpKey(ctx, tenant, key)
 			if err != nil || made != "" {
 				return err
 			}

@@ -71,7 +71,7 @@ func TestNamedPages(t *testing.T) {
 // index.
 func TestSite(t *testing.T) {
 	t.Parallel()
-	listed := regexp.MustCompile(`[\w/-]+\.md\b`).FindAllString(read(t, "../../scripts/docs/mkdocs.yml"), -1)
+	listed := regexp.MustCompile(`[\w/.-]+\.md\b`).FindAllString(read(t, "../../scripts/docs/mkdocs.yml"), -1)
 	err := walk(func(name, _ string) error {
 		page, isPage := strings.CutPrefix(name, "docs/")
 		if !isPage || filepath.Ext(page) != ".md" || page == "README.md" || strings.HasPrefix(page, "adr/0") || slices.Contains(listed, page) {

@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import assay
+from assay._sessions import MOST_VARIABLE
 
 COUNT = int(os.environ.get("ASSAY_PROPERTY_VALUES", "300"))
 BATCH = 100
@@ -353,6 +354,10 @@ def function(x: Any) -> Any:
     return x
 
 
+# Above the limit of a variable of a session, which is larger than that of a test.
+LARGE = "x" * (MOST_VARIABLE + 1)
+LARGE_BYTES = b"x" * (MOST_VARIABLE * 3 // 4 + 16)
+
 REFUSED: list[Callable[[], Any]] = [
     object,
     lambda: Color.RED,
@@ -405,8 +410,8 @@ REFUSED: list[Callable[[], Any]] = [
     lambda: numpy.zeros(1, [("a", "i4")]),
     lambda: numpy.void(b"a"),
     lambda: 1 << (1 << 20),
-    lambda: "x" * (9 << 20),
-    lambda: b"x" * (7 << 20),
+    lambda: LARGE,
+    lambda: LARGE_BYTES,
     lambda: deep(1, 151, WRAPS[0]),
     lambda: deep(1, 200, WRAPS[1]),
     lambda: deep(1, 20_000, WRAPS[0]),

@@ -111,8 +111,8 @@ class NeedsOneProcess(Exception):
 class Check:
     ends = Gone  # an exception that ends the whole check
 
-    def __init__(self, fd):
-        self.channel = Channel(fd)
+    def __init__(self):
+        self.channel = Channel(-1)
         self.link = None
         self.gone = None  # the worker's response when the link was lost
         self.end = 0.0
@@ -135,13 +135,17 @@ class Check:
         self.asked_by_module = self.asked_by_test = False  # used before the first test; used in this test
         self.lazy = False  # the check awaits the results of the solution's coroutine functions
         self.left = 0  # tests that have not started
-        self.process = _getpid()
+        self.process = 0
         self.said = None  # the solution's latest report of an exception
         self.last = None  # the last call: its arguments and result
         self.fault = None  # why the test has failed, regardless of its own result
         self.self_reported = False  # an object of the solution described itself in this test
         self.code = self.setup = ""
         self.functions = []  # further functions given to the check
+
+    def begin_at(self, fd):
+        """Serve the worker at a descriptor, from this process."""
+        self.channel.fd, self.process = fd, _getpid()
 
     # Requests to the solution
 
@@ -528,7 +532,10 @@ def _sanitized(said):
 
 def check(fd):
     """Run one check, report its verdicts, and end."""
-    serve(Check(fd))
+    global _ready
+    side, _ready = _ready or Check(), None
+    side.begin_at(fd)
+    serve(side)
 
 
 def serve(side):
@@ -550,6 +557,15 @@ def check(candidate):
     assert candidate([1, 2], 1) == [2, 3]
     assert candidate("ab", more=(1.5, True)) == ("a", {"b": None}), "text"
 """
+
+
+_ready = None
+
+
+def make_ready():
+    """Create the object of the next check, for forked processes to inherit."""
+    global _ready
+    _ready = Check()
 
 
 def warm_up():

@@ -58,7 +58,8 @@ class Shared(Check):
 
     def load(self, m, names):
         """Run the solution. Return a frame with the reason of a failure, or None."""
-        side = self.solution = Solution(self.channel.fd)
+        side = self.solution = Solution()
+        side.begin_at(self.channel.fd)
         side.code, stage = m["code"], "load"
         rules = m.get("imports") and Rules(m["imports"], {"<setup>": sys.maxsize, CHECK: sys.maxsize})
         try:
@@ -104,4 +105,6 @@ class Shared(Check):
 
 def shared(fd):
     """Run one check in the process of its solution, report its verdicts, and end."""
-    serve(Shared(fd))
+    side = Shared()
+    side.begin_at(fd)
+    serve(side)

@@ -28,8 +28,8 @@ _getpid, _signal_of, _set_signal, _SIGCHLD, _SIG_DFL = os.getpid, _signal.getsig
 
 
 class Solution:
-    def __init__(self, fd):
-        self.channel = Channel(fd)
+    def __init__(self):
+        self.channel = Channel(-1)
         self.codec = Codec(self._refer, self._resolve, leave=(_Callback, _CoroutineCallback, _Object, _Callable))
         self.data = Codec(self._other, self._resolve, shared=self.codec.shared)
         self.graph = GraphCodec(self._refer, self._resolve, Table(), shared=self.codec.shared, leave=(_Callback, _CoroutineCallback, _Object, _Callable), trusting=True)
@@ -41,7 +41,11 @@ class Solution:
         self.by_reference = self.asked_class = False
         self.code = ""
         self.names = None  # of the solution's module, once it exists
-        self.process = _getpid()  # the only process that may answer
+        self.process = 0  # the only process that may answer
+
+    def begin_at(self, fd):
+        """Serve the worker at a descriptor, from this process."""
+        self.channel.fd, self.process = fd, _getpid()
 
     def serve(self):
         while True:
@@ -622,10 +626,22 @@ def _wait(pid, seconds):
 
 def solution(fd):
     """Serve the code under test until the worker closes the connection."""
+    global _ready
+    side, _ready = _ready or Solution(), None
+    side.begin_at(fd)
     try:
-        Solution(fd).serve()
+        side.serve()
     except (Gone, OSError):
         pass
+
+
+_ready = None
+
+
+def make_ready():
+    """Create the object of the next solution, for forked processes to inherit."""
+    global _ready
+    _ready = Solution()
 
 
 def warm_up():

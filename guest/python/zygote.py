@@ -66,6 +66,7 @@ SERVICES = {
     "_assay_session": "session",
     "_assay_fork": "fork",
 }
+READIED = "assay_solution", "assay_check"  # their make_ready creates what each of their jobs needs
 WARMED = "_assay_session", "assay_solution", "assay_check"  # their warm_up runs the typical operations of their jobs
 
 
@@ -113,6 +114,9 @@ def main(kind, root, modules):
         if root == "+":
             program = packaged(program)
         filled.extend(fill())
+        if services:
+            for name in READIED:  # beside the first objects of a child
+                sys.modules[name].make_ready()
         gc.freeze()
         return program
 

@@ -20,10 +20,8 @@ HINTS = re.compile(r"redirect_std|patch|captured_|assertLogs|assertNoLogs|assert
 def needs_one_process(code, names):
     """Return the action that needs the solution's process, as text for the check's author, or "".
 
-    names are the check's names for the solution.
+    Only code that HINTS finds can need it. names are the check's names for the solution.
     """
-    if not HINTS.search(code):
-        return ""
     import ast
 
     try:
@@ -168,7 +166,6 @@ class Shared:
     def __init__(self, code):
         self.environment = dict(os.environ) if "environ" in code or "putenv" in code else None
         self.seeded = False
-        self.used = self.environment is not None or "seed(" in code
         if "seed(" in code:
             import random
 

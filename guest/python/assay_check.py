@@ -141,6 +141,7 @@ class Check:
         self.fault = None  # why the test has failed, regardless of its own result
         self.self_reported = False  # an object of the solution described itself in this test
         self.code = self.setup = ""
+        self.share = None  # state of the check that its solution needs
         self.functions = []  # further functions given to the check
 
     def begin_at(self, fd):
@@ -225,7 +226,7 @@ class Check:
             m = {"op": "call", "ref": ref}
             if self.lazy:
                 m["lazy"] = True
-            if self.share.used:
+            if self.share:
                 m["share"] = self.share.changes()
             value = self.exchange_call(m, args, kwargs, codec)
         except BaseException as e:
@@ -386,10 +387,13 @@ class Check:
         self.functions = m.get("functions") or []
         for i, name in enumerate(self.functions):
             names[name] = Candidate(self, -1 - i, name)
-        why = assay_apart.needs_one_process(self.code, ["candidate", first, *self.functions])
-        if why:
-            return self.report("check", 0, NeedsOneProcess(why))
-        self.share = assay_apart.Shared(self.code)
+        code = self.code
+        if assay_apart.HINTS.search(code):
+            why = assay_apart.needs_one_process(code, ["candidate", first, *self.functions])
+            if why:
+                return self.report("check", 0, NeedsOneProcess(why))
+        if "seed(" in code or "environ" in code or "putenv" in code:
+            self.share = assay_apart.Shared(code)
         self.run_tests(names)
 
     def run_tests(self, names):

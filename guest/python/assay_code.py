@@ -10,6 +10,11 @@ import sys
 
 from assay_wire import MAX_TEXT
 
+try:
+    import linecache
+except ImportError:
+    linecache = None
+
 
 def new_module(name):
     """Return a new module in which to run code."""
@@ -26,18 +31,12 @@ def without_mark(code):
 
 def compile_code(code, filename):
     code = without_mark(code)
-    try:
-        import linecache
-
+    if linecache:
         linecache.cache[filename] = (len(code), None, code.splitlines(True), filename)
-    except ImportError:
-        pass
     return compile(code, filename, "exec", dont_inherit=True)
 
 
 def forget_code(*filenames):
-    import linecache
-
     for name in filenames:
         linecache.cache.pop(name, None)
 

@@ -18,6 +18,11 @@ import os
 import re
 import sys
 
+try:
+    from harness import _repr
+except ImportError:  # another interpreter than that of the workers
+    _repr = None
+
 MAX_FRAME = 8 << 20
 MAX_NODES = 400_000
 MAX_TOKENS = 4 * MAX_NODES  # tokens of a value in JSON: punctuation outside of strings
@@ -514,12 +519,8 @@ def cut(text, limit=MAX_TEXT):
 
 def show(value, limit=MAX_TEXT):
     """Return a repr of limited length. It never raises."""
-    try:
-        import harness
-
-        return harness._repr(value, limit)
-    except ImportError:
-        pass
+    if _repr:
+        return _repr(value, limit)
     try:
         return cut(repr(value), limit)
     except BaseException:

@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-TOLERANCE = 5 * 60  # seconds: an old delivery may be somebody's recording
+TOLERANCE = 5 * 60  # seconds: an old delivery may be a replay
 MAX_BODY = 1 << 20
 
 seen = set()  # a database, where there are several receivers

@@ -98,7 +98,7 @@ nothing if there are none. In: dict root, credentials. */ -}}
 {{- end }}
 {{- end -}}
 
-{{- /* What every process is told. In: dict root, side (dispatcher or worker), credentials. */ -}}
+{{- /* The environment of every process. In: dict root, side (dispatcher or worker), credentials. */ -}}
 {{- define "assay.env" -}}
 {{- $v := .root.Values -}}
 - name: ASSAY_NATS_URL
@@ -153,7 +153,7 @@ nothing if there are none. In: dict root, credentials. */ -}}
 {{- $a.name | default (ternary (printf "%s-%s" (include "assay.name" .root) .side) "default" $a.create) -}}
 {{- end -}}
 
-{{- /* Walls of pods that run nobody's code. */ -}}
+{{- /* Security context of pods that run no job code. */ -}}
 {{- define "assay.podWalls" -}}
 runAsNonRoot: true
 runAsUser: 65532

@@ -333,7 +333,7 @@ def become(message, files):
         high += 1
     for i in range(len(files)):
         dup2(HIGH + i, i, i < 3)
-    check(syscall(SYS_CLOSE_RANGE, len(files), 0xFFFFFFFF, 0), "close what is not the program's")
+    check(syscall(SYS_CLOSE_RANGE, len(files), 0xFFFFFFFF, 0), "close files that are not the program's")
     setrlimit(RLIMIT_NOFILE, (open_files, open_files))
     if stack:
         soft = (stack & ~STACK_HARD) << 10

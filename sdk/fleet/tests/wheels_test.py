@@ -40,7 +40,7 @@ def test_programs(machine: str) -> None:
     """Static programs of the architecture in the name, with their licences."""
     file = wheel(f"assay_exec_fleet-*_{machine}.whl")
     assert f"-py3-none-manylinux2014_{machine}.musllinux_1_1_{machine}" in file.name
-    assert file.stat().st_size < 100e6  # what the package index takes
+    assert file.stat().st_size < 100e6  # the package index's limit
     with zipfile.ZipFile(file) as z:
         for name in PROGRAMS:
             elf = z.read(f"assay_fleet/bin/{name}")
@@ -107,7 +107,7 @@ class Machine:
         return p, ready[1]
 
     def program(self) -> str:
-        """The program itself: the user nobody may not enter the interpreter's home."""
+        """The program itself: the user nobody cannot enter the interpreter's home."""
         return self.python("import assay_fleet; print(assay_fleet.program())").strip()
 
     def python(self, code: str, **env: str) -> str:
@@ -169,7 +169,7 @@ def test_exit_code_is_the_programs(machine: Machine) -> None:
     assert machine.python("import assay_fleet; print(assay_fleet.program('guest').name)") == "guest\n"
 
 
-# What is hidden: files are hidden by /dev/null, folders by an empty one.
+# Hidden paths: files are hidden by /dev/null, folders by an empty one.
 LACKS = {
     "containerd": (["/usr/bin/containerd"], "containerd: containerd is neither in PATH", "containerd"),
     "shim": (["/usr/bin/containerd-shim-runc-v2"], "containerd: containerd-shim-runc-v2 is", "containerd"),
@@ -185,7 +185,7 @@ def without(machine: Machine, hidden: list[str], user: str = "root") -> str:
     empty.mkdir(exist_ok=True)
     mounts = [f"[ ! -e {h} ] || mount --bind {empty if h.endswith('/') else '/dev/null'} {h}" for h in hidden]
     script = "set -e; " + "; ".join([*mounts, f'exec setpriv --reuid={user} "$0" "$@"'])
-    # PATH has no copies of what is hidden.
+    # PATH has no copies of hidden programs.
     env = machine.env | {"PATH": f"{machine.bin}:/usr/bin:/usr/sbin:/bin:/sbin"}
     command = ["unshare", "--mount", "bash", "-c", script, machine.program(), "dev", "--listen", "127.0.0.1:0"]
     data = machine.home / ".local" / "share" / "assay" / "postgres"

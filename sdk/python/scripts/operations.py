@@ -29,7 +29,7 @@ from ._transport import Answer, AsyncTransport
 class AsyncAPI:
     """Every operation of the API, as its document (/openapi.json) has it: nothing is made easier, nothing left out.
 
-    Waits are durations such as "10s". An Answer has status, headers and body of what is no JSON. All raise APIError,
+    Waits are durations such as "10s". An Answer has status, headers and body of other responses. All raise APIError,
     Unreachable and AnswerTooLarge.
     """
 

@@ -110,7 +110,7 @@ def test_get_variable(executor: PythonExecutor) -> None:
     assert executor.get_variable("x") == [1, None]
     assert executor.get_variable("t") == (1, {2})
     assert executor.get_variable("none") is None
-    assert executor.get_variable("d") == "datetime.date(2026, 1, 2)", "what is no literal is what it looks like"
+    assert executor.get_variable("d") == "datetime.date(2026, 1, 2)", "a value that is no literal is its repr"
     for missing in ("nope", "a b", "", "format_exc_"):
         assert executor.get_variable(missing) is None
 
@@ -164,7 +164,7 @@ def test_stderr(client: assay.Client, executor: PythonExecutor) -> None:
     r = executor.execute("print('before'); raise RuntimeError('error message')")
     assert r["stderr"] == r["exception"]
     assert "error message" in r["stderr"]
-    assert r["stdout"] == "before\n", "what was printed before is not lost, as it is in the reference"
+    assert r["stdout"] == "before\n", "earlier output is not lost, unlike in the reference"
     with PythonExecutor(allowed_imports=["sys"], client=client) as e:
         r = e.execute("import sys\nprint('note', file=sys.stderr)\n1/0")
         assert r["stderr"].startswith("note\n")
@@ -271,7 +271,7 @@ def test_exceptions_of_functions(executor: PythonExecutor) -> None:
 
 
 def test_functions_use_variables(executor: PythonExecutor) -> None:
-    """What the REPL environment itself injects: FINAL_VAR and SHOW_VARS look into the namespace while code waits."""
+    """The REPL environment's own functions: FINAL_VAR and SHOW_VARS read the namespace while code waits."""
     executor.inject_function("FINAL_VAR", lambda name: f"FINAL({executor.get_variable(name)})")
     executor.inject_function("SHOW_VARS", lambda: sorted(executor.list_variables()))
     executor.inject_function("remember", lambda: executor.set_variable("kept", (1, [2])))

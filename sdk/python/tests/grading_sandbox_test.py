@@ -69,7 +69,7 @@ def case(client: assay.Client, code: str, tests: dict[str, Any], **options: Any)
     return record.tests.cases[0]
 
 
-# What is submitted.
+# Submitted code.
 
 
 def test_solutions_and_tests(client: assay.Client) -> None:
@@ -315,7 +315,7 @@ def test_case_self_reported(client: assay.Client) -> None:
     assert not case(client, RIGHT, ONE).self_reported
 
 
-# What a solution cannot forge.
+# Values that a solution cannot forge.
 
 ANY = "class Any(int):\n    def __eq__(self, other): return True\n    __hash__ = None\n"
 CHECK = {"function": "add", "check": "def check(candidate):\n    assert candidate(1, 2) == 3\n"}

@@ -14,7 +14,7 @@ from ._transport import Answer, AsyncTransport
 class AsyncAPI:
     """Every operation of the API, as its document (/openapi.json) has it: nothing is made easier, nothing left out.
 
-    Waits are durations such as "10s". An Answer has status, headers and body of what is no JSON. All raise APIError,
+    Waits are durations such as "10s". An Answer has status, headers and body of other responses. All raise APIError,
     Unreachable and AnswerTooLarge.
     """
 
@@ -168,7 +168,7 @@ class AsyncAPI:
     async def drop_set_aside(
         self, id: str, body: models.OperatorRequest | Mapping[str, Any] | None = None
     ) -> models.Action:
-        """Forget what was set aside.
+        """Delete a result that was set aside.
 
         The job stays as it is. 409 if it is held, since it would be set aside again.
         """
@@ -178,7 +178,7 @@ class AsyncAPI:
     async def retry_set_aside(
         self, id: str, body: models.OperatorRequest | Mapping[str, Any] | None = None
     ) -> models.Action:
-        """Record what was set aside.
+        """Record a result that was set aside.
 
         The job gets the outcome and the result that were refused, its batch counts it, and nothing is set aside any
         more. 409 while the database still refuses it.
@@ -189,8 +189,8 @@ class AsyncAPI:
     async def sweep(self, body: models.SweepRequest | Mapping[str, Any] | None = None) -> models.SweepReport:
         """Remove orphaned objects of attempts, and unused inputs.
 
-        As the dispatchers do every six hours, with the same guards: an object store that is another fleet's, or of
-        which most is in no record, is refused (403).
+        As the dispatchers do every six hours, with the same guards: an object store that is another fleet's, or one
+        with records for fewer than half of its objects, is refused (403).
         """
         c = operation("POST", "/v1/admin/sweep", body=body, content="application/json")
         return models.SweepReport.from_dict((await self._transport.send(c)).json())
@@ -288,7 +288,7 @@ class AsyncAPI:
 
         Gathers the looks of the scheduler, the rounds of the reaper, the queue by tenant, the oldest snapshot in
         Postgres, its locks and connections, results that wait at workers, workers that take no jobs, and pauses. The
-        verdict names what stands out, the gravest first.
+        verdict lists the findings, the gravest first.
         """
         c = operation("GET", "/v1/admin/why-slow")
         return models.WhySlow.from_dict((await self._transport.send(c)).json())
@@ -296,8 +296,8 @@ class AsyncAPI:
     async def cordon_workers(self, body: models.WorkersRequest | Mapping[str, Any]) -> models.WorkersReport:
         """Keep the workers of a pool, of a version or with labels from taking jobs and sessions.
 
-        Chooses among the workers of the last day. Each gets a record of its own in the audit log. What they run goes
-        on. Workers that come later are not cordoned.
+        Chooses among the workers of the last day. Each gets a record of its own in the audit log. Their running jobs
+        continue. Workers that connect later are not cordoned.
         """
         c = operation("POST", "/v1/admin/workers/cordon", body=body, content="application/json")
         return models.WorkersReport.from_dict((await self._transport.send(c)).json())
@@ -1004,10 +1004,10 @@ class AsyncAPI:
     ) -> models.KeyList:
         """Keys of a tenant, newest first.
 
-        Those that were revoked or have expired are listed as well. No answer has a token.
+        Revoked and expired keys are listed as well. No response has a token.
 
         Args:
-            tenant: Whose; the own by default. Another one is for operators to name.
+            tenant: The tenant of the keys; by default the caller's. Only operators may name another.
             before: Those before this one: next of the page before.
         """
         c = operation("GET", "/v1/keys", query={"tenant": tenant, "before": before, "limit": limit})

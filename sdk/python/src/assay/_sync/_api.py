@@ -17,7 +17,7 @@ from ._transport import Answer, Transport
 class API:
     """Every operation of the API, as its document (/openapi.json) has it: nothing is made easier, nothing left out.
 
-    Waits are durations such as "10s". An Answer has status, headers and body of what is no JSON. All raise APIError,
+    Waits are durations such as "10s". An Answer has status, headers and body of other responses. All raise APIError,
     Unreachable and AnswerTooLarge.
     """
 
@@ -169,7 +169,7 @@ class API:
         return models.AsideList.from_dict((self._transport.send(c)).json())
 
     def drop_set_aside(self, id: str, body: models.OperatorRequest | Mapping[str, Any] | None = None) -> models.Action:
-        """Forget what was set aside.
+        """Delete a result that was set aside.
 
         The job stays as it is. 409 if it is held, since it would be set aside again.
         """
@@ -177,7 +177,7 @@ class API:
         return models.Action.from_dict((self._transport.send(c)).json())
 
     def retry_set_aside(self, id: str, body: models.OperatorRequest | Mapping[str, Any] | None = None) -> models.Action:
-        """Record what was set aside.
+        """Record a result that was set aside.
 
         The job gets the outcome and the result that were refused, its batch counts it, and nothing is set aside any
         more. 409 while the database still refuses it.
@@ -188,8 +188,8 @@ class API:
     def sweep(self, body: models.SweepRequest | Mapping[str, Any] | None = None) -> models.SweepReport:
         """Remove orphaned objects of attempts, and unused inputs.
 
-        As the dispatchers do every six hours, with the same guards: an object store that is another fleet's, or of
-        which most is in no record, is refused (403).
+        As the dispatchers do every six hours, with the same guards: an object store that is another fleet's, or one
+        with records for fewer than half of its objects, is refused (403).
         """
         c = operation("POST", "/v1/admin/sweep", body=body, content="application/json")
         return models.SweepReport.from_dict((self._transport.send(c)).json())
@@ -285,7 +285,7 @@ class API:
 
         Gathers the looks of the scheduler, the rounds of the reaper, the queue by tenant, the oldest snapshot in
         Postgres, its locks and connections, results that wait at workers, workers that take no jobs, and pauses. The
-        verdict names what stands out, the gravest first.
+        verdict lists the findings, the gravest first.
         """
         c = operation("GET", "/v1/admin/why-slow")
         return models.WhySlow.from_dict((self._transport.send(c)).json())
@@ -293,8 +293,8 @@ class API:
     def cordon_workers(self, body: models.WorkersRequest | Mapping[str, Any]) -> models.WorkersReport:
         """Keep the workers of a pool, of a version or with labels from taking jobs and sessions.
 
-        Chooses among the workers of the last day. Each gets a record of its own in the audit log. What they run goes
-        on. Workers that come later are not cordoned.
+        Chooses among the workers of the last day. Each gets a record of its own in the audit log. Their running jobs
+        continue. Workers that connect later are not cordoned.
         """
         c = operation("POST", "/v1/admin/workers/cordon", body=body, content="application/json")
         return models.WorkersReport.from_dict((self._transport.send(c)).json())
@@ -997,10 +997,10 @@ class API:
     ) -> models.KeyList:
         """Keys of a tenant, newest first.
 
-        Those that were revoked or have expired are listed as well. No answer has a token.
+        Revoked and expired keys are listed as well. No response has a token.
 
         Args:
-            tenant: Whose; the own by default. Another one is for operators to name.
+            tenant: The tenant of the keys; by default the caller's. Only operators may name another.
             before: Those before this one: next of the page before.
         """
         c = operation("GET", "/v1/keys", query={"tenant": tenant, "before": before, "limit": limit})

@@ -80,7 +80,7 @@ def submitted(interpreter: Interpreter) -> Any:
     try:
         return json.loads(text)
     except (TypeError, ValueError) as e:
-        raise CodeExecutionError("What SUBMIT was given is not what it was any more") from e
+        raise CodeExecutionError("the arguments of SUBMIT have changed since the call") from e
 
 
 def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

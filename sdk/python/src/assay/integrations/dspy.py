@@ -179,7 +179,7 @@ class AssayInterpreter:
         def answer(*args: Any, **kwargs: Any) -> Any:
             interpreter = found()
             if interpreter is None:
-                raise RuntimeError("nobody has this interpreter any more")
+                raise RuntimeError("this interpreter is closed")
             return interpreter._answer(tool, args, kwargs)
 
         return answer

@@ -226,7 +226,7 @@ def _directory_of(root: Path) -> str:
     """The directory of a root in the sandbox: directories are mounted, so a file's parent directory."""
     root = Path(root).absolute()
     if not root.exists():
-        raise ValueError(f"filesystem_read_roots: {root} is not there: what is to be read is sent from this machine")
+        raise ValueError(f"filesystem_read_roots: {root} does not exist: files to read are sent from this machine")
     return str(root if root.is_dir() else root.parent)
 
 

@@ -240,7 +240,7 @@ class AssayExecutor(RemotePythonExecutor):
         def answer(payload: str) -> str:
             executor = found()
             if executor is None:
-                raise RuntimeError("nobody has this executor any more")
+                raise RuntimeError("this executor is closed")
             args, kwargs = SafeSerializer.loads(payload)
             try:
                 return SafeSerializer.dumps(executor._host[name](*args, **kwargs))

@@ -332,7 +332,7 @@ def _drained(process: Process, gone: Callable[[], bool]) -> tuple[bytes, bytes]:
         if not o and not e and process.exit_code is not None:
             return bytes(out), bytes(err)
         if gone():
-            raise CommandTimeoutError("nobody waits for the command any more")
+            raise CommandTimeoutError("the wait for the command was canceled")
         if max(len(out), len(err)) > 64 << 20:
             raise SwerexException("the command was killed: it has written more than 64 MiB")
 

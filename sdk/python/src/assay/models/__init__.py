@@ -39,8 +39,8 @@ limits, and did not run (`compiled` of the result has the compiler's messages)."
 State: TypeAlias = Literal["queued", "dispatched", "running", "finished", "canceled"] | str
 
 Wait: TypeAlias = Literal["paused", "quota", "pool", "image", "worker", "cores", "slot", "turn"] | str
-"""What a queued job waits for: that an operator resumes its batch, tenant or pool (paused); that fewer jobs of its
-tenant run (quota); a worker of its pool (pool), one that takes its image (image) or has what it needs (worker); cores
+"""The reason why a queued job waits: its batch, tenant or pool is paused (paused); too many jobs of its tenant run
+(quota); it needs a worker of its pool (pool), one that takes its image (image) or has what it needs (worker); cores
 or a slot of the workers that could run it; or its turn."""
 
 WorkerState: TypeAlias = Literal["working", "held", "draining", "cordoned", "quarantined"] | str
@@ -62,15 +62,15 @@ class Action(Model):
     """A JSON object of the API, Action.
 
     Attributes:
-        actor: The tenant of a token of the configuration; of a key, TENANT/NAME; or whom an issuer vouches for.
+        actor: The tenant of a configured token, TENANT/NAME of a key, or the user of an issuer.
         after: And as it is since.
         before: The previous values of changed fields; never a secret.
         detail: Details.
         remote: The address that it was asked for from.
         seq: Grows in the order in which actions were written down.
         subject: The object of the action.
-        tenant: Whose that is; absent: the fleet's.
-        token: Tells the tokens of an actor apart: the beginning of the SHA-256 of it.
+        tenant: The owner of the subject; absent: the fleet.
+        token: Distinguishes the tokens of an actor: the beginning of the token's SHA-256.
     """
 
     action: str
@@ -445,8 +445,8 @@ class CheckProgram(Model):
     Attributes:
         code: None: a program of no lines.
         names: Names that the program is given, such as its variables: they are bound.
-        policy: Whose imports the program is held against. If it names packages, modules that the image lacks may be
-            theirs, and have no `found`.
+        policy: The policy whose import rules apply. If it names packages, modules that the image lacks may be theirs,
+            and have no `found`.
     """
 
     code: str | None = None
@@ -478,7 +478,7 @@ class CheckRequest(Model):
     """A JSON object of the API, CheckRequest.
 
     Attributes:
-        image: Whose python reads the programs. Default python.
+        image: The image whose python reads the programs. Default python.
         pool: Of the worker that does.
     """
 
@@ -1230,9 +1230,9 @@ class Job(Model):
         message: Why a queued job does not run.
         pool: The job's pool, and behind a ? its other requirements. Absent if it has neither.
         spec: One program to run once. At most 8 MiB of JSON.
-        waits_for: What a queued job waits for: that an operator resumes its batch, tenant or pool (paused); that
-            fewer jobs of its tenant run (quota); a worker of its pool (pool), one that takes its image (image) or has
-            what it needs (worker); cores or a slot of the workers that could run it; or its turn.
+        waits_for: The reason why a queued job waits: its batch, tenant or pool is paused (paused); too many jobs of
+            its tenant run (quota); it needs a worker of its pool (pool), one that takes its image (image) or has what
+            it needs (worker); cores or a slot of the workers that could run it; or its turn.
     """
 
     batch_id: str | None = None
@@ -1541,8 +1541,8 @@ class LinkRequest(Model):
     """Either path or stream.
 
     Attributes:
-        expires_in: A Go duration from 1s to 168h, and at most as long as the key is good. None: 1h, or what is left
-            of the key.
+        expires_in: A Go duration from 1s to 168h, at most the remaining life of the key. None: 1h, or the key's
+            remaining life.
         path: Of an artifact.
         step: Of which step the output is; absent: of the whole.
     """
@@ -2275,13 +2275,13 @@ class QueueGroup(Model):
     Attributes:
         at_least: The tenant's queue is too long to be counted job by job; its sum is right, how it spreads over its
             groups is not.
-        message: What the queued jobs wait for, in a sentence.
+        message: The reason why the queued jobs wait, in a sentence.
         oldest_seconds: Age of the first queued job: of the first one without a batch, or of the oldest batch's.
         pool: The pool of the jobs, and behind a ? their other requirements. Empty if they have neither.
         running_in: The running jobs by the pool of their worker.
-        waits_for: What a queued job waits for: that an operator resumes its batch, tenant or pool (paused); that
-            fewer jobs of its tenant run (quota); a worker of its pool (pool), one that takes its image (image) or has
-            what it needs (worker); cores or a slot of the workers that could run it; or its turn.
+        waits_for: The reason why a queued job waits: its batch, tenant or pool is paused (paused); too many jobs of
+            its tenant run (quota); it needs a worker of its pool (pool), one that takes its image (image) or has what
+            it needs (worker); cores or a slot of the workers that could run it; or its turn.
     """
 
     at_least: bool | None = None
@@ -3167,8 +3167,8 @@ class WhySlow(Model):
         free: Jobs that would start at once.
         results: Results that wait at workers for a dispatcher to confirm them.
         stopped_more: Stopped workers that the list leaves out.
-        tenants: Those whose jobs have waited longest, first.
-        verdict: What stands out, the gravest first.
+        tenants: The tenants whose jobs have waited longest, first.
+        verdict: The findings, the gravest first.
     """
 
     at: datetime
@@ -3388,8 +3388,8 @@ class WorkerStatus(Model):
     """A JSON object of the API, WorkerStatus.
 
     Attributes:
-        jobs: Those that began first. A drain waits for them.
-        live_sessions: Those that began first. A drain waits for them, too.
+        jobs: The oldest jobs. A drain waits for them.
+        live_sessions: The oldest sessions. A drain waits for them, too.
         running: Jobs.
         sessions: Live ones.
     """

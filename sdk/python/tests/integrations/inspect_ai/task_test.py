@@ -30,7 +30,7 @@ from assay.integrations.inspect_ai import LABEL, AssaySandboxConfig, AssaySandbo
 
 @scorer(metrics=[accuracy()])
 def in_the_sandbox() -> Any:
-    """Scores what the agent left in a file, where it was left."""
+    """Scores a file that the agent wrote, in the agent's sandbox."""
 
     async def score(state: TaskState, target: Target) -> Score:
         found = (await sandbox().read_file("answer.txt")).strip()

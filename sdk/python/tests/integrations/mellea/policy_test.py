@@ -191,7 +191,7 @@ print(getenv(b"TOKEN"), getenv(b"PATH"))
     assert reported(r, "env_var_access")[0] == ("env.set", "none", "runtime")
 
     seen = make(env_var_access=True, variables={"TOKEN": "given"}).execute(code)
-    assert " given None" in (seen.stdout or ""), "what was given, and nothing of this machine"
+    assert " given None" in (seen.stdout or ""), "the given variables, and none of this machine"
     applied = reported(seen, "env_var_access")[0]
     assert applied[0] == "env.set"
     assert "TOKEN" in applied[1]

@@ -134,7 +134,7 @@ func TestAdmin(t *testing.T) {
 		"tenant a --restore":                                             {`POST /v1/admin/tenants/a/restore {}`, "restore a: done\n"},
 		"why-slow":                                                       {`GET /v1/admin/why-slow`, "Looks fail: 4 of 4.\n\nqueue       queued 7, dispatched 0, running 2"},
 		"verify":                                                         {`POST /v1/admin/verify {}`, "2 batches checked, 0 differ, 0 repaired\n"},
-		"sweep --dry-run":                                                {`POST /v1/admin/sweep {"dry_run":true}`, "2 of 9 attempts in the object store are in no record, and 4 inputs are needed by nobody; they have 7 bytes\n"},
+		"sweep --dry-run":                                                {`POST /v1/admin/sweep {"dry_run":true}`, "2 of 9 attempts in the object store have no record, and 4 inputs are unused; together they have 7 bytes\n"},
 		"sweep":                                                          {`POST /v1/admin/sweep {}`, "3 objects removed\n"},
 	} {
 		o := newOperated(t)

@@ -193,7 +193,7 @@ func (c *adminSweepCmd) Run(a *app) error {
 	if a.JSON {
 		return a.printJSON(r)
 	}
-	a.printf("%d of %d attempts in the object store are in no record, and %d inputs are needed by nobody; they have %d bytes\n", r.Orphaned, r.Attempts, r.Blobs, r.Bytes)
+	a.printf("%d of %d attempts in the object store have no record, and %d inputs are unused; together they have %d bytes\n", r.Orphaned, r.Attempts, r.Blobs, r.Bytes)
 	if !r.DryRun {
 		a.printf("%d objects removed\n", r.Removed)
 	}

@@ -108,7 +108,7 @@ func (c *imageListCmd) Run(a *app) error {
 		a.printf("and %d more that workers did not list: each names %d\n", found.Unlisted, policy.MaxHostImages)
 	}
 	for _, id := range found.Silent {
-		a.printf("%s has not said which images it has\n", show.Plain(id))
+		a.printf("%s has not reported its images\n", show.Plain(id))
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestImageList(t *testing.T) {
 	t.Cleanup(s.Close)
 	code, out, errs := s.assay(t.Context(), "", "image", "list")
 	want := []string{"IMAGE DIGEST SIZE WHOSE WORKERS", "assay.local/python:latest 111111111111 1.5Gi operator 2", "a/\uFFFDb:1 111111111111 2.5Mi pulled 1", "a/\uFFFDb:1 222222222222 1.0Ki pulled 1",
-		fmt.Sprintf("and 5 more that workers did not list: each names %d", policy.MaxHostImages), "old has not said which images it has", "new has not said which images it has"}
+		fmt.Sprintf("and 5 more that workers did not list: each names %d", policy.MaxHostImages), "old has not reported its images", "new has not reported its images"}
 	var got []string
 	for line := range strings.Lines(out) {
 		got = append(got, strings.Join(strings.Fields(line), " "))

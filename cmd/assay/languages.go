@@ -48,7 +48,7 @@ func (a *app) printLanguages(found api.LanguageList) error {
 		a.printf("not in image %s: %s\n", show.Plain(found.Image), show.Plain(strings.Join(missing, " ")))
 	}
 	if len(unknown) > 0 {
-		a.printf("image %s does not say which of them it has, or no worker has it yet\n", show.Plain(found.Image))
+		a.printf("image %s does not list its languages, or no worker has it yet\n", show.Plain(found.Image))
 	}
 	return nil
 }

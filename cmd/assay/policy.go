@@ -53,7 +53,7 @@ func (c *policyExplainCmd) Run(a *app) error {
 
 func (a *app) printExplanation(e *api.Explanation) {
 	if e.Host == "" {
-		a.printf("no worker is connected: this is the whole policy, but nobody knows what would enforce it\n%s\n", e.Policy)
+		a.printf("no worker is connected: this is the whole policy, but its enforcement is unknown\n%s\n", e.Policy)
 		return
 	}
 	t := show.NewTable(a.stdout, "CAPABILITY", "REQUESTED", "APPLIED", "LEVEL", "MECHANISM")

@@ -66,7 +66,7 @@ func seconds(s float64) string {
 func databaseLines(d fleet.Database) []string {
 	lines := []string{
 		fmt.Sprintf("database    connections %d of %d, locks %d of %d, dead rows %d", d.Connections, d.ConnectionsMax, d.Locks, d.LocksMax, d.DeadRows),
-		fmt.Sprintf("partitions  %d, of which the queue reads %d; jobs without a day %d", d.Partitions, d.LiveDays, d.Undated),
+		fmt.Sprintf("partitions  %d, %d of them read by the queue; jobs without a day %d", d.Partitions, d.LiveDays, d.Undated),
 		fmt.Sprintf("callbacks   %d open; oldest dispatched job %s", d.Callbacks, seconds(d.OldestDispatched)),
 	}
 	if h := d.Holder; h != nil {

@@ -101,8 +101,8 @@ func parse(args []string, out io.Writer) (c config, err error) {
 		err = c.Access.check()
 	}
 	if err == nil && c.Tokens == "" && c.Access.Issuer == "" && !c.insecure("no-tokens") && !loopback(c.Listen) {
-		err = fmt.Errorf("--listen: %s can be reached from other machines, and without --tokens (ASSAY_TOKENS) whoever reaches it is let in; give tokens or --oidc-issuer, "+
-			"listen on 127.0.0.1, or say --insecure=no-tokens if something else keeps strangers out", c.Listen)
+		err = fmt.Errorf("--listen: %s can be reached from other machines, and without --tokens (ASSAY_TOKENS) every client is accepted; give tokens or --oidc-issuer, "+
+			"listen on 127.0.0.1, or use --insecure=no-tokens if other means protect the address", c.Listen)
 	}
 	if err == nil {
 		_, err = c.limits()
@@ -166,7 +166,7 @@ func (c *config) openNATS() error {
 			continue // the connection fails later, with the reason
 		}
 		if u.User == nil && !loopback(net.JoinHostPort(u.Hostname(), "4222")) {
-			return fmt.Errorf("--nats-url: other machines reach %s, and without --workers-key (ASSAY_WORKERS_KEY) it believes any of them to be a worker; --insecure=open-nats, if something else keeps strangers from it", u.Host)
+			return fmt.Errorf("--nats-url: other machines can reach %s, and without --workers-key (ASSAY_WORKERS_KEY) any of them can act as a worker; use --insecure=open-nats if other means protect it", u.Host)
 		}
 	}
 	return nil

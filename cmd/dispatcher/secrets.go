@@ -25,7 +25,7 @@ func composeSecrets(out io.Writer) error {
 	_, _ = rand.Read(seal) // never fails
 	issuer, dispatcher := k.Public()
 	token, operator := newSecret(), newSecret()
-	_, err = fmt.Fprintf(out, `# Made by "dispatcher secrets"; .env.example says what each is. Keep it: the volumes of the fleet open with it alone.
+	_, err = fmt.Fprintf(out, `# Made by "dispatcher secrets"; .env.example describes each variable. Keep it: the volumes of the fleet open only with it.
 ASSAY_TOKENS=%s=default,%s=default:operator
 ASSAY_POSTGRES_PASSWORD=%s
 ASSAY_OBJECTS_ACCESS=%s

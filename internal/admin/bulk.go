@@ -47,7 +47,7 @@ func (a *Admin) onWorkers(ctx context.Context, who Actor, action string, q api.W
 	}
 	for _, name := range q.Workers.Names {
 		if !found[name] {
-			return nil, fmt.Errorf("%w: worker %.80q among those that the request chooses", job.ErrNotFound, name)
+			return nil, fmt.Errorf("%w: worker %.80q is among the selected workers", job.ErrNotFound, name)
 		}
 	}
 	if q.DryRun {

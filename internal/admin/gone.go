@@ -75,7 +75,7 @@ func (a *Admin) Reapply(ctx context.Context) error {
 	for _, kind := range tombstoneKinds {
 		for o, err := range a.Objects.List(ctx, object.TombstonePrefix(kind)) {
 			if err != nil {
-				return fmt.Errorf("list what is gone: %w", err)
+				return fmt.Errorf("list deleted objects: %w", err)
 			}
 			id, err := job.ParseID(path.Base(o.Key))
 			if err != nil {

@@ -235,7 +235,7 @@ func busyBulk(w *api.WhySlow) string {
 
 func unclaimed(w *api.WhySlow) string {
 	if s := w.Database.OldestDispatched; s > dispatchLimit {
-		return fmt.Sprintf("Dispatched jobs are not claimed: the oldest has waited for %.0f s. Workers do not hear NATS, or are full.", s)
+		return fmt.Sprintf("Dispatched jobs are not claimed: the oldest has waited for %.0f s. Workers get no messages from NATS, or are full.", s)
 	}
 	return ""
 }
@@ -296,7 +296,7 @@ func pausedWork(w *api.WhySlow) string {
 		return ""
 	}
 	p := w.Pauses[0]
-	return fmt.Sprintf("%d pauses hold back work, such as that of %s %s by %s.", len(w.Pauses), p.Kind, p.Name, p.By)
+	return fmt.Sprintf("%d pauses hold back work, such as the pause of %s %s by %s.", len(w.Pauses), p.Kind, p.Name, p.By)
 }
 
 func noRoom(w *api.WhySlow) string {

@@ -68,7 +68,7 @@ func TestVerdict(t *testing.T) {
 		{"workers", func(w *api.WhySlow) {
 			w.Stopped = []fleet.StoppedWorker{{ID: "a", State: "held"}, {ID: "b", State: "cordoned"}, {ID: "c", State: "held"}}
 		}, []string{"3 connected workers take no jobs: 1 cordoned, 2 held."}},
-		{"pause", func(w *api.WhySlow) { w.Pauses = []fleet.Pause{{Kind: "tenant", Name: "a", By: "op"}} }, []string{"1 pauses hold back work, such as that of tenant a by op."}},
+		{"pause", func(w *api.WhySlow) { w.Pauses = []fleet.Pause{{Kind: "tenant", Name: "a", By: "op"}} }, []string{"1 pauses hold back work, such as the pause of tenant a by op."}},
 		{"full", func(w *api.WhySlow) { w.Free = 0 }, []string{"All places are taken: 100 jobs wait and 20 run."}},
 		{"callbacks", func(w *api.WhySlow) { w.Database.Callbacks = 10000 }, []string{"10000 callbacks are not delivered."}},
 		{"undated", func(w *api.WhySlow) { w.Database.Undated = 3 }, []string{"3 jobs are of a day without a partition."}},

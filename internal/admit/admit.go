@@ -266,7 +266,7 @@ func largest(s *job.Spec) (field, advice string) {
 		}
 	}
 	if strings.HasPrefix(best, "program.code.source") || strings.HasPrefix(best, "program.code.files") {
-		advice = "a compiler sees the sources alone, so make them smaller; what the program reads while it runs may be a blob in files"
+		advice = "a compiler sees only the sources, so make them smaller; input of the running program may be a blob in files"
 	}
 	if strings.HasPrefix(best, "files") {
 		advice = "upload it with PUT /v1/blobs and name it there as a blob"

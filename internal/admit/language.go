@@ -234,7 +234,7 @@ func languagesOf(p *job.Program) iter.Seq2[string, string] {
 // lacking returns the error for a missing language. It names the languages of the image, and the images with the
 // language.
 func (in *Intake) lacking(field, name, image string, has []string) error {
-	advice := "no image of this fleet is known to have it"
+	advice := "no known image of this fleet has it"
 	if others := in.admitter.Images.With(name); len(others) > 0 {
 		advice = "name an image that has it: " + strings.Join(others, ", ")
 	}
@@ -333,10 +333,10 @@ func fits(spec *job.Spec, code *job.Code, l *language.Language, p *policy.Policy
 		return job.Invalid("policy.write", "must have %s, where the sources of a program in %s lie", language.Dir, l.Title)
 	}
 	if p.Memory < l.Run.Memory {
-		return job.Invalid("policy.memory", "%s is too little: %s runs in no less than %s, whatever the program does", p.Memory, l.Title, l.Run.Memory)
+		return job.Invalid("policy.memory", "%s is too little: %s needs at least %s for any program", p.Memory, l.Title, l.Run.Memory)
 	}
 	if p.Processes < l.Run.Processes {
-		return job.Invalid("policy.processes", "%d are too few: %s runs with no less than %d processes and threads, whatever the program does", p.Processes, l.Title, l.Run.Processes)
+		return job.Invalid("policy.processes", "%d are too few: %s needs at least %d processes and threads for any program", p.Processes, l.Title, l.Run.Processes)
 	}
 	return apart(spec.Files, code.Paths(l.File))
 }

@@ -146,7 +146,7 @@ func TestLanguagesThatImagesLack(t *testing.T) {
 		`"program":{"tests":{"language":"haskell","code":"1","stdio":[{}]}}`:                                                     "program.tests.language: " + lacks,
 		`"program":{"tests":{"code":"1","stdio":[{}],"checker":{"code":{"language":"haskell","source":"1"}}}}`:                   "program.tests.checker.code.language: " + lacks,
 		`"program":{"tests":{"language":"c","code":"1","stdio":[{}],"interactor":{"code":{"language":"haskell","source":"1"}}}}`: "program.tests.interactor.code.language: " + lacks,
-		`"program":{"code":{"language":"rust","source":"1"}}`:                                                                    "program.code.language: the image python has no rust, but c, python; no image of this fleet is known to have it",
+		`"program":{"code":{"language":"rust","source":"1"}}`:                                                                    "program.code.language: the image python has no rust, but c, python; no known image of this fleet has it",
 		`"image":"none","program":{"code":{"language":"c","source":"1"}}`:                                                        "program.code.language: the image none has no c, but no language of the catalogue; name an image that has it: polyglot, python",
 		`"image":"polyglot","program":{"code":{"language":"haskell","source":"1"}}`:                                              "",
 		`"image":"ghcr.io/a/own:v1","program":{"code":{"language":"rust","source":"1"}}`:                                         "", // the worker checks it

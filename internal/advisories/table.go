@@ -37,7 +37,7 @@ var holes = []Hole{
 		Fixed: []string{"5.10.102", "5.15.25", "5.16.11"}, Since: "5.8", Source: "https://nvd.nist.gov/vuln/detail/CVE-2022-0847",
 	},
 	{
-		Program: "kernel", ID: "CVE-2024-1086", What: "nf_tables frees memory twice, for whoever has a network namespace's rights",
+		Program: "kernel", ID: "CVE-2024-1086", What: "nf_tables frees memory twice, for any owner of a network namespace",
 		Fixed: []string{"5.10.210", "5.15.149", "6.1.76", "6.6.15", "6.7.3", "6.8"}, Source: "https://nvd.nist.gov/vuln/detail/CVE-2024-1086",
 	},
 	{

@@ -259,7 +259,7 @@ func TestRefusals(t *testing.T) {
 					return rep, err
 				}
 			case "output refused":
-				r.comp.report.Feedback = []string{`artifact "/workspace/.out/main": its 9 bytes are above what is left of the limit of 3`}
+				r.comp.report.Feedback = []string{`artifact "/workspace/.out/main": its 9 bytes exceed the rest of the limit of 3`}
 			}
 			out := get(t, c, program(), run)
 			if !strings.HasPrefix(out.Why, r.why) || len(out.Files) != 0 {

@@ -22,7 +22,7 @@ const notBegun = 127
 func (c *Cache) compile(ctx context.Context, p *Program, run Make) (_ *entry, lasting bool, err error) {
 	tmp, err := os.MkdirTemp(c.dir, "made-")
 	if err != nil {
-		return nil, false, fmt.Errorf("make a directory for what is compiled: %w", err)
+		return nil, false, fmt.Errorf("make a directory for the compiled program: %w", err)
 	}
 	t := &compilerOutput{dir: tmp}
 	defer func() {
@@ -118,7 +118,7 @@ func (p *Program) refusal(rep *runtime.Report, t *compilerOutput) string {
 	case job.Succeeded:
 		for _, f := range rep.Feedback {
 			if strings.HasPrefix(f, "artifact ") && !strings.Contains(f, "matched nothing") {
-				return fmt.Sprintf("%s: what it is compiled to cannot be kept (at most %d files of %s): %s", title, maxFiles, maxBytes, job.Clip(f, 300))
+				return fmt.Sprintf("%s: the compiled program cannot be kept (at most %d files of %s): %s", title, maxFiles, maxBytes, job.Clip(f, 300))
 			}
 		}
 		if len(t.files) == 0 {

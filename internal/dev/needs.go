@@ -140,7 +140,7 @@ func (l lacks) err() error {
 	switch list := strings.Join(packages, " "); {
 	case list == "":
 	case !l.on.has("apt-get"):
-		fmt.Fprintf(&text, "\ninstall what Debian calls %s by this system's own package manager", list)
+		fmt.Fprintf(&text, "\ninstall Debian's package %s, or its equivalent, with this system's package manager", list)
 	case l.on.root:
 		text.WriteString("\nrun: apt-get install --no-install-recommends " + list)
 	default:

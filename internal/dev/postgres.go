@@ -351,7 +351,7 @@ func serverAccount() (*account, error) {
 			return &account{uid: uid, gid: gid, switchTo: true}, nil
 		}
 	}
-	return nil, errors.New("it does not run as root, and neither the account postgres nor nobody exists; create one")
+	return nil, errors.New("Postgres does not run as root, and neither the account postgres nor nobody exists; create one")
 }
 
 // makeDir creates dir for the account. A cluster that root created for the account stays usable.

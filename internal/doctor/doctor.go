@@ -90,7 +90,7 @@ func (h Host) probe(ctx context.Context) error {
 func isolation(found []Finding, cell, gvisor error) Finding {
 	const check = "isolation"
 	if !Healthy(found) {
-		return Finding{check, Missing, "none", "see what is missing above"}
+		return Finding{check, Missing, "none", "install the missing parts above"}
 	}
 	levels := []string{string(policy.Task)}
 	var lacks []string
@@ -132,7 +132,7 @@ func (h Host) kernel() Finding {
 	release := h.read("/proc/sys/kernel/osrelease")
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
-		return Finding{"kernel", Limited, "unknown", "Assay is for Linux 5.10 and newer; /proc does not say what this is"}
+		return Finding{"kernel", Limited, "unknown", "Assay needs Linux 5.10 or newer; /proc has no readable version"}
 	}
 	if major < 5 || major == 5 && minor < 10 {
 		return Finding{"kernel", Missing, release, "use a distribution with Linux 5.10 or newer, such as Debian 12"}

@@ -120,7 +120,7 @@ func TestIsolation(t *testing.T) {
 		"cells": {fine, nil, lacks, Finding{"isolation", OK, "cell, task; no gvisor: runsc is not installed", ""}},
 		"tasks": {fine, errors.New("make namespaces: no space left"), nil,
 			Finding{"isolation", Limited, "task, gvisor", "no cells: make namespaces: no space left"}},
-		"nothing": {append(fine, Finding{"cgroup", Missing, "cgroup v1 without memory", "mount it"}), nil, nil, Finding{"isolation", Missing, "none", "see what is missing above"}},
+		"nothing": {append(fine, Finding{"cgroup", Missing, "cgroup v1 without memory", "mount it"}), nil, nil, Finding{"isolation", Missing, "none", "install the missing parts above"}},
 	} {
 		if got := isolation(c.found, c.cell, c.gvisor); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)

@@ -26,7 +26,7 @@ func (h Host) holes(ctx context.Context) Finding {
 func judgeHoles(found []advisories.Finding, unknown []string) Finding {
 	const check = "known holes"
 	if len(found) == 0 && len(unknown) == 0 {
-		return ok(check, "none that this version knows of")
+		return ok(check, "none known to this version")
 	}
 	var ids, advice []string
 	for _, f := range found {

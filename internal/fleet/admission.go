@@ -44,9 +44,9 @@ func lacks(need placement.Need, all []Worker) (job.Wait, string) {
 	}
 	switch {
 	case cordoned > 0:
-		return job.WaitsWorker, "waits for a worker: an operator keeps those that could run it from taking jobs"
+		return job.WaitsWorker, "waits for a worker: an operator has cordoned the suitable workers"
 	case paused > 0:
-		return job.WaitsPaused, "waits for a worker: an operator has paused the pool of those that could run it"
+		return job.WaitsPaused, "waits for a worker: an operator has paused the pool of the suitable workers"
 	}
 	wait, who := job.WaitsWorker, "none that takes jobs without the name of a pool"
 	if need.Pool != placement.Any {
@@ -55,7 +55,7 @@ func lacks(need placement.Need, all []Worker) (job.Wait, string) {
 	why := "waits for a worker: " + who + " is connected"
 	switch {
 	case open > 0 && need.String() == "":
-		wait, why = job.WaitsImage, "waits for a worker: those of its pool that are connected are reserved for certain images"
+		wait, why = job.WaitsImage, "waits for a worker: the connected workers of its pool are reserved for certain images"
 	case open > 0:
 		wait, why = job.WaitsWorker, fmt.Sprintf("waits for a worker: %s that is connected has what the job needs (%s)", who, need)
 	}

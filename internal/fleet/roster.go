@@ -109,7 +109,7 @@ func (f *Fleet) Images() (map[string]string, error) {
 	f.fresh()
 	r := f.roster.Load()
 	if r == nil || time.Since(r.at) > Connected {
-		return nil, fmt.Errorf("%w: the fleet is not known", job.ErrUnavailable)
+		return nil, fmt.Errorf("%w: the fleet's state is unknown", job.ErrUnavailable)
 	}
 	return r.images, nil
 }

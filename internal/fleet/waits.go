@@ -36,7 +36,7 @@ func (f *Fleet) Waits(class string) (job.Wait, string) {
 	case workers == 0 && len(f.members) == 0:
 		return "", ""
 	case workers == 0:
-		return job.WaitsWorker, "waits for a worker: those that could run it take no jobs at the moment"
+		return job.WaitsWorker, "waits for a worker: the suitable workers take no jobs at the moment"
 	case cores > 0 && used > fullCores*cores:
 		return job.WaitsCores, fmt.Sprintf("waits for cores: %.1f of %.0f are in use on the %d workers that could run it", used, cores, workers)
 	}

@@ -302,7 +302,7 @@ func checkMessage(function string, v *verdict, stage string) string {
 		s += fmt.Sprintf(" at its line %d: %s", v.Line, v.Text)
 	}
 	if v.Type == "NameError" {
-		s += " (what a check needs beside the candidate belongs into setup)"
+		s += " (define names that a check needs in setup)"
 	}
 	return s
 }

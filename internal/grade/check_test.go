@@ -138,7 +138,7 @@ func TestChecks(t *testing.T) {
 		},
 		"helpers are not the solution's": {
 			code: "def poly(*a): return 0\ndef f(x): return 1\n", function: "f", errors: 1,
-			check: "assert poly([1], f(2)) == 0\n", says: "belongs into setup",
+			check: "assert poly([1], f(2)) == 0\n", says: "define names that a check needs in setup",
 		},
 		"helpers of the setup": {
 			setup: "def poly(x): return x + 1\n", code: "def poly(x): return 0\ndef f(x): return -1\n", function: "f", passed: 1, check: "assert poly(f(2)) == 0\n",

@@ -32,7 +32,7 @@ func (o opinion) accepts() bool {
 // failures of the checker.
 func (k *checker) read(rep *runtime.Report, said notes) opinion {
 	if text := strings.TrimSpace(said[judgeError]); text != "" && k.Protocol != job.Testlib {
-		return opinion{failed: "the " + k.name + " says that the tests are wrong: " + printable(text), own: true}
+		return opinion{failed: "the " + k.name + " reports that the tests are wrong: " + printable(text), own: true}
 	}
 	if rep.Outcome != job.Succeeded && rep.Outcome != job.Failed || rep.ExitCode == nil {
 		return opinion{failed: fmt.Sprintf("the %s did not come to a verdict: %s", k.name, cmp.Or(rep.Message, string(rep.Outcome)))}

@@ -196,7 +196,7 @@ func (s *Server) findings(ctx context.Context, tenant string, raw json.RawMessag
 		return report, fmt.Errorf("decode the recorded result of a check: %w", err)
 	}
 	if res.Outcome != job.Succeeded {
-		said := cmp.Or(res.Message, "its record says more")
+		said := cmp.Or(res.Message, "see the job's record")
 		if res.Outcome == job.SetupError { // only the image of the request can cause it, and a retry would not help
 			return report, job.Invalid("image", "the check failed: %s (job %s)", said, res.ID)
 		}

@@ -41,7 +41,7 @@ func TestLanguages(t *testing.T) {
 	// A program in a language that the image lacks is refused. For an image with an unknown list, the worker decides.
 	resp, body := f.do("POST", "/v1/jobs", `{"program":{"code":{"language":"Haskell","source":"main = pure ()"}}}`)
 	checkProblem(t, resp, body, 422, "program.code.language", 0)
-	if !strings.Contains(body, "the image python has no haskell, but python; no image of this fleet is known to have it") {
+	if !strings.Contains(body, "the image python has no haskell, but python; no known image of this fleet has it") {
 		t.Error(body)
 	}
 	resp, body = f.do("POST", "/v1/batches", `{"program":{"code":{"language":"python","source":"1"}}}`+"\n"+`{"program":{"code":{"language":"c","source":"1"}}}`+"\n", "Content-Type", "application/x-ndjson")

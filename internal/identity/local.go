@@ -44,7 +44,7 @@ func (l Local) Identify(r *http.Request) (Identity, error) {
 	}
 	who, ok := l[uid]
 	if !ok {
-		return Identity{}, foreignToken(noToken + "; only the user who runs this fleet needs none, on this machine")
+		return Identity{}, foreignToken(noToken + "; only the fleet's own user needs none, on this machine")
 	}
 	return who, nil
 }

@@ -19,7 +19,7 @@ var advice = []struct {
 	is   error
 	then string
 }{
-	{api.ErrUnauthorized, "No call can change that: whoever set this server up has to give it a valid token (ASSAY_TOKEN, or the Authorization header)."},
+	{api.ErrUnauthorized, "No call can change that: this server needs a valid token (ASSAY_TOKEN, or the Authorization header) from its administrator."},
 	{job.ErrTooLarge, "Send less: read large inputs in the program itself, or divide the work."},
 	{job.ErrRefused, "Ask for less, or name another policy: limits of this tenant do not allow it."},
 	{job.ErrTooMany, "Wait a little and call again; close sessions that are not needed any more."},
@@ -27,7 +27,7 @@ var advice = []struct {
 	{job.ErrGone, "It is not kept any more: run the program again."},
 	{job.ErrErased, "It was erased: call again with another idempotency key to run it anew."},
 	{job.ErrNotFound, "Check the id and the path. A session that has ended is gone with its variables: create another one."},
-	{job.ErrConflict, "Do what the message says, or create another session."},
+	{job.ErrConflict, "Follow the message, or create another session."},
 	{job.ErrLost, "Create another session or run the program again."},
 	{job.ErrUnavailable, "The fleet is at fault, not the program: call again in a minute."},
 }

@@ -62,8 +62,8 @@ func (w window) size() int64 {
 var windowLimits = map[string]limit{"offset": {most: 1 << 50}, "limit": {least: 1, most: maxPart}}
 
 type artifactArgs struct {
-	JobID     string `json:"job_id,omitempty" jsonschema:"id of a run, of which a kept file is read; either this or session_id"`
-	SessionID string `json:"session_id,omitempty" jsonschema:"id of a session that is alive, of which any file is read"`
+	JobID     string `json:"job_id,omitempty" jsonschema:"id of the run with the kept file; either this or session_id"`
+	SessionID string `json:"session_id,omitempty" jsonschema:"id of a live session, to read any of its files"`
 	Path      string `json:"path" jsonschema:"path in the sandbox; a relative one is in /workspace"`
 	Encoding  string `json:"encoding,omitempty" jsonschema:"text, base64, or auto: text where it is UTF-8; default auto"`
 	window
@@ -77,7 +77,7 @@ type outputArgs struct {
 
 // Part is a part of a file or an output.
 type Part struct {
-	Data       string `json:"data" jsonschema:"the content, as encoding says"`
+	Data       string `json:"data" jsonschema:"the content, encoded as in encoding"`
 	Encoding   string `json:"encoding" jsonschema:"text or base64"`
 	Offset     int64  `json:"offset" jsonschema:"of its first byte"`
 	Bytes      int64  `json:"bytes" jsonschema:"how many bytes it stands for"`
@@ -92,11 +92,11 @@ func (t *tools) addFiles(s *sdk.Server) {
 		encoded[name], streamed[name] = l, l
 	}
 	add(s, &sdk.Tool{Name: "list_artifacts", Title: "List kept files", Annotations: reads,
-		Description: "Lists the files that were kept of a run: those that its argument artifacts, or its policy, names."}, nil, t.list)
+		Description: "Lists the kept files of a run, as selected by its argument artifacts or by its policy."}, nil, t.list)
 	add(s, &sdk.Tool{Name: "read_artifact", Title: "Read a file", Annotations: reads,
-		Description: "Reads a part of a file that was kept of a run, or of any file of a session that is alive."}, encoded, t.read)
+		Description: "Reads a part of a kept file of a run, or of any file of a live session."}, encoded, t.read)
 	add(s, &sdk.Tool{Name: "read_output", Title: "Read all of an output", Annotations: reads,
-		Description: "Reads a part of what a run wrote, where its result had only the beginning and the end."}, streamed, t.output)
+		Description: "Reads a part of a run's output if its result has only the beginning and the end."}, streamed, t.output)
 	s.AddResourceTemplate(&sdk.ResourceTemplate{Name: "artifact", Title: "A file that was kept of a run", URITemplate: "assay://jobs/{job}/artifacts/{+path}"}, t.resource)
 }
 

@@ -12,10 +12,10 @@ import (
 // always present.
 type Payload struct {
 	Success     bool         `json:"success" jsonschema:"whether the program ended by itself and without an error"`
-	Stdout      string       `json:"stdout" jsonschema:"what it wrote to standard output; where that is long, the beginning and the end, and between them how to read the rest"`
-	Stderr      string       `json:"stderr" jsonschema:"what it wrote to standard error, with the traceback of an uncaught exception; cut as stdout is"`
+	Stdout      string       `json:"stdout" jsonschema:"standard output; if it is long, the beginning and the end, and between them the call that returns the rest"`
+	Stderr      string       `json:"stderr" jsonschema:"standard error, with the traceback of an uncaught exception; shortened like stdout"`
 	DurationMS  float64      `json:"duration_ms" jsonschema:"how long it ran, in milliseconds of the wall clock"`
-	Diagnostics []Diagnostic `json:"diagnostics" jsonschema:"why it failed and what else to know about how it ran; empty if there is nothing"`
+	Diagnostics []Diagnostic `json:"diagnostics" jsonschema:"the reason of a failure, and warnings; empty if there are none"`
 
 	Outcome   job.Outcome `json:"outcome" jsonschema:"how it ended: succeeded, failed, exception, timed_out, out_of_memory, output_limit, disk_limit, process_limit, signaled, policy_violation, canceled, expired, lost, setup_error, compile_error"`
 	ExitCode  *int        `json:"exit_code,omitempty" jsonschema:"its exit code, if it has one"`
@@ -29,7 +29,7 @@ type Payload struct {
 
 // Diagnostic is one fact about how a program ran.
 type Diagnostic struct {
-	Severity string `json:"severity" jsonschema:"error: why it failed; warning: something else to know"`
+	Severity string `json:"severity" jsonschema:"error: the reason of the failure; warning: a further note"`
 	Kind     string `json:"kind" jsonschema:"an outcome, or: exception, feedback, truncated"`
 	Message  string `json:"message" jsonschema:"one sentence for the author of the program"`
 	Line     int    `json:"line,omitempty" jsonschema:"line of the code that was sent, from 1"`
@@ -130,7 +130,7 @@ func (p *Payload) stream(name string, o job.Output) string {
 	}
 	rest := fmt.Sprintf("read_output returns them: job_id %s, stream %s, offset %d", p.JobID, name, len(head))
 	if p.JobID == "" {
-		rest = "they are not kept: write what is long to a file, and read parts of it with read_artifact, by session_id and path"
+		rest = "they are not kept: write long output to a file, and read parts of it with read_artifact, by session_id and path"
 	}
 	return fmt.Sprintf("%s\n[%d bytes of %d are left out here; %s]\n%s", head, all-int64(len(head)+len(tail)), all, rest, tail)
 }

@@ -27,7 +27,7 @@ type common struct {
 	Timeout   float64          `json:"timeout,omitempty" jsonschema:"most time that the program may take, in seconds (above 0, at most 86400, and no more than its policy allows); default: the policy's"`
 	Files     map[string]input `json:"files,omitempty" jsonschema:"files to put into the sandbox, by path; a relative path is in /workspace, where programs start"`
 	Artifacts []string         `json:"artifacts,omitempty" jsonschema:"which files to keep when the program has ended, as globs; a relative one is in /workspace, ** crosses directories"`
-	Policy    string           `json:"policy,omitempty" jsonschema:"name of a stored policy that says what the program may do and use; default: the one that this server was set up with"`
+	Policy    string           `json:"policy,omitempty" jsonschema:"name of a stored policy with the program's permissions and limits; default: the policy of this server's configuration"`
 	Image     string           `json:"image,omitempty" jsonschema:"image to run in; default: python"`
 }
 
@@ -54,11 +54,11 @@ var sandboxed = &sdk.ToolAnnotations{DestructiveHint: new(bool)}
 func (t *tools) addRuns(s *sdk.Server) {
 	limits := map[string]limit{"timeout": seconds}
 	add(s, &sdk.Tool{Name: "run_python", Title: "Run Python", Annotations: sandboxed,
-		Description: "Runs Python code in a new sandbox and returns its output. Nothing stays of it but what artifacts names; use a session to keep variables."}, limits, t.runPython)
+		Description: "Runs Python code in a new sandbox and returns its output. Only the files in artifacts are kept; use a session to keep variables."}, limits, t.runPython)
 	add(s, &sdk.Tool{Name: "run_command", Title: "Run a command", Annotations: sandboxed,
-		Description: "Runs a command, or a shell script, in a new sandbox and returns its output. Nothing stays of it but what artifacts names."}, limits, t.runCommand)
+		Description: "Runs a command, or a shell script, in a new sandbox and returns its output. Only the files in artifacts are kept."}, limits, t.runCommand)
 	add(s, &sdk.Tool{Name: "get_result", Title: "Get the result of a run", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
-		Description: "Waits for a run that an earlier call had to leave, and returns what that call would have. The run goes on when this call is canceled."}, nil, t.getResult)
+		Description: "Waits for a run whose earlier call ended too soon, and returns its result. The run continues if this call is canceled."}, nil, t.getResult)
 }
 
 func (t *tools) runPython(ctx context.Context, rq *sdk.CallToolRequest, a pythonArgs) (*sdk.CallToolResult, Payload, error) {
@@ -187,7 +187,7 @@ func answer(p Payload) (*sdk.CallToolResult, Payload, error) {
 func then(o job.Outcome) string {
 	switch o {
 	case job.SetupError:
-		return "what it asks for (image, packages, files) could not be had. Ask for something else, or call again later."
+		return "its image, packages or files are unavailable. Request others, or call again later."
 	case job.OutcomeCanceled:
 		return "it was canceled. Call again if it is still wanted."
 	}

@@ -151,7 +151,7 @@ func TestLongOutput(t *testing.T) {
 		t.Errorf("%d bytes come of it, of %d; %d missing between %d and %d", len(got), total, missing, head, len(tail))
 	}
 	a.tool("execute", object{"session_id": someID, "code": "x"}, &p)
-	if !strings.Contains(p.Stdout, "are left out here; they are not kept: write what is long to a file") {
+	if !strings.Contains(p.Stdout, "are left out here; they are not kept: write long output to a file") {
 		t.Errorf("%.300s", p.Stdout[headBytes-10:])
 	}
 }

@@ -15,7 +15,7 @@ import (
 type createArgs struct {
 	Kind        string  `json:"kind,omitempty" jsonschema:"python: snippets that share variables; shell: bash scripts that share a directory and an environment; default python"`
 	IdleTimeout float64 `json:"idle_timeout,omitempty" jsonschema:"the session ends when nothing was executed in it for so long, in seconds (1 to 86400); default: 600 over HTTP, else as long as this server runs"`
-	Policy      string  `json:"policy,omitempty" jsonschema:"name of a stored policy; default: the one that this server was set up with"`
+	Policy      string  `json:"policy,omitempty" jsonschema:"name of a stored policy; default: the policy of this server's configuration"`
 	Image       string  `json:"image,omitempty" jsonschema:"image to run in; default: python"`
 }
 
@@ -52,7 +52,7 @@ func (t *tools) addSessions(s *sdk.Server) {
 		Description: "Executes code, or a shell command, in a session and returns its output. Canceling the call interrupts it as Control-C does; variables stay."},
 		map[string]limit{"timeout": seconds}, t.execute)
 	add(s, &sdk.Tool{Name: "close_session", Title: "Close a session", Annotations: &sdk.ToolAnnotations{IdempotentHint: true},
-		Description: "Ends a session. What was in it is gone."}, nil, t.close)
+		Description: "Ends a session, and deletes its files and variables."}, nil, t.close)
 }
 
 func (t *tools) create(ctx context.Context, _ *sdk.CallToolRequest, a createArgs) (*sdk.CallToolResult, Created, error) {

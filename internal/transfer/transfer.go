@@ -194,7 +194,7 @@ func (r *Reader) Next() (table string, raw json.RawMessage, err error) {
 func (r *Reader) end(raw []byte) error {
 	var t Trailer
 	if json.Unmarshal(raw, &t) != nil || t.SHA256 != hex.EncodeToString(r.sum.Sum(nil)) || !maps.Equal(t.Rows, r.rows) {
-		return invalid("its lines are not those that were exported; copy or export it again")
+		return invalid("its lines differ from the exported ones; copy or export it again")
 	}
 	if _, err := r.r.ReadByte(); !errors.Is(err, io.EOF) {
 		return invalid("it continues after its last line")

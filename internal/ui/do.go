@@ -70,7 +70,7 @@ var actions = map[string]action{
 		said: func(_ string, raw []byte) string {
 			var a api.Accepted
 			if json.Unmarshal(raw, &a) == nil && !a.State.Terminal() {
-				return "The worker is told to stop the job."
+				return "The worker will stop the job."
 			}
 			return "The job is canceled."
 		}},

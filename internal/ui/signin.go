@@ -45,7 +45,7 @@ func (s *Server) signIn(v *visit) error {
 	}
 	who, err := s.identifyToken(v.r, token)
 	if errors.Is(err, api.ErrUnauthorized) {
-		return v.showAs(http.StatusUnauthorized, "signin", "Sign in", false, s.signinPage(v, "This key is not known here, or it has ended."))
+		return v.showAs(http.StatusUnauthorized, "signin", "Sign in", false, s.signinPage(v, "This key is unknown, or it has expired."))
 	}
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)

@@ -21,7 +21,7 @@ func TestSignIn(t *testing.T) {
 	}
 	_, page := b.get("/ui/signin")
 	resp, page2 := b.post("/ui/signin", url.Values{"form": {formOf(t, page)}, "key": {"mistaken"}})
-	if resp.StatusCode != http.StatusUnauthorized || !strings.Contains(page2, "not known here") || strings.Contains(page2, "mistaken") {
+	if resp.StatusCode != http.StatusUnauthorized || !strings.Contains(page2, "is unknown") || strings.Contains(page2, "mistaken") {
 		t.Fatalf("wrong key: %d %s", resp.StatusCode, page2)
 	}
 	resp, _ = b.post("/ui/signin", url.Values{"form": {formOf(t, page)}, "key": {" " + oneKey + "\n"}, "to": {"/ui/jobs"}})

@@ -191,7 +191,7 @@ func (a *attempt) limits() []job.Enforcement {
 		{Capability: "output", Requested: mostInline, Applied: mostInline, Mechanism: how, Level: job.LevelRuntime},
 		{
 			Capability: "result", Requested: mostResult, Applied: mostResult,
-			Mechanism: "the worker encodes the result: a larger one ends as output_limit, without what is large", Level: job.LevelRuntime,
+			Mechanism: "the worker encodes the result: a larger one ends as output_limit, without its large parts", Level: job.LevelRuntime,
 		},
 	}
 }

@@ -116,7 +116,7 @@ func (t *Tests) validateJudging(at string) error {
 			value float64
 		}{{"wall", m.Wall}, {"memory", m.Memory}} {
 			if f.value != 0 && !(f.value >= 0.01 && f.value <= MaxMultiplier) {
-				return Invalid(at+".limits."+name+"."+f.field, "must be 0.01 to %d: 2 is twice what a case has", MaxMultiplier)
+				return Invalid(at+".limits."+name+"."+f.field, "must be 0.01 to %d: 2 is twice the limit of a case", MaxMultiplier)
 			}
 		}
 	}

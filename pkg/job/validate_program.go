@@ -177,7 +177,7 @@ func (t *Tests) validateFunctions(at string) error {
 			return Invalid(field, "%s", p)
 		}
 		if taken[name] {
-			return Invalid(field, "%s is a duplicate; give each name once, and leave out that of function", name)
+			return Invalid(field, "%s is a duplicate; give each name once, without the name in function", name)
 		}
 		taken[name] = true
 	}
@@ -225,7 +225,7 @@ func badCode(s string) string {
 // badFunction checks the name of a function or a method: Solution.twoSum and Solution().twoSum.
 func badFunction(s string) string {
 	if strings.HasSuffix(s, "()") {
-		return "must name what is called, not call it: leave the last () out"
+		return "must be a name, not a call: omit the last ()"
 	}
 	if len(s) > MaxName {
 		return badName(s, MaxName)

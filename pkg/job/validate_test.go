@@ -149,7 +149,7 @@ var badSpecs = []struct{ in, want string }{
 	{`{"program":{"tests":{"code":"1","check":"x"}}}`, "program.tests.function: must name the function under test"},
 	{`{"program":{"tests":{"code":"1","check":"x","function":"a b"}}}`, "program.tests.function: must be a python name"},
 	{`{"program":{"tests":{"code":"1","cases":[{}]}}}`, "program.tests.function: must name the function under test: cases call it"},
-	{`{"program":{"tests":{"code":"1","check":"x","function":"f()"}}}`, "program.tests.function: must name what is called, not call it"},
+	{`{"program":{"tests":{"code":"1","check":"x","function":"f()"}}}`, "program.tests.function: must be a name, not a call"},
 	{`{"program":{"tests":{"code":"1","check":"x","function":"f(1).g"}}}`, "program.tests.function: must be a python name"},
 	{`{"program":{"tests":{"code":"1","check":"x","function":"f..g"}}}`, "program.tests.function: must not be empty"},
 	{`{"program":{"tests":{"code":"1","check":"x","function":"f()().g"}}}`, "program.tests.function: must be a python name"},

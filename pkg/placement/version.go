@@ -100,7 +100,7 @@ func labelsOf(s *job.Spec) map[string]string {
 // labelText describes a label for people.
 func labelText(k, v string) string {
 	if version, ours := strings.CutPrefix(k, speaks); ours {
-		return "a release that knows all that the job says, version " + version + " of the protocol"
+		return "a release that supports all fields of the job, version " + version + " of the protocol"
 	}
 	return fmt.Sprintf("label %s=%s", k, v)
 }

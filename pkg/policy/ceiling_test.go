@@ -91,7 +91,7 @@ func TestParseCeilingNamesWhatIsWrong(t *testing.T) {
 		`{"enforce":"x"}`:      "ceiling.enforce: must be strict or report",
 		`{"network":"x"}`:      "ceiling.network: must be one of",
 
-		`{"registries":["ghcr.io","http://a.example"]}`: "ceiling.registries[1]: \"http://a.example\": leave out the scheme",
+		`{"registries":["ghcr.io","http://a.example"]}`: "ceiling.registries[1]: \"http://a.example\": omit the scheme",
 		`{"registries":["library"]}`:                    "ceiling.registries[0]: \"library\": must be the beginning of whole names",
 		`{"registries":["docker.io/"]}`:                 "ceiling.registries[0]: \"docker.io/\": must be",
 		`{"registries":["docker.io/library/python:3"]}`: "ceiling.registries[0]: \"docker.io/library/python:3\": must be",

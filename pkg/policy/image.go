@@ -63,7 +63,7 @@ func badRegistry(entry string) string {
 	}
 	switch {
 	case strings.Contains(entry, "://"):
-		return "leave out the scheme: whether it has TLS is the workers' to know"
+		return "omit the scheme: the workers' configuration selects TLS"
 	case entry == "" || host == "" || !isHost(host) || strings.ContainsFunc(entry, func(c rune) bool { return !plain(c) }),
 		strings.Contains(path, ":"), strings.Contains(entry, "//"), strings.HasSuffix(entry, "/"), host == "index.docker.io":
 		return "must be the beginning of whole names of images, such as docker.io/library, ghcr.io or registry.corp:5000/team"

@@ -157,7 +157,7 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		`{"env":{"set":{"A":"1"},"secrets":{"A":"x"}}}`:                             `policy.env.secrets.A: is also in policy.env.set; give each variable once`,
 		`{"env":{"secrets":{"A":""}}}`:                                              `policy.env.secrets.A: the name of the secret must not be empty`,
 		`{"env":{"set":{"A":"` + strings.Repeat("x", 128<<10) + `"}}}`:              "policy.env.set: is 131075 bytes; at most 128Ki",
-		`{"imports":{"deny":["os-path"]}}`:                                          `policy.imports.deny[0]: "os-path" must be a python module such as os.path, or "*" for every one that imports.allow does not name`,
+		`{"imports":{"deny":["os-path"]}}`:                                          `policy.imports.deny[0]: "os-path" must be a python module such as os.path, or "*" for every module outside imports.allow`,
 		`{"imports":{"deny":["os.*"]}}`:                                             `policy.imports.deny[0]: "os.*" must be a python module`,
 		`{"imports":{"allow":["*"]}}`:                                               `policy.imports.allow[0]: "*" is for deny; without imports.allow every module is allowed`,
 		`{"callbacks":{"max_calls":-1}}`:                                            `policy.callbacks.max_calls: must be 0`,

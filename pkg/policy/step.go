@@ -87,7 +87,7 @@ func (p Policy) checkArgv(t *job.Tests) error {
 	}
 	for i, run := range t.Stdio {
 		if len(run.Argv) > 0 {
-			return job.Invalid("policy.imports", "program.tests.stdio[%d].argv runs a program of its own, whose imports nothing checks; leave one of the two out", i)
+			return job.Invalid("policy.imports", "program.tests.stdio[%d].argv runs another program, whose imports are not checked; omit argv or the import rules", i)
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func andTests(m map[Use]wall, w wall) map[Use]wall {
 
 // collected is the wall for a stream of a session. The interpreter collects the output in its own
 // memory, so code in the session could falsify it.
-var collected = wall{"collected by the session's interpreter, which is interrupted, and cut by the worker", job.LevelHarness}
+var collected = wall{"collected by the session's interpreter, interrupted at the limit, and cut by the worker", job.LevelHarness}
 
 // ofEachRun is the wall for a stream of a graded solution.
 var ofEachRun = worker("collector that keeps draining, for each run of the solution")
@@ -82,19 +82,19 @@ var capabilities = []capability{
 			Cell:   kernel("namespaces and cgroup of its own, in the tenant's containerd task"),
 			Task:   kernel("containerd task, runc, user namespace"),
 			GVisor: kernel("containerd task, runsc: a kernel of its own, user namespace"),
-			VM:     kernel("containerd task, by the handler that this worker is configured with"),
+			VM:     kernel("containerd task with the handler of the worker's configuration"),
 		}},
 	{name: "wall", asked: func(p *Policy) string { return p.Wall.String() }, without: "unlimited",
-		by: everywhere(worker("timer that stands while the program waits for a core, kill of the pid namespace")),
-		as: inSessions(worker("timer of each execution, that stands while it waits for a core: an interrupt, then kill of the pid namespace"))},
+		by: everywhere(worker("timer that pauses while the program waits for a core, kill of the pid namespace")),
+		as: inSessions(worker("timer of each execution, paused while it waits for a core: interrupt, then kill of the pid namespace"))},
 	{name: "cpu", asked: func(p *Policy) string { return fmt.Sprint(p.CPU) }, without: "unlimited", applied: coresOf,
 		by: everywhere(kernel("cgroup cpu quota"))},
 	{name: "cpu_time", asked: func(p *Policy) string { return p.CPUTime.String() }, without: "unlimited",
 		by: everywhere(worker("cgroup cpu meter, kill")),
-		as: andTests(inSessions(worker("cgroup cpu meter, from the end of one execute to that of the next: an interrupt, then kill")),
+		as: andTests(inSessions(worker("cgroup cpu meter, between the ends of two executions: interrupt, then kill")),
 			worker("one cpu meter over the cgroups of all sandboxes, kill"))},
 	{name: "memory", asked: func(p *Policy) string { return p.Memory.String() }, without: "unlimited",
-		by: inCellAndTask(kernel("cgroup memory")).foreign(kernel("cgroup memory of the sandbox, which has 96 MiB more for its kernel"))},
+		by: inCellAndTask(kernel("cgroup memory")).foreign(kernel("cgroup memory of the sandbox, plus 96 MiB for its kernel"))},
 	{name: "stack", when: func(p *Policy) bool { return p.Stack == 0 }, asked: stackAsked, applied: stackApplied, without: "unlimited",
 		by: inCellAndTask(kernel("rlimit stack, which the program may raise up to its memory")).foreign(kernel("rlimit stack of the sandbox's kernel"))},
 	{name: "stack", asked: stackAsked, applied: stackApplied, without: "unlimited",
@@ -136,15 +136,15 @@ var capabilities = []capability{
 	{name: "imports", asked: is("unrestricted"), free: true,
 		when: func(p *Policy) bool { return !p.Imports.Any() }},
 	{name: "imports", asked: func(p *Policy) string { return p.Imports.String() }, without: "unrestricted",
-		by: everywhere(wall{"the snippet is checked before it runs, and its import asks; no boundary", job.LevelHarness}),
+		by: everywhere(wall{"checks before the snippet runs and at each import; not a security boundary", job.LevelHarness}),
 		as: map[Use]wall{
-			UseTests:   {"the solution is checked before it runs, and its import asks; no boundary", job.LevelHarness},
-			UseSession: {"each snippet is checked before it runs, and its import asks; no boundary", job.LevelHarness},
+			UseTests:   {"checks before the solution runs and at each import; not a security boundary", job.LevelHarness},
+			UseSession: {"checks before each snippet runs and at each import; not a security boundary", job.LevelHarness},
 		},
 		unfit: oneReason("only the imports of python code are checked", UseCommand, UseCode, UseShell)},
 	{name: "packages", when: func(p *Policy) bool { return len(p.Packages) == 0 }, asked: is("none"), free: true},
 	{name: "packages", asked: func(p *Policy) string { return names(p.Packages) }, without: "none",
-		by: everywhere(worker("environment built once, in a sandbox with the index for its network"))},
+		by: everywhere(worker("environment built once, in a sandbox that reaches only the package index"))},
 	{name: "syscalls", when: func(p *Policy) bool { return p.Syscalls == "default" }, asked: is("default"), without: "unrestricted",
 		by: inCellAndTask(kernel("seccomp, the engine's default profile")).foreign(kernel("the sandbox's kernel, and its seccomp with the engine's default profile"))},
 	{name: "syscalls", asked: is("strict"), without: "default",
@@ -157,7 +157,7 @@ var capabilities = []capability{
 	{name: "artifacts", when: func(p *Policy) bool { return len(p.Artifacts.Paths) == 0 }, asked: is("none"), free: true},
 	{name: "artifacts", asked: artifactsAsked, without: "none",
 		by: everywhere(worker("opened beneath the sandbox root, links not followed")),
-		as: inSessions(worker("opened beneath the sandbox root when they are asked for and at the end, links not followed"))},
+		as: inSessions(worker("opened beneath the sandbox root on request and at the end, links not followed"))},
 }
 
 func is(s string) func(*Policy) string { return func(*Policy) string { return s } }

@@ -64,9 +64,9 @@ func TestCapabilitiesByUse(t *testing.T) {
 func TestMechanismsByUse(t *testing.T) {
 	t.Parallel()
 	for u, want := range map[Use]map[string]string{
-		UseCommand: {"wall": "timer that stands while the program waits for a core, kill of the pid namespace", "cpu_time": "cgroup cpu meter, kill", "stdout": "collector that keeps draining"},
+		UseCommand: {"wall": "timer that pauses while the program waits for a core, kill of the pid namespace", "cpu_time": "cgroup cpu meter, kill", "stdout": "collector that keeps draining"},
 		UseTests:   {"cpu_time": "one cpu meter over the cgroups of all sandboxes, kill", "stderr": "collector that keeps draining, for each run of the solution"},
-		UseShell:   {"wall": "timer of each execution, that stands while it waits for a core: an interrupt, then kill of the pid namespace", "memory": "cgroup memory"},
+		UseShell:   {"wall": "timer of each execution, paused while it waits for a core: interrupt, then kill of the pid namespace", "memory": "cgroup memory"},
 	} {
 		rows := rowsFor(t, `{}`, u)
 		for capability, mechanism := range want {

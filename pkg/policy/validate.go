@@ -354,7 +354,7 @@ func badDenied(s string) string {
 		return ""
 	}
 	if bad := badModule(s); bad != "" {
-		return bad + `, or "*" for every one that imports.allow does not name`
+		return bad + `, or "*" for every module outside imports.allow`
 	}
 	return ""
 }

@@ -78,7 +78,7 @@ open("out/b.txt", "w").write("first")`))
 		}
 		f.left(t, id, e, map[string]string{"/workspace/out/b.txt": "first", "/workspace/out/deep/a.json": "[1]\n"})
 		said := strings.Join(e.Feedback, "\n")
-		for _, want := range []string{`"/workspace/out/large": its 2000 bytes are above what is left of the limit of 1024`, `"/workspace/out/link": a symbolic link is not followed`, `"/tmp/*.log": matched nothing`} {
+		for _, want := range []string{`"/workspace/out/large": its 2000 bytes exceed the rest of the limit of 1024`, `"/workspace/out/link": a symbolic link is not followed`, `"/tmp/*.log": matched nothing`} {
 			if !strings.Contains(said, want) {
 				t.Errorf("%s: %q does not say %q", level, said, want)
 			}

@@ -66,7 +66,7 @@ func testSignIn(t *testing.T, f *fleet, _ data) {
 	b.open("/")
 	b.until("it asks for a key", `location.pathname === "/ui/signin" && document.activeElement.id === "key"`)
 	b.run(chromedp.SendKeys("#key", "not a key\r"))
-	b.says("not known here")
+	b.says("is unknown")
 	b.run(chromedp.SendKeys("#key", submitterKey+"\r"))
 	b.says("humaneval")
 	if cookie := eval[string](b, `document.cookie`); cookie != "" {
@@ -91,7 +91,7 @@ func testActions(t *testing.T, f *fleet, d data) {
 	b.says("running")
 	b.press("Cancel job")
 	b.press("Cancel job")
-	b.says("The worker is told to stop the job.")
+	b.says("The worker will stop the job.")
 	b.says("canceled")
 
 	b.open("/ui/workers")
@@ -144,7 +144,7 @@ func testActions(t *testing.T, f *fleet, d data) {
 	}
 	b.open("/ui/batches/" + string(slow.ID))
 	for _, action := range []struct{ press, confirm, said string }{{"Pause", "Pause", "is paused"}, {"Resume", "Resume", "goes on"}, {"Cancel batch", "Cancel batch", "The batch is canceled"},
-		{"Retry what did not succeed", "Retry batch", "40 jobs are submitted again"}} {
+		{"Retry unsuccessful jobs", "Retry batch", "40 jobs are submitted again"}} {
 		b.press(action.press)
 		b.until("it asks", `location.pathname.startsWith("/ui/do/")`)
 		b.press(action.confirm)
@@ -332,7 +332,7 @@ func testFilters(t *testing.T, f *fleet, d data) {
 		b.run(chromedp.Click("#c-" + string(batch.ID)))
 	}
 	b.press("Compare the two that are chosen")
-	b.says("What flipped")
+	b.says("Flipped verdicts")
 	if n := eval[int](b, `document.querySelectorAll("main tbody tr").length`); n == 0 {
 		t.Error("nothing flipped")
 	}

@@ -200,7 +200,7 @@ func (k *kattis) judging(context.Context) error {
 	}
 	kind := fmt.Sprint(k.file.Type, " ", k.file.Validation)
 	if strings.Contains(kind, "multi-pass") || strings.Contains(kind, "submit-answer") {
-		return fmt.Errorf("problems of type %s are not known here", strings.TrimSpace(kind))
+		return fmt.Errorf("problems of type %s are not supported", strings.TrimSpace(kind))
 	}
 	code, err := k.validator()
 	if err != nil {

@@ -134,7 +134,7 @@ func TestHowKattisDecides(t *testing.T) {
 		"a build script":         {[]string{"output_validators/v/build", "x"}, nil, "its own build script"},
 		"no answer":              {[]string{"data/secret/x.in", "1"}, nil, "secret/x.in has no answer"},
 		"no YAML":                {[]string{"problem.yaml", "{"}, nil, "problem.yaml"},
-		"many passes":            {[]string{"problem.yaml", yaml + "type: multi-pass\n"}, nil, "not known here"},
+		"many passes":            {[]string{"problem.yaml", yaml + "type: multi-pass\n"}, nil, "not supported"},
 	} {
 		var blobs uploads
 		p, err := Kattis(t.Context(), pack(t, with(plain, c.files...)), blobs.take)

@@ -48,7 +48,7 @@ func Batch(w io.Writer, b *job.Batch) {
 		printf("  paused by an operator\n")
 	}
 	if b.Abandoned {
-		printf("  abandoned: its client was not heard of for %v\n", b.Lease.D())
+		printf("  abandoned: no renewal by its client for %v\n", b.Lease.D())
 	}
 	if b.Callback != nil {
 		printf("  callback %s\n", callbackProgress(b.Callback))

@@ -28,7 +28,7 @@ func (d *description) unordered() (string, error) {
 		})
 	}
 	if errors.Is(err, errDistinct) {
-		return "the lines of the output are not those that are expected, in any order", nil
+		return "the lines of the output differ from the expected ones in any order", nil
 	}
 	var x, y excerpt
 	if err == nil {

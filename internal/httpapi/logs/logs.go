@@ -80,7 +80,7 @@ func (h *Handlers) logs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // errGone ends a stream after the client disconnected or the server shut down.
-var errGone = errors.New("nobody listens any more")
+var errGone = errors.New("the client has disconnected")
 
 // viewer is one client that watches a job.
 type viewer struct {

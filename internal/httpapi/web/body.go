@@ -55,13 +55,13 @@ func OpenBody(w http.ResponseWriter, r *http.Request, limit int64) (io.Reader, e
 			return nil, err
 		}
 		if err != nil {
-			return nil, job.Invalid("body", "is not gzip, though Content-Encoding says so: %v", err)
+			return nil, job.Invalid("body", "is not gzip, despite Content-Encoding: %v", err)
 		}
 		return http.MaxBytesReader(w, z, limit), nil
 	case "zstd":
 		z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
-			return nil, job.Invalid("body", "is not zstd, though Content-Encoding says so: %v", err)
+			return nil, job.Invalid("body", "is not zstd, despite Content-Encoding: %v", err)
 		}
 		return http.MaxBytesReader(w, z.IOReadCloser(), limit), nil
 	default:

@@ -143,7 +143,7 @@ func (k *Key) Check(token, worker, pool, proven string) error {
 			}
 		}
 	}
-	return fmt.Errorf("%w: the token is not that of worker %q of pool %q", job.ErrRefused, worker, pool)
+	return fmt.Errorf("%w: the token does not belong to worker %q of pool %q", job.ErrRefused, worker, pool)
 }
 
 // code returns an HMAC of words with unambiguous boundaries.

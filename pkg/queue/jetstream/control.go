@@ -99,7 +99,7 @@ func (q *Queue) ask(ctx context.Context, worker, kind string, body []byte) ([]by
 				return nil, err
 			}
 			if key, err = q.seals.Note(worker, string(text)); err != nil {
-				return nil, unavailable("ask for the key of "+worker, err)
+				return nil, unavailable("request the key of "+worker, err)
 			}
 		}
 		secret, err := q.own.Seal(key, body)

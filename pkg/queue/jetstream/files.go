@@ -129,7 +129,7 @@ func checkCreds(path string) error {
 	}
 	user, err := jwt.DecodeUserClaims(token)
 	if err != nil {
-		return fmt.Errorf("its JWT is not that of a user")
+		return fmt.Errorf("its JWT is not a user's")
 	}
 	kp, err := nkeys.ParseDecoratedUserNKey(raw)
 	if err != nil {
@@ -137,7 +137,7 @@ func checkCreds(path string) error {
 	}
 	defer kp.Wipe()
 	if public, err := kp.PublicKey(); err != nil || public != user.Subject {
-		return fmt.Errorf("its seed is not that of the user in its JWT")
+		return fmt.Errorf("its seed does not belong to the user in its JWT")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func readSeed(path string) (public string, err error) {
 	defer kp.Wipe()
 	public, err = kp.PublicKey()
 	if err != nil || !nkeys.IsValidPublicUserKey(public) {
-		return "", fmt.Errorf("its nkey is not that of a user: it begins with SU")
+		return "", fmt.Errorf("its nkey is not a user's, which begins with SU")
 	}
 	return public, nil
 }

@@ -324,9 +324,9 @@ func TestFilesAreChecked(t *testing.T) {
 		{map[string]string{"tls.key": key}, []string{"its tls.crt"}},
 		{map[string]string{"tls.crt": cert, "tls.key": otherKey}, []string{"/tls.crt"}},
 		{map[string]string{"ca.crt": noise}, []string{"/ca.crt", "no certificate in PEM"}},
-		{map[string]string{"user.creds": noise}, []string{"/user.creds", "its JWT is not that of a user"}},
+		{map[string]string{"user.creds": noise}, []string{"/user.creds", "its JWT is not a user's"}},
 		{map[string]string{"user.nk": noise}, []string{"/user.nk", "no nkey seed"}},
-		{map[string]string{"user.nk": a.file("account.nk", accountSeed)}, []string{"/user.nk", "not that of a user"}},
+		{map[string]string{"user.nk": a.file("account.nk", accountSeed)}, []string{"/user.nk", "not a user's"}},
 	} {
 		f := together(t, c.files)
 		err := f.Check()

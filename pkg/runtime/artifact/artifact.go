@@ -130,7 +130,7 @@ func refusal(path, why string) string { return fmt.Sprintf("%.300q: %s", path, w
 func (w *walk) stop(at, why string) {
 	if !w.over {
 		w.over = true
-		w.last = append(w.last, refusal(at, why+": it and what follows was not looked at"))
+		w.last = append(w.last, refusal(at, why+": this file and later ones were not examined"))
 	}
 }
 
@@ -245,7 +245,7 @@ func (w *walk) file(d *os.File, name, at string) error {
 		w.refuse(at, fmt.Sprintf("above the limit of %d files", w.limits.MaxFiles))
 		return nil
 	case info.Size() > w.limits.MaxBytes-w.bytes:
-		w.refuse(at, fmt.Sprintf("its %d bytes are above what is left of the limit of %d", info.Size(), w.limits.MaxBytes))
+		w.refuse(at, fmt.Sprintf("its %d bytes exceed the rest of the limit of %d", info.Size(), w.limits.MaxBytes))
 		return nil
 	case w.record+recordSize(at) > maxRecord:
 		w.refuse(at, fmt.Sprintf("the record has no room for more artifacts than %d: they take %d bytes of it", w.files, w.record))

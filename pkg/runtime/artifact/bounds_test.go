@@ -101,7 +101,7 @@ func TestTimeIsBounded(t *testing.T) {
 			return ctx.Err()
 		}
 	})
-	if err != nil || taken == 0 || taken > 8 || len(refused) != 1 || !strings.Contains(refused[0], "collecting took longer than 200ms: it and what follows was not looked at") {
+	if err != nil || taken == 0 || taken > 8 || len(refused) != 1 || !strings.Contains(refused[0], "collecting took longer than 200ms: this file and later ones were not examined") {
 		t.Errorf("%d were taken, %q, %v", taken, refused, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

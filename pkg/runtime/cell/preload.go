@@ -299,7 +299,7 @@ func (p *preload) newSlot(ctx context.Context) (_ *slot, err error) {
 func (p *preload) tryForks(ctx context.Context) error {
 	s, err := p.newSlot(ctx)
 	if err != nil {
-		return &unusable{"what is forked from it never gets to a program: " + err.Error()}
+		return &unusable{"a fork of it does not start a program: " + err.Error()}
 	}
 	s.Close()
 	return nil

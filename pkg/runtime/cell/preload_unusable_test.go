@@ -150,7 +150,7 @@ func TestPreloadHangs(t *testing.T) {
 	for imports, why := range map[string]string{
 		"assay_sleeps": "take too long", "assay_spins": "take too long", "assay_deaf": "take too long",
 		"assay_children assay_other": "take too long", "assay_forks": "wait for the interpreter to fork",
-		"assay_forked": "never gets to a program", "assay_ends": "never gets to a program",
+		"assay_forked": "does not start a program", "assay_ends": "does not start a program",
 	} {
 		i.imports = imports
 		code := "import " + strings.ReplaceAll(imports, " ", ", ") + "\nprint('fine')"

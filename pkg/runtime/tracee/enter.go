@@ -143,7 +143,7 @@ func (t *Process) Settle() error {
 	}
 	// a process with borrowed memory has none, and neither has a fork outside of the C library
 	if s := t.rseq; s.area != 0 {
-		calls = append(calls, newCall("tell of restartable sequences", unix.SYS_RSEQ, uintptr(s.area), uintptr(s.size), 0, uintptr(s.signature)))
+		calls = append(calls, newCall("register restartable sequences", unix.SYS_RSEQ, uintptr(s.area), uintptr(s.size), 0, uintptr(s.signature)))
 	}
 	if err := t.callAll(calls); err != nil {
 		return err

@@ -170,7 +170,7 @@ func (s *Tables) forgetDay(ctx context.Context, day time.Time, age time.Duration
 	if over, err := s.dayOver(ctx, day, age, imported); err != nil || !over {
 		return false, err
 	}
-	if err := s.db.Do(ctx, "note what is forgotten", func(ctx context.Context) error {
+	if err := s.db.Do(ctx, "record the deleted days", func(ctx context.Context) error {
 		_, err := s.db.Pool.Exec(ctx, `WITH gone AS (SELECT 1),`+forgotten+` SELECT 1`, age.Milliseconds())
 		return err
 	}); err != nil {

@@ -30,7 +30,7 @@ func TestLanguages(t *testing.T) {
 	t.Cleanup(s.Close)
 	for image, wants := range map[string][]string{
 		"python": {"LANGUAGE ALIASES FILE COMPILED VERSION", "cpp c++ cxx main.cpp yes g++ 12.2.0", "python - main.py no Python 3.11.2", "not in image python: haskell"},
-		"mute":   {"lua - main.lua no -", "image mute does not say which of them it has"},
+		"mute":   {"lua - main.lua no -", "image mute does not list its languages"},
 	} {
 		code, out, stderr := s.assay(t.Context(), "", "languages", "--image", image)
 		words := strings.Join(strings.Fields(out), " ")

@@ -243,7 +243,7 @@ func TestRefusals(t *testing.T) {
 		"a signal":       {ends(job.Signaled, 0, ""), "Fake: it was not compiled to the end", false},
 		"its own 127":    {ends(job.Failed, 127, "error: of its own"), "Fake: it does not compile: error: of its own", true},
 		"a full disk":    {ends(job.DiskLimit, 1, ""), "Fake: it was not compiled to the end", false},
-		"output refused": {compiles(), "Fake: what it is compiled to cannot be kept", true},
+		"output refused": {compiles(), "Fake: the compiled program cannot be kept", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -50,7 +50,7 @@ func TestWhatLacksIsSaid(t *testing.T) {
 		"not Debian":    {func(m *machine, _ *FleetConfig) { m.has = func(string) bool { return false } }, []string{"image: ", "assay image build", "--image-archive"}},
 		"not Debian, runc": {func(m *machine, c *FleetConfig) {
 			m.has, m.path, c.ImageArchives = func(string) bool { return false }, executables(t, "containerd", "ctr", "containerd-shim-runc-v2"), []string{"x.tar"}
-		}, []string{"runc: ", "what Debian calls runc"}},
+		}, []string{"runc: ", "Debian's package runc"}},
 		"no programs": {func(_ *machine, c *FleetConfig) { c.BinDir = executables(t, "worker") }, []string{"dispatcher: ", "make build", "guest: "}},
 		"noop needs little": {func(m *machine, c *FleetConfig) {
 			m.root, m.path, m.has, c.Runtime, c.BinDir = false, "", debian(), "noop", executables(t, "dispatcher", "worker")

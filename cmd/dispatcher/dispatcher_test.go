@@ -30,7 +30,6 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"tokens":            {database, "--tokens=secret"},
 		"file:///":          {database, "--objects-url=ftp://x/"},
 		"no-such-flag":      {database, "--no-such-flag"},
-		"pool_max_conns in": {database, "--database-connections=8"},
 		"pool_max_conns":    {database + "?pool_max_conns=many"},
 		"--log-level":       {database, "--log-level=loud"},
 		"--stream-replicas": {database, "--stream-replicas=0"},

@@ -20,7 +20,7 @@ import sys
 
 try:
     from harness import _repr
-except ImportError:  # another interpreter than that of the workers
+except ImportError:  # an image's own interpreter gets no harness
     _repr = None
 
 MAX_FRAME = 8 << 20

@@ -20,15 +20,15 @@ func Services() map[string]Service {
 	code := [2]string{"assay_code", string(Code)}
 	wire, proxy, fault := [2]string{"assay_wire", string(Wire)}, [2]string{"assay_proxy", string(Proxy)}, [2]string{"assay_fault", string(Fault)}
 	suite, imports := [2]string{"assay_suite", string(Suite)}, [2]string{"assay_imports", string(Imports)}
-	graph, lent := [2]string{"assay_graph", string(Graph)}, [2]string{"assay_lent", string(Lent)}
+	content, graph, lent := [2]string{"assay_content", string(Content)}, [2]string{"assay_graph", string(Graph)}, [2]string{"assay_lent", string(Lent)}
 	apart := [2]string{"assay_apart", string(Apart)}
 	async := [2]string{"assay_async", string(Async)}
 	output, shell := [2]string{"assay_output", string(Output)}, [2]string{"assay_shell", string(Shell)}
 	return map[string]Service{
-		"solution": {"assay_solution", "solution", [][2]string{imports, wire, code, graph, apart, {"assay_solution", string(Solution)}}},
-		"check":    {"assay_check", "check", [][2]string{wire, code, graph, apart, lent, proxy, fault, suite, async, {"assay_check", string(Check)}}},
+		"solution": {"assay_solution", "solution", [][2]string{imports, wire, code, content, graph, apart, {"assay_solution", string(Solution)}}},
+		"check":    {"assay_check", "check", [][2]string{wire, code, content, graph, apart, lent, proxy, fault, suite, async, {"assay_check", string(Check)}}},
 		"shared": {"assay_shared", "shared", [][2]string{
-			imports, wire, code, graph, apart, lent, proxy, fault, suite, async, {"assay_solution", string(Solution)}, {"assay_check", string(Check)}, {"assay_shared", string(Shared)},
+			imports, wire, code, content, graph, apart, lent, proxy, fault, suite, async, {"assay_solution", string(Solution)}, {"assay_check", string(Check)}, {"assay_shared", string(Shared)},
 		}},
 		"session": {"_assay_session", "serve", [][2]string{imports, output, shell, wire, {"_assay_session", string(Session)}}},
 	}
@@ -85,6 +85,11 @@ var Solution []byte
 //
 //go:embed assay_check.py
 var Check []byte
+
+// Content compares and replaces the content of objects: the module assay_content.
+//
+//go:embed assay_content.py
+var Content []byte
 
 // Graph keeps the identity of objects between both ends: the module assay_graph.
 //

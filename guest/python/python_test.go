@@ -62,8 +62,8 @@ def serve(fd):
     print(fd, sorted(m for m in sys.modules if "assay" in m), sorted(n for n in vars(sys.modules["__main__"]) if n[0] != "_"))
 `
 	for name, want := range map[string]string{
-		"solution": "5 ['assay_apart', 'assay_code', 'assay_graph', 'assay_imports', 'assay_solution', 'assay_wire'] []\n",
-		"check":    "5 ['assay_apart', 'assay_async', 'assay_check', 'assay_code', 'assay_fault', 'assay_graph', 'assay_lent', 'assay_proxy', 'assay_suite', 'assay_wire'] []\n",
+		"solution": "5 ['assay_apart', 'assay_code', 'assay_content', 'assay_graph', 'assay_imports', 'assay_solution', 'assay_wire'] []\n",
+		"check":    "5 ['assay_apart', 'assay_async', 'assay_check', 'assay_code', 'assay_content', 'assay_fault', 'assay_graph', 'assay_lent', 'assay_proxy', 'assay_suite', 'assay_wire'] []\n",
 		"session":  "5 ['_assay_session', 'assay_imports', 'assay_output', 'assay_shell', 'assay_wire'] []\n",
 	} {
 		s := python.Services()[name]

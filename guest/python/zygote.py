@@ -53,6 +53,7 @@ SERVICES = {
     "assay_shell": "assay_shell",
     "assay_wire": "assay_wire",
     "assay_code": "assay_code",
+    "assay_content": "assay_content",
     "assay_graph": "assay_graph",
     "assay_apart": "assay_apart",
     "assay_lent": "assay_lent",

@@ -25,6 +25,8 @@
 //
 //   - assay_fault.py: deciding whether a check failed by itself
 //
+//   - assay_content.py: comparing and replacing the content of objects
+//
 //   - assay_graph.py: keeping the identity of objects
 //
 //   - assay_lent.py: limiting a solution's use of the check's objects

@@ -52,6 +52,7 @@ func layGuest(binary, dir string) error {
 		os.WriteFile(filepath.Join(dir, "assay_wire.py"), python.Wire, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_code.py"), python.Code, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_solution.py"), python.Solution, 0o644),
+		os.WriteFile(filepath.Join(dir, "assay_content.py"), python.Content, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_graph.py"), python.Graph, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_apart.py"), python.Apart, 0o644),
 		os.WriteFile(filepath.Join(dir, "assay_lent.py"), python.Lent, 0o644),

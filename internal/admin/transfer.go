@@ -90,6 +90,9 @@ func (a *Admin) ExportTenant(ctx context.Context, who Actor, t Transfer, open fu
 	}
 	err = a.Store.ExportTenant(ctx, t.Tenant, func(table string, raw []byte) error {
 		if table == store.SecretsTable {
+			if keeper == nil { // the secret is newer than the check
+				return noKey(t.Tenant)
+			}
 			var err error
 			if raw, err = reseal(t.Tenant, raw, a.Secrets, keeper); err != nil {
 				return err
@@ -116,9 +119,13 @@ func (a *Admin) checkExport(ctx context.Context, t Transfer, keeper *secret.Keep
 	}
 	found, err := a.Store.Secrets(ctx, t.Tenant)
 	if err == nil && len(found) > 0 && keeper == nil {
-		err = job.Invalid(api.HeaderTransferKey, "tenant %.80q has secrets; send a key that seals them (--key-file)", t.Tenant)
+		err = noKey(t.Tenant)
 	}
 	return err
+}
+
+func noKey(tenant string) error {
+	return job.Invalid(api.HeaderTransferKey, "tenant %.80q has secrets; send a key that seals them (--key-file)", tenant)
 }
 
 // reseal changes the key of a row of secrets.

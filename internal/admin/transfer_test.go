@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/assay-run/assay/internal/admin"
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/internal/transfer"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -78,5 +80,22 @@ func TestMoveManyJobs(t *testing.T) {
 	}
 	if b, err := to.store.Batch(t.Context(), "t", last); err != nil || b.Outcomes[job.OutcomeCanceled] != each {
 		t.Errorf("the last batch: %+v, %v", b, err)
+	}
+}
+
+// TestSecretsAfterTheCheckFailAnExport checks that a secret that is set while an export without a key begins fails it.
+func TestSecretsAfterTheCheckFailAnExport(t *testing.T) {
+	f := open(t, testenv.Postgres(t), t.TempDir())
+	id := job.NewID()
+	_, err := f.store.SubmitBatch(t.Context(), store.NewBatch{ID: id, Tenant: "t"}, nil)
+	f.must(err)
+	var file strings.Builder
+	err = f.admin.ExportTenant(t.Context(), admin.Actor{Name: "op"}, admin.Transfer{Tenant: "t"}, func() io.Writer {
+		f.must(f.store.PutSecret(t.Context(), nil, store.SecretRef{Tenant: "t", Name: "S"}, []byte("sealed")))
+		return &file
+	})
+	f.must(err)
+	if _, _, err := transfer.Verify(strings.NewReader(file.String())); !errors.Is(err, job.ErrConflict) || !strings.Contains(err.Error(), "has secrets") {
+		t.Errorf("a file without a secret: %v", err)
 	}
 }

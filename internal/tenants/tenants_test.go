@@ -51,9 +51,9 @@ func TestReadTenants(t *testing.T) {
 	}
 }
 
-// TestPoliciesOfTenants checks that a starting dispatcher stores the policies, and that a restart makes no version of
-// unchanged ones.
-func TestPoliciesOfTenants(t *testing.T) {
+// openStore returns a store over an empty database.
+func openStore(t *testing.T) *postgres.Store {
+	t.Helper()
 	dsn := testenv.Postgres(t)
 	if err := postgres.Migrate(t.Context(), dsn); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,14 @@ func TestPoliciesOfTenants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestPoliciesOfTenants checks that a starting dispatcher stores the policies, and that a restart makes no version of
+// unchanged ones.
+func TestPoliciesOfTenants(t *testing.T) {
+	s := openStore(t)
 	file := filepath.Join(t.TempDir(), "tenants.json")
 	put := func(text string) (others Unnamed) {
 		t.Helper()
@@ -91,15 +98,7 @@ func TestPoliciesOfTenants(t *testing.T) {
 // TestTheFileAndTheAPI checks that changes over the API stay when the file is applied again, until the entry itself
 // changes.
 func TestTheFileAndTheAPI(t *testing.T) {
-	dsn := testenv.Postgres(t)
-	if err := postgres.Migrate(t.Context(), dsn); err != nil {
-		t.Fatal(err)
-	}
-	s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openStore(t)
 	file := filepath.Join(t.TempDir(), "tenants.json")
 	apply := func(text string) store.Tenant {
 		t.Helper()
@@ -142,15 +141,7 @@ func (unputting) PutPolicy(context.Context, *store.Action, string, string, json.
 
 // An entry whose policies could not be stored is applied by the next start.
 func TestEntriesThatFailAreAppliedAgain(t *testing.T) {
-	dsn := testenv.Postgres(t)
-	if err := postgres.Migrate(t.Context(), dsn); err != nil {
-		t.Fatal(err)
-	}
-	s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openStore(t)
 	file := filepath.Join(t.TempDir(), "tenants.json")
 	if err := os.WriteFile(file, []byte(`[{"name":"a","weight":2,"policies":{"small":{"memory":"64Mi"}}}]`), 0o600); err != nil {
 		t.Fatal(err)
@@ -170,7 +161,7 @@ func TestEntriesThatFailAreAppliedAgain(t *testing.T) {
 	}
 }
 
-// The first policy by name that has an error is named, whatever the order of the map.
+// The first policy by name that has an error is named, regardless of the order of the map.
 func TestFirstInvalidPolicy(t *testing.T) {
 	t.Parallel()
 	g := tenantSettings{Name: "a", Policies: map[string]json.RawMessage{}}

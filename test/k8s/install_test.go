@@ -47,7 +47,7 @@ const acts = 7
 // lack of a worker. Nothing is left on the nodes in the end.
 func TestInstall(t *testing.T) {
 	if os.Getenv("KUBECONFIG") == "" || loadImage == "" || *helmFlag == "" {
-		t.Skip("this is a part of make test-k8s, with KUBECONFIG and ASSAY_LOAD_IMAGE")
+		t.Fatal("KUBECONFIG, ASSAY_LOAD_IMAGE or -k8s.helm is missing; make test-k8s runs only the tests for which there is a cluster")
 	}
 	f := newFleet(t)
 	f.watchNodes()

@@ -170,8 +170,8 @@ func (g granted) Tenant(_ context.Context, name string) (store.Tenant, error) {
 	return store.Tenant{Name: name, Weight: 1, Ceiling: json.RawMessage(g.ceiling)}, nil
 }
 
-// TestPrivateAddressesInTheStoredSpec checks that only the ceiling opens private addresses, whatever the client
-// writes in the job or the batch's defaults.
+// TestPrivateAddressesInTheStoredSpec checks that only the ceiling opens private addresses. The job and the batch's
+// defaults do not.
 func TestPrivateAddressesInTheStoredSpec(t *testing.T) {
 	t.Parallel()
 	const forged = `{"policy":{"network":{"mode":"allow","allow":["127.0.0.1:80","10.1.2.3:443"],"private":["127.0.0.0/8:*","169.254.169.254:80"]}}`

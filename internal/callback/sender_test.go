@@ -162,8 +162,8 @@ func TestOneSenderAtATime(t *testing.T) {
 	}
 }
 
-// TestNamesThatLeadInside checks that a name of an internal address is rejected at the dial, whatever it resolved to
-// before.
+// TestNamesThatLeadInside checks that a name of an internal address is rejected at the dial, even if it resolved to
+// another address before.
 func TestNamesThatLeadInside(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

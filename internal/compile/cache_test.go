@@ -147,8 +147,7 @@ func TestTheSameSourceIsCompiledOnce(t *testing.T) {
 	}
 }
 
-// TestNamesOnDiskAreOurs checks that the files of a compiled program have names of ours on disk, whatever their own
-// names.
+// TestNamesOnDiskAreOurs checks that the files of a compiled program get generated names on disk.
 func TestNamesOnDiskAreOurs(t *testing.T) {
 	t.Parallel()
 	c, comp := cache(t, 1<<20), compiles()

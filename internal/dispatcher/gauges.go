@@ -287,7 +287,7 @@ func (g *gauges) backlog(stats store.Stats) map[string]int64 {
 	}
 	for class, s := range stats.Pools {
 		n := placement.ParseClass(class)
-		pools := []string{n.Pool} // the named pool, whatever its other needs
+		pools := []string{n.Pool} // the named pool, regardless of its other needs
 		if n.Pool == placement.Any {
 			if pools = takers(live, n); len(pools) == 0 {
 				pools = takers(idle, n)

@@ -155,7 +155,7 @@ func TestValuesOfCases(t *testing.T) {
 	}
 }
 
-// TestErrorsLeaveNoScore checks that errors of the tests leave no score, whatever the other results.
+// TestErrorsLeaveNoScore checks that errors of the tests leave no score, regardless of the other results.
 func TestErrorsLeaveNoScore(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"code":"def f(x): return x","function":"f","cases":[{"args":[1],"expected":1},{"args":[1],"expected":2},{"args":[1],"expected":{"$no":1}}]}`)

@@ -102,8 +102,8 @@ func TestFeedbackOfLongValues(t *testing.T) {
 	}
 }
 
-// TestFeedbackOfOutputsThatAreTooLong checks that an output beyond the limit is described by its beginning, and never
-// as one that ends too early.
+// TestFeedbackOfOutputsThatAreTooLong checks that an output beyond the limit is described by its beginning. The
+// description does not claim that the output ends too early.
 func TestFeedbackOfOutputsThatAreTooLong(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{"code": "import sys\nn = int(input())\nsys.stdout.write('1 2\\n' if n == 1 else ' ' * 2000000 if n == 2 else '')\nsys.stdout.write('3\\n' * 1000000)",

@@ -75,7 +75,7 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// One screen of an output is read, whatever its size: the first and the last of 1 GiB load within 300 ms.
+// One screen of an output is read, regardless of its size: the first and the last of 1 GiB load within 300 ms.
 func TestLongLog(t *testing.T) {
 	f := newFleet(t)
 	batch := f.submit("one", "b", nil, python("print"))

@@ -89,7 +89,7 @@ func TestBatcherRests(t *testing.T) {
 	})
 }
 
-// Each item is flushed once and in order, whatever the sizes. No batch exceeds a limit unless it is
+// Each item is flushed once and in order, regardless of the sizes. No batch exceeds a limit unless it is
 // a single item.
 func TestBatcherLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

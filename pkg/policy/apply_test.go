@@ -58,7 +58,7 @@ func TestApply(t *testing.T) {
 }
 
 // TestCeilingOfHosts checks that a tenant's allow-list stays within its ceiling's. Private addresses need an
-// operator's entry, whatever the tenant writes.
+// operator's entry. A tenant's policy cannot open them.
 func TestCeilingOfHosts(t *testing.T) {
 	t.Parallel()
 	c, err := ParseCeiling([]byte(`{"network_allow":["*.corp.test:443","0.0.0.0/0:443"]}`))

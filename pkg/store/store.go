@@ -71,7 +71,7 @@ type Submitter interface {
 
 	// SubmitJob accepts one job without a batch. It dispatches the job in the same transaction, and returns its
 	// Dispatch, if no job is queued before it in its class or the rivals, and fewer of their jobs are dispatched than
-	// window (see Schedule). A job that names a worker starts to run at once, whatever the window; but window 0 only
+	// window (see Schedule). A job that names a worker starts to run at once, regardless of the window; but window 0 only
 	// queues it. Such a job also passes the jobs of one other tenant that has its share, if its own tenant has no other
 	// job.
 	SubmitJob(ctx context.Context, j NewJob, key Idempotency, window int, rivals ...string) (job.ID, *Dispatch, error)
@@ -208,7 +208,7 @@ type Reader interface {
 	// Result returns the record of a terminal job as JSON of job.Result. It returns job.ErrNotFound until there is a
 	// record and job.ErrGone after retention removed it.
 	Result(ctx context.Context, tenant string, id job.ID) (json.RawMessage, error)
-	// Batch takes the same time whatever the size of the batch.
+	// Batch takes the same time regardless of the size of the batch.
 	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)
 	// BatchDone reports whether every job of a batch is terminal. Poll this rather than Batch: it costs a small part.
 	BatchDone(ctx context.Context, tenant string, id job.ID) (bool, error)

@@ -59,7 +59,7 @@ func TestOddBytesAreCompared(t *testing.T) {
 	})
 }
 
-// Unread input blocks nothing, whatever its size. Nor do programs that close it or read it slowly.
+// Unread input blocks nothing, regardless of its size. Nor do programs that close it or read it slowly.
 func TestInputThatNobodyReads(t *testing.T) {
 	c, err := language.Find("c")
 	if err != nil {

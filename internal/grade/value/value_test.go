@@ -107,8 +107,7 @@ func unhashable(v Value) bool {
 	return false
 }
 
-// TestOthersEqualNothing checks that a value that is not plain data equals no value, not even one that looks the
-// same.
+// TestOthersEqualNothing checks that a value that is not plain data equals no value, even if both look the same.
 func TestOthersEqualNothing(t *testing.T) {
 	t.Parallel()
 	var encoded []json.RawMessage

@@ -49,7 +49,7 @@ type issuer struct {
 	mu    sync.Mutex // guards the fields below
 	about *metadata
 	keys  []jose.JSONWebKey
-	asked time.Time // time of the last request, whatever its result
+	asked time.Time // time of the last request, regardless of its result
 	fresh time.Time // time when keys were read
 	err   error     // of the last request
 }

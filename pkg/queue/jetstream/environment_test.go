@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 )
 
-// TestWhoVouches checks that a statement counts for the worker and pool of its sender, whatever its text.
+// TestWhoVouches checks that a statement counts for the worker and pool of its sender, regardless of its text.
 // Workers with a join token are one witness together, because one machine can be many of them.
 func TestWhoVouches(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ func testDelivery(t *testing.T, start starter) {
 	none(t, c, moment)
 }
 
-// testPools checks that a pool receives only its own deliveries, whatever its name. A message waits
+// testPools checks that a pool receives only its own deliveries, regardless of its name. A message waits
 // for a pool without consumers.
 func testPools(t *testing.T, start starter) {
 	b := start(t, longAck)

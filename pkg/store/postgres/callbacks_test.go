@@ -32,7 +32,7 @@ func (r *refusing) blocks(table string) (n int64) {
 	return n
 }
 
-// TestManyDueCallbacks checks that a look at callbacks reads only the rows that it takes, whatever the number
+// TestManyDueCallbacks checks that a look at callbacks reads only the rows that it takes, regardless of the number
 // of due callbacks and of tenants.
 func TestManyDueCallbacks(t *testing.T) {
 	t.Parallel()

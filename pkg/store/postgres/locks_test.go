@@ -106,7 +106,7 @@ func locks(t *testing.T, s *Store, sql string, args []any) (n int) {
 }
 
 // TestStatementsLockFewDays checks that clients cannot cause a statement that locks more than some days,
-// whatever the retention. A server has 6,400 locks by default for all its sessions, and the queue stops
+// regardless of the retention. A server has 6,400 locks by default for all its sessions, and the queue stops
 // without locks.
 func TestStatementsLockFewDays(t *testing.T) {
 	t.Parallel()

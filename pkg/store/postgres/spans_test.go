@@ -59,7 +59,7 @@ func listed(t *testing.T, s *Store, batch job.ID) (inList, inMap int) {
 	}
 }
 
-// TestChunksOfOtherClocks checks that the jobs of a batch are found whatever the clock of the dispatcher that
+// TestChunksOfOtherClocks checks that the jobs of a batch are found regardless of the clock of the dispatcher that
 // received a chunk.
 func TestChunksOfOtherClocks(t *testing.T) {
 	t.Parallel()

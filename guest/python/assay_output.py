@@ -100,18 +100,17 @@ class Captured:
     """The output of one execution: Python's streams, and the descriptors 1 and 2.
 
     The descriptors are files in memory. Captured reads them at each write of Python, to approximate the order of
-    both. It keeps head and tail.
+    both. It keeps head and tail. open begins the capture, and restore(True) replaces Python's streams.
     """
 
     def __init__(self):
         self.lock = threading.RLock()
         self.files = {}  # by stream: a descriptor of its file that snippets do not use
         self.buffers = {}
-        self.open()
-        self.restore(True)
+        self.replaced = []  # the interpreter's own streams; their end would touch 30 pages
 
     def open(self):
-        """Redirect the descriptors 1 and 2 to new files for this process."""
+        """Redirect the descriptors 1 and 2 to new files for this process. Streams that a snippet holds stay usable."""
         self.close()
         for fd, name in STREAMS:
             f = os.memfd_create(name)
@@ -132,6 +131,8 @@ class Captured:
 
     def restore(self, always=False):
         """Replace streams in sys that are closed, detached or None. Other redirections in Python stay."""
+        if always:
+            self.replaced += [sys.stdout, sys.stderr]
         for fd, name in STREAMS:
             for attribute in name, "__%s__" % name:
                 if always or not usable(getattr(sys, attribute, None)):

@@ -47,17 +47,24 @@ class CallError(Exception):
 class Session:
     failed = ""  # the traceback of the last execution that an exception ended
 
-    def __init__(self, fd):
-        self.fd = fd
-        self.captured, self.copying, self.serving = None, False, False
-        self.connect()
+    def __init__(self):
+        """Create everything that may exist before the process of the session does: see make_ready."""
+        self.copying, self.serving = False, False
         self.called = 0
-        self.sources, self.loop = Sources(), None
+        self.sources = Sources()
         self.functions, self.first = {}, ()  # host functions: current ones; initial ones
-        self.capture()
+        self.captured = Captured()
         self.shell = Shell()
-        self.main = threading.get_ident()
         self.fresh()
+        self.unconnected()
+
+    def start(self, fd):
+        """Serve the stream fd in this process from now on."""
+        self.fd = fd
+        self.main = threading.get_ident()
+        self.connect()
+        self.captured.open()
+        self.captured.restore(True)
 
     def event_loop(self):
         """Return the loop for code that awaits. Its tasks survive executions, and run while code awaits."""
@@ -67,12 +74,9 @@ class Session:
             self.loop = asyncio.new_event_loop()
         return self.loop
 
-    def connect(self):
-        """Start on a stream without frames of another process."""
+    def unconnected(self):
+        """Forget the frames and calls of another process."""
         self.loop = None  # it would share descriptors
-        self.pid = os.getpid()
-        self.stream = _socket.socket(fileno=os.dup(self.fd))
-        self.stream.setblocking(True)
         self.writing = threading.Lock()
         self.todo = collections.deque()
         self.ready = threading.Semaphore(0)
@@ -80,12 +84,10 @@ class Session:
         self.guard = threading.Lock()  # of running, and of interrupts
         self.calls = {}  # open host calls: number → [lock, answer]
 
-    def capture(self):
-        """Collect the output of this process. Streams that a snippet holds stay usable."""
-        if self.captured is None:
-            self.captured = Captured()
-        else:
-            self.captured.open()
+    def connect(self):
+        self.pid = os.getpid()
+        self.stream = _socket.socket(fileno=os.dup(self.fd))
+        self.stream.setblocking(True)
 
     def fresh(self):
         self.module = harness._new_main()
@@ -95,7 +97,7 @@ class Session:
         self.names.update(self.functions)
 
     def serve(self):
-        signal.signal(signal.SIGINT, self.on_interrupt)
+        _signal.signal(SIGINT, self.on_interrupt)
         os.register_at_fork(after_in_child=self.disconnect)
         threading.excepthook = print_thread_error
         self.serving = True
@@ -370,7 +372,7 @@ class Session:
             if fork is None or len(files) != 1:
                 raise RuntimeError("this interpreter cannot be copied")
             self.copying = True
-            between = fork.copy(files[0], self.capture)
+            between = fork.copy(files[0], self.captured.open)
         finally:
             self.copying = False
             for fd in files:
@@ -379,6 +381,7 @@ class Session:
             self.send(answer)
             harness._guard(os.waitpid, between, 0)
         else:
+            self.unconnected()
             self.connect()
             self.start_reader()
             self.send({"op": "ready"})
@@ -538,6 +541,7 @@ class Sources:
     def __init__(self):
         self.number, self.name, self.size = 0, harness.FILENAME, 0
         self.entries = collections.OrderedDict()  # the lines and the size of each, by name
+        self.getfile = None  # from finding, if created
 
     def begin(self, code):
         """Register the next snippet. Return the list for its lines."""
@@ -569,7 +573,13 @@ def find_classes(sources):
     inspect = sys.modules.get("inspect")
     if inspect is None or hasattr(inspect.getfile, "__wrapped__"):
         return
-    getfile = inspect.getfile
+    if sources.getfile is None or sources.getfile.__wrapped__ is not inspect.getfile:
+        sources.getfile = finding(sources, inspect.getfile)
+    inspect.getfile = sources.getfile
+
+
+def finding(sources, getfile):
+    """Return inspect.getfile, extended by the classes in snippets."""
 
     def find(object):
         if isinstance(object, type) and object.__module__ == "__main__":
@@ -578,7 +588,7 @@ def find_classes(sources):
                 return found
         return getfile(object)
 
-    inspect.getfile = functools.update_wrapper(find, getfile)
+    return functools.update_wrapper(find, getfile)
 
 
 def plain(value):
@@ -604,17 +614,17 @@ def warm_up():
     main = sys.modules["__main__"]
     out, err = os.dup(1), os.dup(2)
     worker, ours = _socket.socketpair()
-    session = None
+    session = Session()
     try:
-        session = Session(ours.fileno())
+        session.start(ours.fileno())
         session.handle(json.loads(b'{"op": "inject", "id": 0, "names": ["f"]}'))
         session.handle({"op": "execute", "id": 0, "code": "x = [1]\nprint(x)", "stdout": 1024, "stderr": 1024})
     finally:
         for fd, kept in ((1, out), (2, err)):
             os.dup2(kept, fd)
             os.close(kept)
-        for stream in worker, ours, session and session.stream, session and session.captured:
-            stream and stream.close()
+        for stream in worker, ours, session.stream, session.captured:
+            stream.close()
         linecache.cache.pop("<snippet 1>", None)
         sys.modules["__main__"] = main
         sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = streams
@@ -622,7 +632,25 @@ def warm_up():
     prepare()
 
 
+ready = []  # the session from make_ready
+
+
+def make_ready():
+    """Create the next session without its streams. A forked process inherits it at no cost; its creation touches 80
+    pages.
+    """
+    main = sys.modules["__main__"]
+    session = Session()
+    sys.modules["__main__"] = main
+    inspect = sys.modules.get("inspect")
+    if inspect is not None:
+        session.sources.getfile = finding(session.sources, inspect.getfile)
+    ready[:] = [session]
+
+
 def serve(fd):
     os.set_inheritable(fd, False)
     os.environ.setdefault("MPLBACKEND", "Agg")
-    Session(fd).serve()
+    session = ready.pop() if ready else Session()
+    session.start(fd)
+    session.serve()

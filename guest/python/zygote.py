@@ -67,7 +67,7 @@ SERVICES = {
     "_assay_session": "session",
     "_assay_fork": "fork",
 }
-READIED = "assay_solution", "assay_check"  # their make_ready creates what each of their jobs needs
+READIED = "assay_solution", "assay_check", "_assay_session"  # their make_ready creates what each of their jobs needs
 WARMED = "_assay_session", "assay_solution", "assay_check"  # their warm_up runs the typical operations of their jobs
 
 

@@ -330,7 +330,6 @@ func (a *attempt) conclude(ctx context.Context, res *job.Result) job.Outcome {
 		res.Enforcement = append(slices.Clip(res.Enforcement), a.limits()...)
 	}
 	a.reserve(res)
-	downgrade(res, a.spokenBy())
 	stored := objectsOf(res)
 	raw, err := bounded(res)
 	a.discardDropped(ctx, stored, res)

@@ -37,7 +37,6 @@ type fleet struct {
 	beats     []control.HeartbeatRequest
 	total     int           // results recorded
 	ttl       time.Duration // of leases
-	speaks    int           // protocol version of its dispatchers
 
 	// Faults: before returns the error of a request that is not executed, after of a request whose
 	// answer is lost. nil: none.
@@ -82,7 +81,7 @@ func (m *message) acked() int { m.mu.Lock(); defer m.mu.Unlock(); return m.acks 
 func (m *message) naked() int { m.mu.Lock(); defer m.mu.Unlock(); return m.naks }
 
 func newFleet() *fleet {
-	return &fleet{ttl: ttl, speaks: control.Protocol, ready: make(chan *message, 1<<16), jobs: map[job.ID]*row{}}
+	return &fleet{ttl: ttl, ready: make(chan *message, 1<<16), jobs: map[job.ID]*row{}}
 }
 
 // submit makes a job deliverable and returns its id.
@@ -193,7 +192,7 @@ func (f *fleet) Claim(ctx context.Context, r control.ClaimRequest) (reply contro
 func (f *fleet) Heartbeat(ctx context.Context, r control.HeartbeatRequest) (reply control.HeartbeatReply, err error) {
 	err = f.faulty(ctx, "heartbeat", func() {
 		f.beats = append(f.beats, r)
-		reply.TTL, reply.Protocol = job.Duration(f.ttl), f.speaks
+		reply.TTL, reply.Protocol = job.Duration(f.ttl), control.Protocol
 		for _, l := range r.Leases {
 			switch j := f.jobs[l.Job]; {
 			case j.lease != l.Lease || j.done:

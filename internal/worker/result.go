@@ -5,20 +5,15 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/assay-run/assay/internal/worker/transfer"
-	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // storeOutputs moves outputs that are too large for a result to the object store.
-//
-// Dispatchers of older releases do not serve stored outputs. While one of them is connected,
-// outputs stay in the result, unless that makes it too large.
 func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) (err error) {
 	spills := spillsOf(res)
 	defer func() {
@@ -26,9 +21,6 @@ func (a *attempt) storeOutputs(ctx context.Context, res *job.Result) (err error)
 			_ = s.Close()
 		}
 	}()
-	if a.spoken.Load() < control.ProtocolOutputs && outputsSize(res) <= int(job.MaxResult)/2 {
-		return inline(res)
-	}
 	var work toll.Meter // charged to the job, like the work before
 	work.Measure(func() { a.outputs, err = a.transfer.Outputs(ctx, a.owner(), res) })
 	res.Usage.CPUMS += job.Milliseconds(work.Spent())
@@ -67,21 +59,6 @@ func outputsSize(res *job.Result) (n int) {
 		n += job.EncodedSize(c.Text)
 	}
 	return n
-}
-
-// inline reads outputs back into the result.
-func inline(res *job.Result) error {
-	for _, o := range outputsOf(res) {
-		if o.Spill == nil {
-			continue
-		}
-		text, err := io.ReadAll(o.Spill.Open())
-		if err != nil {
-			return fmt.Errorf("read an output back: %w", err)
-		}
-		o.Text, o.Spill = string(text), nil
-	}
-	return nil
 }
 
 // mostResults is the memory for large results and artifacts that are being sent, in bytes. A tenant

@@ -42,16 +42,8 @@ func (s leavingSlot) Run(ctx context.Context, a runtime.Attempt) (*runtime.Repor
 // left runs one job whose report is edited and returns its record and its JSON size.
 func left(t *testing.T, edit func(*job.Result), check func(b *bench, res job.Result)) {
 	t.Helper()
-	leftFor(t, control.Protocol, edit, check)
-}
-
-// leftFor is left with dispatchers of a protocol version.
-func leftFor(t *testing.T, speaks int, edit func(*job.Result), check func(b *bench, res job.Result)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet()
-		f.speaks = speaks
-		b := start(t, f, func(_ *Config, p *Parts) { p.Runtime = leaving{p.Runtime, edit} })
+		b := start(t, newFleet(), func(_ *Config, p *Parts) { p.Runtime = leaving{p.Runtime, edit} })
 		b.heard()
 		id := b.submit(t, script("exit=0"))
 		check(b, b.recorded(id))
@@ -129,36 +121,6 @@ func TestLargeOutputsAreKeptBesideTheResult(t *testing.T) {
 func (b *bench) heard() {
 	b.t.Helper()
 	b.until("a heartbeat is answered", func() bool { return b.w.answered.Load() > 0 })
-}
-
-// Dispatchers of the previous release read only outputs inside a result.
-func TestOutputsForOlderDispatchersAreInTheResult(t *testing.T) {
-	const size = 1 << 20
-	text := strings.Repeat("x", size)
-	leftFor(t, control.ProtocolNone, func(r *job.Result) {
-		r.Stdout = job.Output{Text: text, Bytes: size}
-		r.Steps = []job.StepResult{{Name: "s", Outcome: job.Succeeded, Stderr: job.Output{Text: text, Bytes: size}}}
-		r.Output = []job.Chunk{{Stream: "stdout", Text: text}}
-	}, func(b *bench, res job.Result) {
-		if res.Outcome != job.Succeeded || res.Stdout.Text != text || res.Steps[0].Stderr.Text != text || len(res.Output) != 1 {
-			t.Errorf("%s, %d and %d bytes, %d chunks", res.Outcome, len(res.Stdout.Text), len(res.Steps[0].Stderr.Text), len(res.Output))
-		}
-		if res.Stdout.Stored != nil || res.Steps[0].Stderr.Stored != nil || len(b.objectsLeft()) != 0 {
-			t.Errorf("kept beside it: %+v, %d objects", res.Stdout.Stored, len(b.objectsLeft()))
-		}
-	})
-}
-
-// Outputs that would make a result too large are stored beside it even then. Head and tail are
-// better than nothing, and the rest is available after the upgrade of the fleet.
-func TestOutputsTooLargeForOlderDispatchersAreKept(t *testing.T) {
-	leftFor(t, control.ProtocolNone, func(r *job.Result) {
-		r.Stdout = job.Output{Text: strings.Repeat("\x01", 4<<20), Bytes: 4 << 20}
-	}, func(b *bench, res job.Result) {
-		if res.Outcome != job.Succeeded || res.Stdout.Stored == nil || res.Stdout.Stored.Bytes != 4<<20 || len(b.objectsLeft()) != 1 {
-			t.Errorf("%s, %+v, %d objects", res.Outcome, res.Stdout.Stored, len(b.objectsLeft()))
-		}
-	})
 }
 
 // A secret is masked in long outputs, too.

@@ -143,10 +143,6 @@ func (w *Worker) finishApart(ctx context.Context, batch []finishing, err error) 
 		return
 	}
 	f := batch[0]
-	if f.toOlder() { // an older dispatcher has returned since the last heartbeat
-		w.finish(ctx, []finishing{f})
-		return
-	}
 	slog.ErrorContext(ctx, "result rejected", "job", f.lease.Job, "lease", f.lease.Lease, "error", err)
 	w.release(ctx, []releasing{{
 		lease: f.lease, tenant: f.tenant, stored: f.stored && !f.unsure,

@@ -14,18 +14,10 @@ import (
 //
 // Programs of two releases work side by side while a fleet is upgraded and rolled back. A worker
 // sends its highest version in each heartbeat. The answer is the lowest version of the dispatchers
-// that are connected to the store (store.Registry). Until its first answer the worker uses
-// ProtocolNone. Dispatchers understand all versions. A job goes to no worker that would ignore
-// fields of its spec: placement.VersionOf returns the version that it needs.
+// that are connected to the store (store.Registry). A job goes to no worker that would ignore
+// fields of its spec: placement.VersionOf returns the version that it needs. Versions before
+// placement.Languages were never released, and nothing supports them.
 const (
-	ProtocolNone     = 0 // releases that send no version
-	ProtocolOutputs  = 1 // outputs may be beside the result: job.Output.Stored
-	ProtocolOutcomes = 2 // an outcome may be job.CheckError or job.SetupError
-
-	// ProtocolCompiled: an outcome may be job.CompileError, and workers support the fields of
-	// placement.Languages.
-	ProtocolCompiled = placement.Languages
-
 	// ProtocolValues: workers support the fields of placement.Values.
 	ProtocolValues = placement.Values
 

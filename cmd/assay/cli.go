@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -35,34 +36,37 @@ const (
 type cli struct {
 	globals
 
-	Run       runCmd          `cmd:"" help:"Run a program; print its output and exit with its exit code."`
-	Check     checkCmd        `cmd:"" help:"Check Python programs for errors without running them."`
-	Eval      evalCmd         `cmd:"" help:"Import problems to grade solutions with."`
-	Batch     batchCmd        `cmd:"" help:"Manage batches of jobs."`
-	Job       jobCmd          `cmd:"" help:"Manage jobs."`
-	Session   sessionCmd      `cmd:"" help:"Open a live interpreter or shell."`
-	MCP       mcpCmd          `cmd:"" name:"mcp" help:"Serve sandboxes to an agent as tools, over the Model Context Protocol on stdin and stdout."`
-	Policy    policyCmd       `cmd:"" help:"Manage policies, which set the limits and permissions of programs."`
-	Secret    secretCmd       `cmd:"" help:"Manage secrets that programs receive as environment variables."`
-	Keys      clikeys.Cmd     `cmd:"" help:"Manage API keys."`
-	Tenants   operate.Tenants `cmd:"" help:"Manage tenants and their grants."`
-	Worker    workerCmd       `cmd:"" help:"Manage workers."`
-	Languages languagesCmd    `cmd:"" help:"List the supported programming languages, with their versions in an image."`
-	Image     imageCmd        `cmd:"" help:"Manage the images that jobs run in."`
-	Admin     adminCmd        `cmd:"" help:"Operate the fleet; needs an operator's token."`
-	Top       topCmd          `cmd:"" help:"Show the fleet live: workers, queue and outcomes."`
-	Doctor    doctorCmd       `cmd:"" help:"Check which isolation levels and limits this host supports, and print remedies."`
-	Dev       devCmd          `cmd:"" help:"Run a whole fleet on this machine until interrupted."`
-	Demo      demoCmd         `cmd:"" help:"Run 328 programs through a temporary fleet and check every verdict."`
-	Version   versionCmd      `cmd:"" help:"Print the version."`
+	Run     runCmd     `cmd:"" group:"Programs" help:"Run a program; print its output and exit with its exit code."`
+	Check   checkCmd   `cmd:"" group:"Programs" help:"Check Python programs for errors without running them."`
+	Batch   batchCmd   `cmd:"" group:"Programs" help:"Manage batches of jobs."`
+	Job     jobCmd     `cmd:"" group:"Programs" help:"Manage jobs."`
+	Session sessionCmd `cmd:"" group:"Programs" help:"Open, list, show and close live interpreters and shells."`
+	Eval    evalCmd    `cmd:"" group:"Programs" help:"Import problems to grade solutions with."`
+	MCP     mcpCmd     `cmd:"" group:"Programs" name:"mcp" help:"Serve sandboxes to an agent as MCP tools on stdin and stdout."`
+
+	Policy policyCmd   `cmd:"" group:"Rules" help:"Manage policies: limits and permissions of programs."`
+	Secret secretCmd   `cmd:"" group:"Rules" help:"Manage secrets for the environment of programs."`
+	Keys   clikeys.Cmd `cmd:"" group:"Rules" help:"Manage API keys."`
+
+	Top       topCmd          `cmd:"" group:"Fleet" help:"Show the fleet live: workers, queue and outcomes."`
+	Worker    workerCmd       `cmd:"" group:"Fleet" help:"List, cordon and drain workers, one or many."`
+	Image     imageCmd        `cmd:"" group:"Fleet" help:"Manage the images that jobs run in."`
+	Languages languagesCmd    `cmd:"" group:"Fleet" help:"List programming languages and their versions in an image."`
+	Tenants   operate.Tenants `cmd:"" group:"Fleet" help:"Manage tenants and their grants."`
+	Admin     adminCmd        `cmd:"" group:"Fleet" help:"Operate the fleet; needs an operator's token."`
+
+	Dev     devCmd     `cmd:"" group:"This machine" help:"Run a whole fleet on this machine until interrupted."`
+	Demo    demoCmd    `cmd:"" group:"This machine" help:"Run 328 programs in a temporary fleet; check every verdict."`
+	Doctor  doctorCmd  `cmd:"" group:"This machine" help:"Check which isolation levels and limits this host supports."`
+	Version versionCmd `cmd:"" group:"This machine" help:"Print the version."`
 }
 
 // globals holds the flags of every command.
 type globals struct {
-	URL      string        `name:"url" env:"ASSAY_URL" default:"http://127.0.0.1:8080" help:"URL of the fleet."`
+	URL      string        `name:"url" env:"ASSAY_URL" default:"http://127.0.0.1:8080" placeholder:"URL" help:"Fleet, http://127.0.0.1:8080 by default."`
 	Token    string        `name:"token" env:"ASSAY_TOKEN" placeholder:"TOKEN" help:"Token for the fleet."`
-	CAFile   string        `name:"ca-file" env:"ASSAY_CA_FILE" placeholder:"FILE" help:"PEM file of certificate authorities to trust besides the system's."`
-	Patience time.Duration `name:"patience" env:"ASSAY_PATIENCE" default:"10s" help:"Retry for this long while the fleet does not respond."`
+	CAFile   string        `name:"ca-file" env:"ASSAY_CA_FILE" placeholder:"FILE" help:"PEM file of extra authorities."`
+	Patience time.Duration `name:"patience" env:"ASSAY_PATIENCE" default:"10s" help:"Retry time if the fleet is silent."`
 	JSON     bool          `name:"json" help:"Print JSON."`
 }
 
@@ -98,9 +102,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if slices.Equal(args, []string{"--version"}) { // no flag of all commands: a flag of some selects workers
 		args = []string{"version"}
 	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parse(parser, args)
 	if err != nil {
-		fmt.Fprintf(stderr, "assay: %v; see assay --help\n", err)
+		fmt.Fprintln(stderr, "assay:", err)
 		return exitOurs
 	}
 	a := &app{globals: c.globals, ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
@@ -117,7 +121,8 @@ func newParser(c *cli, stdout, stderr io.Writer) (*kong.Kong, error) {
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exited(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.UsageOnError(),
+		kong.Help(printHelp),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(duration)),
 	)
 }
 

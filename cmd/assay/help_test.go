@@ -5,7 +5,6 @@ import (
 	"flag"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,42 +16,51 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/help.txt instead of comparing it")
 
-// TestHelpText compares the help of each command with testdata/help.txt. Global flags are listed once, at the top.
+// TestHelpText compares the help of each command with testdata/help.txt.
 func TestHelpText(t *testing.T) {
 	t.Setenv("COLUMNS", "1000") // one line for each flag
 	parser, err := newParser(&cli{}, io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	help := func(n *kong.Node) string {
-		var out bytes.Buffer
-		args := strings.Fields(n.FullPath())[1:]
-		if code := run(t.Context(), append(args, "--help"), strings.NewReader(""), &out, &out); code != 0 {
-			t.Fatalf("assay %v --help: exit %d, %s", args, code, out.String())
-		}
-		return out.String()
-	}
-	root := help(parser.Model.Node)
-	_, flags, _ := strings.Cut(root, "\nFlags:\n")
-	flags, _, _ = strings.Cut(flags, "\n\n")
-	global := map[string]bool{}
-	for line := range strings.Lines(flags) {
-		global[strings.Join(strings.Fields(line), " ")] = true
-	}
-	text := root
+	text := help(t)
 	var walk func(n *kong.Node)
 	walk = func(n *kong.Node) {
 		for _, child := range n.Children {
-			lines := slices.DeleteFunc(strings.Split(help(child), "\n"), func(line string) bool {
-				return global[strings.Join(strings.Fields(line), " ")] || line == `Run "assay `+strings.TrimPrefix(child.FullPath(), "assay ")+` <command> --help" for more information on a command.`
-			})
-			own := strings.NewReplacer("Flags:\n\nCommands:", "Commands:", "Flags:\n\n", "Flags:\n").Replace(strings.Join(lines, "\n"))
-			text += "\n----\n" + strings.TrimSuffix(strings.TrimRight(own, "\n"), "\n\nFlags:") + "\n"
+			own := help(t, strings.Fields(child.FullPath())[1:]...)
+			if strings.Contains(own, "--token") {
+				t.Errorf("the help of %s repeats the flags of all commands", child.FullPath())
+			}
+			text += "\n----\n" + strings.ReplaceAll(own, "\n\nFlags of all commands: see assay --help.\n", "\n")
 			walk(child)
 		}
 	}
 	walk(parser.Model.Node)
 	testenv.Golden(t, "testdata/help.txt", text, *update)
+}
+
+// TestHelpFitsTheScreen checks that the overview fits a terminal of 80 columns, and about one screen.
+func TestHelpFitsTheScreen(t *testing.T) {
+	t.Parallel()
+	lines := strings.Split(help(t), "\n")
+	if len(lines) > 45 {
+		t.Errorf("assay --help has %d lines", len(lines))
+	}
+	for _, line := range lines {
+		if len(line) > 80 {
+			t.Errorf("%q has %d characters", line, len(line))
+		}
+	}
+}
+
+// help returns the help of a command.
+func help(t *testing.T, command ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if code := run(t.Context(), append(command, "--help"), strings.NewReader(""), &out, &out); code != 0 {
+		t.Fatalf("assay %v --help: exit %d, %s", command, code, out.String())
+	}
+	return out.String()
 }
 
 // TestHelpIsOneSentence checks that each command and flag has help of one line: a sentence of at most 120 characters.

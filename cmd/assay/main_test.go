@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -47,7 +48,10 @@ type server struct {
 	fleet    api.Fleet
 }
 
-const someID = job.ID("01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b88")
+const (
+	someID  = job.ID("01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b88")
+	otherID = job.ID("01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b89")
+)
 
 func newServer(t *testing.T, result job.Result) *server {
 	t.Helper()
@@ -178,6 +182,30 @@ func newServer(t *testing.T, result job.Result) *server {
 	})
 	mux.HandleFunc("GET /v1/workers", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, api.WorkerList{Workers: []store.Worker{{ID: "w1", Pool: "default", Slots: 8, StartedAt: time.Now(), Offer: json.RawMessage(`{"labels":{"gpu":"a100"},"images":["cuda"],"memory":"8Gi"}`)}}})
+	})
+	sessions := []job.Session{
+		{ID: someID, Spec: job.SessionSpec{Name: "agent\x1b", Kind: job.SessionShell, Policy: json.RawMessage(`{"memory":"2Gi"}`)}, State: job.SessionLive, Worker: "w1", Executions: 3, CreatedAt: time.Now()},
+		{ID: otherID, State: job.SessionEnded, Outcome: job.Succeeded, Message: "closed", Worker: "w2", CreatedAt: time.Unix(1, 0), EndedAt: new(time.Time), Parent: someID},
+	}
+	mux.HandleFunc("GET /v1/sessions", func(w http.ResponseWriter, r *http.Request) {
+		found := sessions
+		if r.URL.Query().Get("state") == "live" {
+			found = found[:1]
+		}
+		answer(w, http.StatusOK, api.SessionList{Sessions: found})
+	})
+	mux.HandleFunc("/v1/sessions/{id}", func(w http.ResponseWriter, r *http.Request) {
+		i := slices.IndexFunc(sessions, func(s job.Session) bool { return string(s.ID) == r.PathValue("id") })
+		if i < 0 {
+			refuse(w, fmt.Errorf("read session %s: %w", r.PathValue("id"), job.ErrNotFound))
+			return
+		}
+		if r.Method == http.MethodDelete {
+			s.mu.Lock()
+			s.canceled = append(s.canceled, r.PathValue("id"))
+			s.mu.Unlock()
+		}
+		answer(w, http.StatusOK, sessions[i])
 	})
 	mux.HandleFunc("GET /v1/fleet", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.fleet) })
 	mux.HandleFunc("POST /v1/policies/explain", func(w http.ResponseWriter, r *http.Request) {

@@ -78,6 +78,13 @@ func TestRefusals(t *testing.T) {
 		says string
 	}{
 		"no command":         {nil, "expected one of"},
+		"no subcommand":      {[]string{"job"}, "see assay job --help"},
+		"no id":              {[]string{"job", "get"}, `missing "<id>"; see assay job get --help`},
+		"empty id":           {[]string{"job", "get", ""}, "<id> is empty; see assay job get --help"},
+		"no unit":            {[]string{"batch", "get", "--wait", "5", "x"}, `"5" is not a duration such as 90s, 15m or 24h`},
+		"unit of days":       {[]string{"job", "list", "--since", "1d"}, `--since: "1d" is not a duration`},
+		"unknown outcome":    {[]string{"job", "list", "--outcome", "tle"}, `--outcome must be one of "succeeded","failed"`},
+		"unknown session":    {[]string{"session", "close", "nope", "neither"}, "neither"},
 		"unknown command":    {[]string{"rnu"}, "rnu"},
 		"unknown flag":       {[]string{"run", "--memry", "1Gi", ok}, "--memry"},
 		"no file":            {[]string{"run"}, "<file>"},

@@ -13,12 +13,19 @@ import (
 )
 
 type sessionCmd struct {
+	Open  sessionOpenCmd  `cmd:"" default:"withargs" help:"Open a live interpreter or shell (the default)."`
+	List  sessionListCmd  `cmd:"" help:"List sessions, newest first."`
+	Show  sessionShowCmd  `cmd:"" help:"Show a session."`
+	Close sessionCloseCmd `cmd:"" help:"Close sessions."`
+}
+
+type sessionOpenCmd struct {
 	Kind  job.SessionKind `default:"python" enum:"python,shell" help:"Kind of session: python or shell."`
 	Image string          `default:"python" help:"Image to run in."`
 }
 
 // Run keeps a session open for interactive input. Piped input is one execution.
-func (c *sessionCmd) Run(a *app) error {
+func (c *sessionOpenCmd) Run(a *app) error {
 	fleet, err := a.client()
 	if err != nil {
 		return err

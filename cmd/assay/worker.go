@@ -18,9 +18,9 @@ import (
 
 type workerCmd struct {
 	List     workerListCmd     `cmd:"" help:"List the connected workers."`
-	Cordon   workerCordonCmd   `cmd:"" help:"Keep workers from taking jobs; running jobs continue."`
-	Uncordon workerUncordonCmd `cmd:"" help:"Let workers take jobs again."`
-	Drain    workerDrainCmd    `cmd:"" help:"Cordon workers; with --wait, wait until they are idle."`
+	Cordon   workerCordonCmd   `cmd:"" help:"Keep one or many workers from taking jobs; running jobs continue."`
+	Uncordon workerUncordonCmd `cmd:"" help:"Let one or many workers take jobs again."`
+	Drain    workerDrainCmd    `cmd:"" help:"Cordon one or many workers; with --wait, wait until they are idle."`
 }
 
 // choosing is the flags that choose workers.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/assay-run/assay/internal/cli/program"
@@ -144,7 +145,8 @@ func (c *batchGetCmd) Run(a *app) error {
 }
 
 type batchListCmd struct {
-	Limit int `default:"20" help:"Most batches to list."`
+	Limit  int    `default:"20" help:"Most batches to list."`
+	Tenant string `placeholder:"NAME" help:"Only batches of this tenant (default: all tenants for operators, else your own)."`
 }
 
 // Run lists batches.
@@ -154,7 +156,8 @@ func (c *batchListCmd) Run(a *app) error {
 		return err
 	}
 	n := 0
-	for b, err := range api.Batches(a.ctx) {
+	list := func(tenant string) iter.Seq2[job.Batch, error] { return api.TenantBatches(a.ctx, tenant) }
+	for b, err := range visible(c.Tenant, list) {
 		if err != nil {
 			return err
 		}

@@ -126,7 +126,7 @@ func TestJobCommands(t *testing.T) {
 			t.Errorf("%v: exit %d, %q", args, code, stderr)
 		}
 	}
-	if code, stdout, _ := s.assay(t.Context(), "", "worker", "list"); code != 0 || !strings.Contains(stdout, "w1") || !strings.Contains(stdout, "8Gi") || !strings.Contains(stdout, "gpu=a100,only cuda") {
+	if code, stdout, _ := s.assay(t.Context(), "", "worker", "list"); code != 0 || !strings.Contains(stdout, "w1") || !strings.Contains(stdout, " 18.8Gi ") || !strings.Contains(stdout, "gpu=a100,only cuda") {
 		t.Errorf("workers: exit %d, %q", code, stdout)
 	}
 	if code, stdout, _ := s.assay(t.Context(), "", "policy", "explain", write(t, "p.json", "{}")); code != 0 || !strings.Contains(stdout, "cgroup memory") {
@@ -211,5 +211,24 @@ func TestHelp(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"batch", "submit", "--help"}, strings.NewReader(""), &out, &errs); code != 0 || !strings.Contains(out.String(), "--wait") {
 		t.Errorf("exit %d, %q, %q", code, out.String(), errs.String())
+	}
+}
+
+// TestListsOfTenants checks that operators list all tenants, and other callers their own.
+func TestListsOfTenants(t *testing.T) {
+	t.Parallel()
+	for _, operator := range []bool{true, false} {
+		s := newServer(t, job.Result{})
+		s.operator = operator
+		for _, list := range []string{"job", "batch"} {
+			code, stdout, stderr := s.assay(t.Context(), "", list, "list", "--limit", "1")
+			if all := strings.Contains(stdout, " of *: "); code != 0 || stdout == "" || all != operator {
+				t.Errorf("%s list, operator %v: exit %d, %q, %q", list, operator, code, stdout, stderr)
+			}
+			code, stdout, stderr = s.assay(t.Context(), "", list, "list", "--limit", "1", "--tenant", "blue")
+			if operator && !strings.Contains(stdout, " of blue: ") || !operator && (code != 125 || !strings.Contains(stderr, "operators")) {
+				t.Errorf("%s list --tenant blue, operator %v: exit %d, %q, %q", list, operator, code, stdout, stderr)
+			}
+		}
 	}
 }

@@ -79,7 +79,7 @@ func TestImageFlags(t *testing.T) {
 	s := &server{Server: httptest.NewServer(http.NotFoundHandler())}
 	defer s.Close()
 	for says, args := range map[string][]string{
-		`expected "<file> ..."`: {"import"},
+		`missing "<file> ..."`: {"import"},
 		"--older: -1s":          {"prune", "--older=-1s"},
 		"containerd at " + filepath.Join(dir, "none"):                         {"import", archive, "--containerd", filepath.Join(dir, "none")},
 		"containerd at " + filepath.Join(dir, "containerd/s/containerd.sock"): {"list", "--containerd", "own"},

@@ -46,7 +46,11 @@ type server struct {
 	hang     bool // results never come
 	files    map[string]string
 	fleet    api.Fleet
+	operator bool
 }
+
+// visible reports whether the caller may list a tenant's jobs.
+func (s *server) visible(tenant string) bool { return tenant == "" || s.operator }
 
 const (
 	someID  = job.ID("01932c07-8f6a-7c3e-9d2b-5a1f0e4c7b88")
@@ -102,7 +106,12 @@ func newServer(t *testing.T, result job.Result) *server {
 		answer(w, http.StatusOK, job.Job{ID: someID, State: job.Finished, Worker: "w1", Result: &s.result})
 	})
 	mux.HandleFunc("GET /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query() // an empty page first: what was looked at had none of these
+		q := r.URL.Query()
+		if !s.visible(q.Get("tenant")) {
+			refuse(w, fmt.Errorf("%w: jobs of other tenants are for operators", job.ErrRefused))
+			return
+		}
+		// The first page is empty, as after a long scan without a match.
 		if q.Get("before") == "" {
 			answer(w, http.StatusOK, api.JobList{Jobs: []job.Summary{}, Next: someID})
 			return
@@ -113,7 +122,7 @@ func newServer(t *testing.T, result job.Result) *server {
 			name = "unfiltered"
 		}
 		answer(w, http.StatusOK, api.JobList{Next: someID, Jobs: []job.Summary{
-			{ID: someID, Name: name, State: job.Finished, Outcome: job.Failed, Worker: "w1", CreatedAt: time.Unix(1, 0)}}})
+			{ID: someID, Name: name, Tenant: q.Get("tenant"), State: job.Finished, Outcome: job.Failed, Worker: "w1", CreatedAt: time.Unix(1, 0)}}})
 	})
 	mux.HandleFunc("POST /v1/jobs/{id}/cancel", func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -150,6 +159,16 @@ func newServer(t *testing.T, result job.Result) *server {
 	mux.HandleFunc("GET /v1/jobs/{id}/artifacts/{path...}", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, s.files["/"+r.PathValue("path")])
 	})
+	mux.HandleFunc("GET /v1/batches", func(w http.ResponseWriter, r *http.Request) {
+		tenant := r.URL.Query().Get("tenant")
+		if !s.visible(tenant) {
+			refuse(w, fmt.Errorf("%w: jobs of other tenants are for operators", job.ErrRefused))
+			return
+		}
+		found := batch
+		found.Tenant = tenant
+		answer(w, http.StatusOK, api.BatchList{Batches: []job.Batch{found}})
+	})
 	mux.HandleFunc("POST /v1/batches", func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
@@ -181,7 +200,7 @@ func newServer(t *testing.T, result job.Result) *server {
 		_, _ = io.WriteString(w, `{"id":"a","outcome":"succeeded"}`+"\n"+`{"id":"b","outcome":"failed"}`+"\n")
 	})
 	mux.HandleFunc("GET /v1/workers", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, api.WorkerList{Workers: []store.Worker{{ID: "w1", Pool: "default", Slots: 8, StartedAt: time.Now(), Offer: json.RawMessage(`{"labels":{"gpu":"a100"},"images":["cuda"],"memory":"8Gi"}`)}}})
+		answer(w, http.StatusOK, api.WorkerList{Workers: []store.Worker{{ID: "w1", Pool: "default", Slots: 8, StartedAt: time.Now(), Offer: json.RawMessage(`{"labels":{"gpu":"a100"},"images":["cuda"],"memory":20221211440}`)}}})
 	})
 	sessions := []job.Session{
 		{ID: someID, Spec: job.SessionSpec{Name: "agent\x1b", Kind: job.SessionShell, Policy: json.RawMessage(`{"memory":"2Gi"}`)}, State: job.SessionLive, Worker: "w1", Executions: 3, CreatedAt: time.Now()},

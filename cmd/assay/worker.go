@@ -120,7 +120,7 @@ func most(memory job.Size) string {
 	if memory == 0 {
 		return "any"
 	}
-	return memory.String()
+	return show.Size(int64(memory))
 }
 
 // special returns a worker's labels and the images that it is reserved for.

@@ -181,10 +181,22 @@ func (c *Client) Batch(ctx context.Context, id job.ID, wait time.Duration) (*job
 	}
 }
 
-// Batches lists batches, last accepted first.
+// AllTenants selects the jobs and batches of every tenant. It requires an operator.
+const AllTenants = "*"
+
+// Batches lists the batches of the caller's tenant, last accepted first.
 func (c *Client) Batches(ctx context.Context) iter.Seq2[job.Batch, error] {
+	return c.TenantBatches(ctx, "")
+}
+
+// TenantBatches lists the batches of a tenant or of AllTenants. Other tenants than the caller's
+// require an operator; the error is job.ErrRefused otherwise.
+func (c *Client) TenantBatches(ctx context.Context, tenant string) iter.Seq2[job.Batch, error] {
 	return func(yield func(job.Batch, error) bool) {
 		q := url.Values{"limit": {"100"}}
+		if tenant != "" {
+			q.Set("tenant", tenant)
+		}
 		for {
 			var page api.BatchList
 			if _, err := c.json(ctx, get("/v1/batches", q), &page); err != nil {

@@ -15,7 +15,7 @@ import (
 // query returns the filter as parameters of the API.
 func (f JobFilter) query() url.Values {
 	q := url.Values{"limit": {"200"}}
-	for name, text := range map[string]string{"state": string(f.State), "outcome": string(f.Outcome), "failure": string(f.Failure), "batch": string(f.Batch), "name": f.Name,
+	for name, text := range map[string]string{"tenant": f.Tenant, "state": string(f.State), "outcome": string(f.Outcome), "failure": string(f.Failure), "batch": string(f.Batch), "name": f.Name,
 		"name_prefix": f.NamePrefix, "image": f.Image, "worker": f.Worker, "message": f.Text} {
 		if text != "" {
 			q.Set(name, text)

@@ -165,6 +165,7 @@ func (c *Client) CancelLabeled(ctx context.Context, labels map[string]string) (a
 
 // JobFilter selects jobs that match all of its fields.
 type JobFilter struct {
+	Tenant  string            // for operators: jobs of this tenant, or of all (AllTenants); empty: the caller's
 	State   job.State         // empty: any
 	Outcome job.Outcome       // empty: any, including none
 	Batch   job.ID            // empty: any or none

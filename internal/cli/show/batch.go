@@ -35,6 +35,9 @@ func Batch(w io.Writer, b *job.Batch) {
 	if b.Name != "" {
 		printf(" (%s)", b.Name)
 	}
+	if b.Tenant != "" {
+		printf(" of %s", b.Tenant)
+	}
 	done := b.Counts[job.Finished] + b.Counts[job.Canceled]
 	printf(": %d of %d done", done, b.Total)
 	if !b.EndedAt.IsZero() {

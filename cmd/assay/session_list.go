@@ -63,7 +63,7 @@ type sessionCloseCmd struct {
 	IDs []string `arg:"" name:"id" help:"Ids of the sessions."`
 }
 
-// Run closes sessions. One that cannot be closed does not keep the others open.
+// Run closes all of the sessions, and returns every error.
 func (c *sessionCloseCmd) Run(a *app) error {
 	fleet, err := a.client()
 	if err != nil {

@@ -14,7 +14,6 @@
 //	beside     room for test cases that run side by side
 //	blame      runs a job again, alone, after its sandbox broke
 //	result     bounds results and stores large outputs beside them
-//	known      rewrites results for dispatchers of older releases
 //	sender     sends results and hand-backs, in bulk; acknowledges after the commit
 //
 // and around it

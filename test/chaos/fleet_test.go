@@ -242,8 +242,11 @@ func (f *fleet) addWorker(name string, env ...string) *process {
 // workerOf returns a worker that reaches this host by the address near.
 func (f *fleet) workerOf(name, near string, env ...string) *process {
 	p := f.process("worker", name, near)
-	p.env = append(append(append(p.env, "ASSAY_WORKER_ID="+name, "ASSAY_SLOTS="+strconv.Itoa(f.shape.slots), "ASSAY_RUNTIME="+f.shape.runtime,
-		"ASSAY_STATE_DIR="+filepath.Join(f.dir, name), "ASSAY_GRACE=1s"), f.shape.env...), env...)
+	p.env = append(p.env, "ASSAY_WORKER_ID="+name, "ASSAY_SLOTS="+strconv.Itoa(f.shape.slots), "ASSAY_STATE_DIR="+filepath.Join(f.dir, name), "ASSAY_GRACE=1s")
+	if f.shape.runtime != "containerd" { // programs without the tag faults refuse the setting
+		p.env = append(p.env, "ASSAY_RUNTIME="+f.shape.runtime)
+	}
+	p.env = append(append(p.env, f.shape.env...), env...)
 	f.workers = append(f.workers, p)
 	return p
 }

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,109 +88,6 @@ func upgraded(t *testing.T, order func(*fleet) []*process) {
 	}
 }
 
-// TestUpgradeLarge sends the largest possible outputs between programs of two releases. The job
-// ends once, at its first attempt, with its outputs or as too large. It never runs again because
-// one side rejects the other's output.
-func TestUpgradeLarge(t *testing.T) {
-	today := built(t)
-	for name, c := range map[string]struct {
-		dispatcher, worker string
-		steps              int
-		want               job.Outcome
-		stored             bool
-	}{
-		"old worker":                  {today, *previousPrograms, 1, job.OutputLimit, false},
-		"old worker, far above":       {today, *previousPrograms, 2, job.OutputLimit, false},
-		"old dispatcher":              {*previousPrograms, today, 2, job.Succeeded, true},
-		"old dispatcher, and it fits": {*previousPrograms, today, 0, job.Succeeded, false},
-		"both of today":               {today, today, 2, job.Succeeded, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := realShape(t, plainDir(t), shape{workers: -1, lease: 30 * time.Second, programs: c.dispatcher})
-			s.shape.programs = c.worker
-			s.addWorker("worker0")
-			s.ready()
-			if c.dispatcher == today && c.worker == today {
-				eventually(t, "the worker knows what is spoken", func() bool { return !s.workers[0].said(t, "protocol with the dispatchers").IsZero() })
-			}
-			id := s.enqueue(giant(c.steps))
-			s.ended(id)
-			r, err := s.api.Result(t.Context(), id)
-			if err != nil || r.Outcome != c.want || len(r.Attempts) != 1 || s.row(id).Tries != 1 || s.row(id).Losses != 0 {
-				t.Fatalf("%s %s, %d attempts, %+v, %v", r.Outcome, r.Message, len(r.Attempts), s.row(id), err)
-			}
-			t.Logf("%s %s", r.Outcome, r.Message)
-			for i, st := range r.Steps {
-				if (st.Stdout.Stored != nil) != c.stored {
-					t.Errorf("step %d: %d bytes inside, beside %+v", i, len(st.Stdout.Text), st.Stdout.Stored)
-				}
-				s.sameOutput(id, st.Stdout)
-			}
-			eventually(t, "what belongs to no record is discarded", func() bool { return s.judge().leaked == 0 })
-			s.check()
-		})
-	}
-}
-
-// TestUpgradeOutcomes uses outcomes that the previous release does not support, between programs of
-// two releases. Each job ends once, at its first attempt, with an outcome that its dispatcher
-// supports, and is counted in its batch. Only new programs report the new outcomes.
-func TestUpgradeOutcomes(t *testing.T) {
-	today := built(t)
-	for name, c := range map[string]struct {
-		dispatcher, worker string
-		check, image       job.Outcome
-	}{
-		"old worker":     {today, *previousPrograms, job.Failed, job.Failed},
-		"old dispatcher": {*previousPrograms, today, job.Failed, job.PolicyViolation},
-		"both of today":  {today, today, job.CheckError, job.SetupError},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := realShape(t, plainDir(t), shape{workers: -1, lease: 30 * time.Second, programs: c.dispatcher})
-			s.shape.programs = c.worker
-			s.addWorker("worker0")
-			s.ready()
-			b, err := s.api.SubmitBatch(t.Context(), client.BatchOptions{}, strings.NewReader(`{"program":{"tests":{"code":"def f(x): return x","function":"f","check":"def check("}}}
-{"program":{"python":{"code":"1"}},"image":"no-such-image"}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			done, err := s.api.Batch(t.Context(), b.ID, time.Minute)
-			want := map[job.Outcome]int64{}
-			want[c.check]++
-			want[c.image]++
-			if err != nil || !done.Done() || !maps.Equal(done.Outcomes, want) {
-				t.Errorf("%+v, %v, want %v", done, err, want)
-			}
-			if n := s.count("SELECT count(*) FROM jobs WHERE losses > 0 OR tries <> 1"); n > 0 {
-				t.Errorf("%d jobs were charged", n)
-			}
-			s.check()
-		})
-	}
-}
-
-// giant returns a job whose steps each write 16 MiB of control characters to both streams, which
-// are 192 MiB of JSON. With 0 steps, it writes 512 KiB.
-func giant(steps int) job.Spec {
-	s := job.Spec{Image: "python", Policy: json.RawMessage(`{"wall":"2m","cpu_time":"2m","stdout":{"limit":"16Mi"},"stderr":{"limit":"16Mi"},"artifacts":{"paths":["/workspace/**"]}}`)}
-	c := &job.Command{}
-	write := func(n int) job.Step {
-		return job.Step{Name: fmt.Sprint("write-", len(c.Steps)), Argv: []string{"python3", "-c", fmt.Sprintf(`import sys
-open("/workspace/kept", "w").write("kept")
-for s in sys.stdout, sys.stderr:
-    for i in range(%d): s.write(chr(1) * (1 << 16))`, n)}}
-	}
-	for range steps {
-		c.Steps = append(c.Steps, write(256))
-	}
-	if steps == 0 {
-		c.Steps = append(c.Steps, write(8))
-	}
-	s.Program.Command = c
-	return s
-}
-
 // replace replaces p by a program of another directory, and waits until it runs.
 func (f *fleet) replace(p *process, programs string) {
 	f.t.Helper()
@@ -255,7 +151,7 @@ type load struct {
 	batches     []job.ID // to be read when over is closed
 }
 
-const largeText = 400_000 // bytes of an output that new workers store beside the result
+const largeText = 400_000 // bytes of an output that workers store beside the result
 
 // partTime is the approximate time of a part of the load, longer than the replacement of a
 // component.

@@ -28,6 +28,19 @@ func archive(t *testing.T) string {
 	return file
 }
 
+// python returns an interpreter with the requirements of the Python client.
+func python(t *testing.T) string {
+	t.Helper()
+	for _, env := range []string{"sdk-check", "sdk"} { // of make check-sdk and make sdk
+		file := filepath.Join(testenv.RepoRoot(t), ".cache", env, "bin", "python3")
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	t.Fatal("no environment for the Python client; run: make check-sdk")
+	return ""
+}
+
 // fleet starts a fleet for examples, with access to and from servers of this machine, and returns
 // its address. The end of the test stops it.
 func fleet(t *testing.T) string {

@@ -55,7 +55,8 @@ func newReader(t *testing.T) *reader {
 	if err := os.Symlink(testenv.Programs(t), filepath.Join(r.dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	r.env = append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "ASSAY_IMAGE_ARCHIVES="+archive(t),
+	r.env = append(os.Environ(), "PATH="+filepath.Dir(python(t))+":"+os.Getenv("PATH"), "PYTHONPATH="+filepath.Join(testenv.RepoRoot(t), "sdk", "python", "src"),
+		"XDG_DATA_HOME="+t.TempDir(), "ASSAY_IMAGE_ARCHIVES="+archive(t),
 		"ASSAY_LISTEN="+strings.TrimPrefix(r.url, "http://"), "ASSAY_URL="+r.url, "ASSAY_CPU=4")
 	return r
 }

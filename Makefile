@@ -24,7 +24,7 @@ SUITE  = $(GO) tool gotestsum --format=pkgname --format-hide-empty-pkg --rerun-f
 
 # The longest packages come first, so that none of them runs alone at the end. Two packages run at a time, each with several tests. With more, tests
 # with limits of real time would miss them.
-LONGEST = ./pkg/runtime/containerd ./pkg/runtime/cell ./test/chaos ./test/e2e ./test/cheats ./test/hostile ./internal/httpapi ./internal/dispatcher ./test/start
+LONGEST = ./pkg/runtime/containerd ./pkg/runtime/cell ./test/chaos ./test/e2e ./test/cheats ./test/hostile ./internal/dispatcher/httpapi ./internal/dispatcher ./test/start
 
 .DEFAULT_GOAL := help
 .PHONY: help setup gvisor build image images images-quickstart test-image dev demo test faults quick test-cgroup2 conformance hostile neighbours bystanders readers cheats chaos check lint race bench
@@ -121,7 +121,7 @@ bystanders: setup build image ## Compare the latency of small jobs without and b
 	$(TEST) -count=1 -timeout=30m -v -tags=load ./test/e2e -run '^TestBystanders$$' -args -bystanders.every=1
 
 readers: setup ## Read large results from 64 clients for a minute, beside heartbeats and a leader
-	$(TEST) -count=1 -timeout=10m -v ./internal/httpapi -run '^TestReadersBesideHeartbeats$$' -args -readers.for=1m
+	$(TEST) -count=1 -timeout=10m -v ./internal/dispatcher/httpapi -run '^TestReadersBesideHeartbeats$$' -args -readers.for=1m
 
 .PHONY: test-large
 test-large: setup build image ## Run a job with 8 steps of the largest outputs beside 50 small ones

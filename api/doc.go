@@ -1,7 +1,7 @@
 // Package api is the HTTP contract: the OpenAPI document, the wire types that are not nouns of
 // package job, and the table that maps errors to problem documents and back.
 //
-// internal/httpapi implements it and pkg/client calls it. Tests compare openapi.yaml with both.
+// internal/dispatcher/httpapi implements it and pkg/client calls it. Tests compare openapi.yaml with both.
 package api
 
 import _ "embed"

@@ -18,7 +18,7 @@ import (
 )
 
 // operated is a fleet that writes down what operators ask for; the real one is tested in
-// internal/httpapi.
+// internal/dispatcher/httpapi.
 type operated struct {
 	*server
 	mu       sync.Mutex

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/examples/humaneval"
+	"github.com/assay-run/assay/internal/cli/dev"
 	"github.com/assay-run/assay/internal/cli/show"
-	"github.com/assay-run/assay/internal/dev"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )

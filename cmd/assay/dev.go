@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-run/assay/internal/cli/dev"
 	"github.com/assay-run/assay/internal/cli/show"
-	"github.com/assay-run/assay/internal/dev"
 	"github.com/assay-run/assay/pkg/client"
 )
 

@@ -3,8 +3,8 @@ package main
 import (
 	"path/filepath"
 
+	"github.com/assay-run/assay/internal/cli/doctor"
 	"github.com/assay-run/assay/internal/cli/show"
-	"github.com/assay-run/assay/internal/doctor"
 )
 
 type doctorCmd struct {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
+	"github.com/assay-run/assay/internal/cli/dev"
 	"github.com/assay-run/assay/internal/cli/show"
-	"github.com/assay-run/assay/internal/dev"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/store"

@@ -1,6 +1,6 @@
 package main
 
-import "github.com/assay-run/assay/internal/dev"
+import "github.com/assay-run/assay/internal/cli/dev"
 
 type imageBuildCmd struct {
 	Name string `arg:"" optional:"" default:"python" enum:"python,polyglot" help:"Image to build: python (the default), or polyglot with every packaged language (minutes, gigabytes)."`

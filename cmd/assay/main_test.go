@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // server is a fleet that answers as it is told. The real one is tested in
-// internal/httpapi; what matters here is what the command makes of its answers.
+// internal/dispatcher/httpapi; what matters here is what the command makes of its answers.
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex

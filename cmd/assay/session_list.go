@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/assay-run/assay/internal/cli/dev"
 	"github.com/assay-run/assay/internal/cli/show"
-	"github.com/assay-run/assay/internal/dev"
 	"github.com/assay-run/assay/pkg/job"
 )
 

@@ -6,12 +6,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/assay-run/assay/internal/certs"
-	"github.com/assay-run/assay/internal/httpapi"
-	"github.com/assay-run/assay/internal/identity"
-	"github.com/assay-run/assay/internal/identity/oidc"
+	"github.com/assay-run/assay/internal/dispatcher/certs"
+	"github.com/assay-run/assay/internal/dispatcher/httpapi"
+	"github.com/assay-run/assay/internal/dispatcher/identity"
+	"github.com/assay-run/assay/internal/dispatcher/identity/oidc"
+	"github.com/assay-run/assay/internal/dispatcher/ui"
 	"github.com/assay-run/assay/internal/site"
-	"github.com/assay-run/assay/internal/ui"
 )
 
 // access holds the settings of TLS and of authentication besides tokens.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/assay-run/assay/internal/identity/oidc/oidctest"
+	"github.com/assay-run/assay/internal/dispatcher/identity/oidc/oidctest"
 	"github.com/assay-run/assay/internal/testenv"
 )
 

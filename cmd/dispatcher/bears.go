@@ -9,7 +9,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"golang.org/x/sys/unix"
 
-	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/dispatcher/httpapi"
 	"github.com/assay-run/assay/pkg/job"
 )
 

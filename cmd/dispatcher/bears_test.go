@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/dispatcher/httpapi"
 	"github.com/assay-run/assay/pkg/job"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/dispatcher/httpapi"
 	"github.com/assay-run/assay/pkg/job"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/dispatcher/httpapi"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"

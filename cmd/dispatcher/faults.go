@@ -4,9 +4,9 @@ package main
 
 import (
 	"github.com/assay-run/assay/internal/dispatcher"
+	"github.com/assay-run/assay/internal/dispatcher/httpapi"
+	"github.com/assay-run/assay/internal/dispatcher/sweep"
 	"github.com/assay-run/assay/internal/fault"
-	"github.com/assay-run/assay/internal/httpapi"
-	"github.com/assay-run/assay/internal/sweep"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/queue"

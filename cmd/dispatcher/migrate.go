@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/dispatcher/httpapi"
 	"github.com/assay-run/assay/pkg/store/postgres"
 )
 

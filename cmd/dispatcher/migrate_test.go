@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3/lock"
 
-	"github.com/assay-run/assay/internal/httpapi"
+	"github.com/assay-run/assay/internal/dispatcher/httpapi"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/store/postgres"
 )

@@ -3,8 +3,8 @@ package main
 import (
 	"crypto/sha256"
 
-	"github.com/assay-run/assay/internal/identity"
-	"github.com/assay-run/assay/internal/ui"
+	"github.com/assay-run/assay/internal/dispatcher/identity"
+	"github.com/assay-run/assay/internal/dispatcher/ui"
 )
 
 // page returns the gate of the API and the web page, which includes the page's own sessions, and

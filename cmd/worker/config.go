@@ -17,10 +17,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/assay-run/assay/internal/session/live"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/internal/worker"
 	"github.com/assay-run/assay/internal/worker/health"
+	"github.com/assay-run/assay/internal/worker/live"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/netrule"
 	"github.com/assay-run/assay/pkg/policy"

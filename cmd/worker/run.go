@@ -11,12 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/assay-run/assay/internal/awake"
 	"github.com/assay-run/assay/internal/site"
 	"github.com/assay-run/assay/internal/sysmon"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/version"
 	"github.com/assay-run/assay/internal/worker"
+	"github.com/assay-run/assay/internal/worker/awake"
 	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"

@@ -3,7 +3,7 @@
 The ends are in separate sandboxes. assay_solution holds the code under test and answers calls. assay_check runs check
 code in which the solution is a Proxy that sends every call to the other sandbox. Each end has a stream to the worker,
 and there is one between them. All carry frames: four bytes of length, big-endian, and a JSON object with the key op.
-internal/grade/doc.go documents the frames and the encoding of values.
+internal/worker/grade/doc.go documents the frames and the encoding of values.
 
 The solution's process can only send data, an exception, or the number of one of its objects. The receiver decides
 their value. No message from it can run code at the other end.

@@ -1,7 +1,7 @@
 """A live interpreter: it executes snippets one after another and keeps its state.
 
 serve(fd) reads frames (four bytes of length, most significant first, and a JSON object with the key op) and responds
-to them. internal/session/live is the other end and documents them. One thread reads; the main thread executes. So a
+to them. internal/worker/live is the other end and documents them. One thread reads; the main thread executes. So a
 snippet can be interrupted like with Control-C, and host functions can be answered while it waits.
 
 This is not a security boundary: snippets share the process, so the reader must not trust the responses.

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/dispatcher/fleet"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/placement"
 )

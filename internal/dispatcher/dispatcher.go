@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/fleet"
-	"github.com/assay-run/assay/internal/session"
-	"github.com/assay-run/assay/internal/sweep"
+	"github.com/assay-run/assay/internal/dispatcher/fleet"
+	"github.com/assay-run/assay/internal/dispatcher/session"
+	"github.com/assay-run/assay/internal/dispatcher/sweep"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/control"
 	nouns "github.com/assay-run/assay/pkg/fleet"

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/dispatcher/fleet"
 )
 
 // mostNarrowed bounds the number of halvings.

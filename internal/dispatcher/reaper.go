@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/dispatcher/session"
 	"github.com/assay-run/assay/pkg/store"
 )
 

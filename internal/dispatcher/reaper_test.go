@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/session"
+	"github.com/assay-run/assay/internal/dispatcher/session"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/store"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/assay-run/assay/internal/fleet"
+	"github.com/assay-run/assay/internal/dispatcher/fleet"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/store"

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/cli/dev"
 )
 
 // FleetDir returns a data directory for dev.StartFleet, as after a fleet's first start: with a new Postgres cluster,

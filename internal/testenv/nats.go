@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/cli/dev"
 )
 
 // NATS starts a server with an empty JetStream for this test alone, which takes milliseconds, and

@@ -31,7 +31,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/cli/dev"
 )
 
 const (

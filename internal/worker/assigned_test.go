@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/assay-run/assay/internal/awake"
+	"github.com/assay-run/assay/internal/worker/awake"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
 )

@@ -12,11 +12,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/assay-run/assay/internal/grade"
 	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/internal/worker/code"
+	"github.com/assay-run/assay/internal/worker/grade"
 	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/assay-run/assay/internal/compile"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker/capacity"
 	"github.com/assay-run/assay/internal/worker/code"
+	"github.com/assay-run/assay/internal/worker/compile"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"

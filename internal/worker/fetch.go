@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/assay-run/assay/internal/grade"
 	"github.com/assay-run/assay/internal/telemetry"
+	"github.com/assay-run/assay/internal/worker/grade"
 	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/runtime"
 )

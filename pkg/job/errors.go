@@ -6,7 +6,7 @@ import (
 )
 
 // The errors that callers can match. Adapters translate their own errors into these. One table in
-// internal/httpapi maps them to HTTP; pkg/client reads it in reverse.
+// internal/dispatcher/httpapi maps them to HTTP; pkg/client reads it in reverse.
 var (
 	ErrInvalid  = errors.New("invalid")              // the request is wrong; a retry does not help
 	ErrNotFound = errors.New("not found")            // no such job, batch, artifact, …

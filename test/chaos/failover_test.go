@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/cli/dev"
 	"github.com/assay-run/assay/pkg/job"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/cli/dev"
 	"github.com/assay-run/assay/pkg/job"
 )
 

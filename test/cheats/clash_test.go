@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/grade"
+	"github.com/assay-run/assay/internal/worker/grade"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/language"
 	"github.com/assay-run/assay/pkg/runtime"

@@ -21,7 +21,7 @@ import (
 // verdictFields returns the names of all fields that the worker reads of a sandbox's messages, from the source of package grade.
 func verdictFields(t *testing.T) (names []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../internal/grade/frame.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../internal/worker/grade/frame.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/awake"
+	"github.com/assay-run/assay/internal/worker/awake"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 )

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/compile"
 	"github.com/assay-run/assay/internal/testenv"
+	"github.com/assay-run/assay/internal/worker/compile"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime"

@@ -22,8 +22,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/assay-run/assay/internal/dev"
-	"github.com/assay-run/assay/internal/identity/oidc/oidctest"
+	"github.com/assay-run/assay/internal/cli/dev"
+	"github.com/assay-run/assay/internal/dispatcher/identity/oidc/oidctest"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/client"
 )

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/assay-run/assay/internal/compile"
-	"github.com/assay-run/assay/internal/grade"
+	"github.com/assay-run/assay/internal/worker/compile"
+	"github.com/assay-run/assay/internal/worker/grade"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/language"
 	"github.com/assay-run/assay/pkg/policy"

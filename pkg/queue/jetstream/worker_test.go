@@ -9,7 +9,7 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"github.com/assay-run/assay/internal/dev"
+	"github.com/assay-run/assay/internal/cli/dev"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/queue"

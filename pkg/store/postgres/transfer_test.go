@@ -31,7 +31,7 @@ func exported(t *testing.T, s *Store, tenant string) (rows []moved) {
 	return rows
 }
 
-// importer imports rows as internal/admin does, some at a time.
+// importer imports rows as internal/dispatcher/admin does, some at a time.
 type importer struct {
 	*Store
 	id   job.ID

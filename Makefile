@@ -44,7 +44,10 @@ build: ## Build every program into bin/, and a worker that can run nothing into 
 image: setup ## Build the default image from the system's packages
 	@images/build python
 
-.PHONY: image-polyglot
+.PHONY: image-tools image-polyglot
+image-tools: setup ## Build the image with tools for agents and graders: curl, jq, pytest and more
+	@images/build tools
+
 image-polyglot: setup ## Build the image with every available language of the catalogue (minutes, gigabytes)
 	@images/build polyglot
 
@@ -134,6 +137,10 @@ test-load: setup build image gvisor ## Compare verdicts beside processes that ke
 .PHONY: test-languages
 test-languages: setup build image image-polyglot ## Run programs in every language of the catalogue, and write the table of docs/languages.md
 	$(TEST) -tags=languages -count=1 -timeout=60m -v ./test/languages -args -languages.write=$(CURDIR)/docs/languages.md
+
+.PHONY: test-tools
+test-tools: setup build image image-tools ## Run each program of the image tools in a cell
+	$(TEST) -tags=tools -count=1 -timeout=20m -v ./test/tools
 
 .PHONY: test-libs
 # Wheels for the python of the default image.

@@ -6,5 +6,5 @@ import "embed"
 
 // Recipes has the scripts build and languages, and the recipe of each image of jobs in a folder of its own.
 //
-//go:embed build languages python polyglot
+//go:embed build languages python tools polyglot
 var Recipes embed.FS

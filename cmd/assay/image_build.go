@@ -3,7 +3,7 @@ package main
 import "github.com/assay-run/assay/internal/cli/dev"
 
 type imageBuildCmd struct {
-	Name string `arg:"" optional:"" default:"python" enum:"python,polyglot" help:"Image to build: python (the default), or polyglot with every packaged language (minutes, gigabytes)."`
+	Name string `arg:"" optional:"" default:"python" enum:"python,tools,polyglot" help:"Image to build: python, tools (adds curl, jq, pytest and more), or polyglot (every language; minutes, gigabytes)."`
 	Dir  string `name:"dir" placeholder:"DIR" help:"Directory for the archive (default: assay in $$XDG_CACHE_HOME or ~/.cache, where assay dev finds it)."`
 }
 

@@ -210,6 +210,7 @@ var table = map[string]row{
 	"test/image":       {"the images, as containers", outside},
 	"test/start":       {"what newcomers are told to run: pages and examples", outside},
 	"test/languages":   {"programs in every language, over real binaries", with(outside, "pkg/language")},
+	"test/tools":       {"each program of the image tools, over real binaries", outside},
 	"test/ui":          {"the web page, by a real browser", outside},
 	"test/k8s":         {"the chart on a cluster", outside},
 	"test/alerts":      {"alerts fire when they should, and only then", []string{"test/prom"}},

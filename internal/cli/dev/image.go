@@ -32,7 +32,7 @@ func (cfg FleetConfig) needsImage() bool {
 // DefaultImage is the image of jobs that name none.
 const DefaultImage = "python"
 
-// BuildImage returns the archive of a job image, python or polyglot, in the directory dir. If it
+// BuildImage returns the archive of a job image, python, tools or polyglot, in the directory dir. If it
 // does not exist, it is built from the packages of this machine's distribution. That takes half a
 // minute with a mirror nearby, and some minutes for polyglot. It requires root and mmdebstrap.
 // Progress and errors are written to said.

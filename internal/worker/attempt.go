@@ -181,6 +181,15 @@ func (a *attempt) acquire(ctx context.Context, kind, python string) (runtime.Slo
 	})
 }
 
+// imageFault returns the text of an error that refuses a job because of its image. A text that
+// names a field omits its context, which would name the image again.
+func imageFault(err error) string {
+	if field := new(job.FieldError); errors.As(err, &field) && field.Field != "" {
+		return job.ClipMessage(field.Error())
+	}
+	return job.ClipMessage("image: " + err.Error())
+}
+
 // slot acquires a slot of the key's kind for the job.
 func (a *attempt) slot(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
 	key.Tenant, key.Image, key.Alone = a.claimed.Tenant, a.spec.Image, a.alone
@@ -193,7 +202,7 @@ func (a *attempt) slot(ctx context.Context, key runtime.Key) (runtime.Slot, erro
 	case errors.As(err, &failure):
 		return nil, refuse("policy.packages: %s", job.ClipMessage(failure.Message))
 	case errors.Is(err, job.ErrInvalid):
-		return nil, refuse("image: %v", err)
+		return nil, refuse("%s", imageFault(err))
 	case errors.Is(err, runtime.ErrImage):
 		pause.For(ctx, imagePause) // the registry is at fault, not this worker; it needs time
 		fallthrough

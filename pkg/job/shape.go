@@ -2,7 +2,9 @@ package job
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -14,6 +16,7 @@ type shape struct {
 	elem   *shape                     // of a list or a table
 	fields map[string]field           // of an object
 	names  []string                   // of fields, in the order of the type
+	alias  map[string]string          // usual names of other tools, and the fields that clients mean by them
 	parse  func(literal []byte) error // of a literal with a syntax of its own
 	digits int                        // of anything: limit of digits of an integer
 }
@@ -95,7 +98,7 @@ func wantLiteral(t reflect.Type) string {
 }
 
 func objectShape(t reflect.Type) *shape {
-	s := &shape{kind: object, want: "an object", fields: map[string]field{}}
+	s := &shape{kind: object, want: "an object", fields: map[string]field{}, alias: map[string]string{}}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -106,10 +109,23 @@ func objectShape(t reflect.Type) *shape {
 		if f.Tag.Get("digits") == "long" {
 			of = of.withDigits(maxLongDigits)
 		}
+		if example := f.Tag.Get("example"); example != "" {
+			of = of.withExample(example)
+		}
+		for _, alias := range strings.Fields(f.Tag.Get("alias")) {
+			s.alias[alias] = name
+		}
 		s.fields[name] = field{of, 1 << len(s.names)}
 		s.names = append(s.names, name)
 	}
 	return s
+}
+
+// withExample returns s with an example for the message about a value of another kind.
+func (s *shape) withExample(json string) *shape {
+	c := *s
+	c.want += " such as " + json
+	return &c
 }
 
 // withDigits returns s with a different limit for the digits of integers.
@@ -121,8 +137,14 @@ func (s *shape) withDigits(n int) *shape {
 	return &c
 }
 
-// nearest returns the field of s that is most similar to name, or "".
-func (s *shape) nearest(name string) string { return Nearest(name, s.names) }
+// nearest returns the field of s that is most similar to name, or whose alias is; "" if none is.
+func (s *shape) nearest(name string) string {
+	n := Nearest(name, slices.AppendSeq(slices.Clone(s.names), maps.Keys(s.alias)))
+	if of, found := s.alias[n]; found {
+		return of
+	}
+	return n
+}
 
 // FieldNames returns the JSON names of the fields of the struct v, in order.
 func FieldNames(v any) []string { return shapeOf(reflect.TypeOf(v)).names }

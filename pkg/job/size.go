@@ -112,7 +112,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	}
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
-		return fmt.Errorf("%w: duration %s must be a string with a unit such as \"1.5s\"", ErrInvalid, Clip(string(b), 40))
+		return fmt.Errorf("%w: duration %s must be a string with a unit (ms, s, m, h) such as \"1.5s\"", ErrInvalid, Clip(string(b), 40))
 	}
 	v, err := ParseDuration(text)
 	if err != nil {
@@ -135,7 +135,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	case written.MatchString(text):
 		return 0, fmt.Errorf("%w: duration %q is out of range: the maximum is %dh", ErrInvalid, Clip(text, 40), int64(math.MaxInt64/time.Hour))
 	}
-	return 0, fmt.Errorf("%w: duration %q must have a unit such as \"1.5s\"", ErrInvalid, Clip(text, 40))
+	return 0, fmt.Errorf("%w: duration %q must be numbers with units, such as \"1.5s\" or \"1h30m\"; units are ms, s, m and h", ErrInvalid, Clip(text, 40))
 }
 
 // Milliseconds returns d in milliseconds, for reporting.

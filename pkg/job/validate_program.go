@@ -156,7 +156,7 @@ func (t *Tests) validateFunctions(at string) error {
 	case t.Process == Shared && t.Check == "":
 		return Invalid(at+".process", "shared is for a check, which is missing; leave it out")
 	case t.Function == "" && t.Check != "" && len(t.Functions) == 0 && t.Process != Shared:
-		return Invalid(at+".function", "must name the function under test, or list the functions that the check calls in functions")
+		return Invalid(at+".function", "must name the function under test; if the check calls several, list their names in functions")
 	case len(t.Functions) > 0 && t.Check == "":
 		return Invalid(at+".functions", "are for a check, which is missing; cases call function")
 	case t.Class != nil && t.Check == "":

@@ -57,11 +57,11 @@ const (
 type Policy struct {
 	Isolation    Isolation    `json:"isolation"`
 	Enforce      Enforce      `json:"enforce"`
-	Wall         job.Duration `json:"wall"`
-	CPU          float64      `json:"cpu"` // cores
+	Wall         job.Duration `json:"wall" alias:"timeout time_limit"`
+	CPU          float64      `json:"cpu" alias:"cpus cores"` // cores
 	CPUTime      job.Duration `json:"cpu_time"`
-	Memory       job.Size     `json:"memory"`          // swap is always off
-	Stack        job.Size     `json:"stack,omitempty"` // of main threads; 0: at least DefaultStack, see stackFor
+	Memory       job.Size     `json:"memory" alias:"mem ram memory_limit"` // swap is always off
+	Stack        job.Size     `json:"stack,omitempty"`                     // of main threads; 0: at least DefaultStack, see stackFor
 	Processes    int          `json:"processes"`
 	Subprocesses bool         `json:"subprocesses"`
 	Disk         job.Size     `json:"disk"`  // per writable path, and in total
@@ -71,7 +71,7 @@ type Policy struct {
 	Stderr       Stream       `json:"stderr"`
 	Read         []string     `json:"read"`  // directories with inputs that are read-only for the program
 	Write        []string     `json:"write"` // writable directories, which start with the image's content
-	Network      Network      `json:"network"`
+	Network      Network      `json:"network" example:"{\"mode\": \"open\"}"`
 	Env          Env          `json:"env"`
 	Imports      Imports      `json:"imports"`
 	Packages     []string     `json:"packages"`

@@ -57,7 +57,7 @@ func lacks(need placement.Need, all []Worker) (job.Wait, string) {
 	case open > 0 && need.String() == "":
 		wait, why = job.WaitsImage, "waits for a worker: the connected workers of its pool are reserved for certain images"
 	case open > 0:
-		wait, why = job.WaitsWorker, fmt.Sprintf("waits for a worker: %s that is connected has what the job needs (%s)", who, need)
+		wait, why = job.WaitsNeeds, fmt.Sprintf("waits for a worker: %s that is connected has what the job needs (%s)", who, need)
 	}
 	if len(closed) > 0 {
 		wait = job.WaitsPool

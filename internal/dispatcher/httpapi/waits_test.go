@@ -66,7 +66,7 @@ func TestJobsSayWhatTheyWaitFor(t *testing.T) {
 	waits(job.Spec{}, job.WaitsSlot, "5 jobs use all slots")
 	put(func(w *store.Worker) { w.InUse, w.Load = 3, store.WorkerLoad{Running: 5, Cores: 2, CoresUsed: 2} })
 	waits(job.Spec{}, job.WaitsCores, "2.0 of 2")
-	waits(job.Spec{Requires: map[string]string{"gpu": "a100"}}, job.WaitsWorker, "gpu")
+	waits(job.Spec{Requires: map[string]string{"gpu": "a100"}}, job.WaitsNeeds, "gpu")
 	if _, err := op.Pause(ctx, api.PauseRequest{Tenant: "a", Reason: "bill"}); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (m *Store) answered(ref string) {
 // pull pulls ref from its registry when it is its turn.
 func (m *Store) pull(ctx context.Context, ref string) (client.Image, error) {
 	if strings.HasPrefix(ref, localDomain+"/") {
-		return nil, job.Invalid("image", "there is no image %s on this worker; import it, or name one of a registry", ref)
+		return nil, job.Invalid("image", "there is no image %s on this worker; import it (assay image import), or name an image of a registry, such as docker.io/library/%s", ref, strings.TrimPrefix(ref, localDomain+"/"))
 	}
 	if !m.registries.Lists(ref) {
 		host, _, _ := strings.Cut(ref, "/")

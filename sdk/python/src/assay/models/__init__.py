@@ -38,10 +38,10 @@ limits, and did not run (`compiled` of the result has the compiler's messages)."
 
 State: TypeAlias = Literal["queued", "dispatched", "running", "finished", "canceled"] | str
 
-Wait: TypeAlias = Literal["paused", "quota", "pool", "image", "worker", "cores", "slot", "turn"] | str
+Wait: TypeAlias = Literal["paused", "quota", "pool", "image", "worker", "needs", "cores", "slot", "turn"] | str
 """The reason why a queued job waits: its batch, tenant or pool is paused (paused); too many jobs of its tenant run
-(quota); it needs a worker of its pool (pool), one that takes its image (image) or has what it needs (worker); cores
-or a slot of the workers that could run it; or its turn."""
+(quota); it needs a worker of its pool (pool), one that takes its image (image), one that takes jobs now (worker), or
+a larger or better equipped one (needs); cores or a slot of the workers that could run it; or its turn."""
 
 WorkerState: TypeAlias = Literal["working", "held", "draining", "cordoned", "quarantined"] | str
 """Whether a worker takes jobs, and if not, why."""
@@ -1231,8 +1231,9 @@ class Job(Model):
         pool: The job's pool, and behind a ? its other requirements. Absent if it has neither.
         spec: One program to run once. At most 8 MiB of JSON.
         waits_for: The reason why a queued job waits: its batch, tenant or pool is paused (paused); too many jobs of
-            its tenant run (quota); it needs a worker of its pool (pool), one that takes its image (image) or has what
-            it needs (worker); cores or a slot of the workers that could run it; or its turn.
+            its tenant run (quota); it needs a worker of its pool (pool), one that takes its image (image), one that
+            takes jobs now (worker), or a larger or better equipped one (needs); cores or a slot of the workers that
+            could run it; or its turn.
     """
 
     batch_id: str | None = None
@@ -2280,8 +2281,9 @@ class QueueGroup(Model):
         pool: The pool of the jobs, and behind a ? their other requirements. Empty if they have neither.
         running_in: The running jobs by the pool of their worker.
         waits_for: The reason why a queued job waits: its batch, tenant or pool is paused (paused); too many jobs of
-            its tenant run (quota); it needs a worker of its pool (pool), one that takes its image (image) or has what
-            it needs (worker); cores or a slot of the workers that could run it; or its turn.
+            its tenant run (quota); it needs a worker of its pool (pool), one that takes its image (image), one that
+            takes jobs now (worker), or a larger or better equipped one (needs); cores or a slot of the workers that
+            could run it; or its turn.
     """
 
     at_least: bool | None = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Literal
 
+from ._arguments import LabelValue
 from ._errors import APIError
 from ._result import Result
+from ._units import Seconds
 
 CHUNK_BYTES = 4 << 20
 """Bytes of jobs after which a chunk ends."""
@@ -21,15 +22,15 @@ class MapOptions:
     order: Literal["input", "completed"]
     on_error: Literal["raise", "return"]
     key: str | None
-    timeout: float | None
+    timeout: Seconds | None
     fields: Iterable[str] | None
     chunk: int
     window: int
     name: str | None
-    labels: Mapping[str, str] | None
+    labels: Mapping[str, LabelValue] | None
     label_caps: Mapping[str, int] | None
     defaults: dict[str, Any]
-    lease: float | str | timedelta | None
+    lease: Seconds | None
     chunk_bytes: int = CHUNK_BYTES
 
     def __post_init__(self) -> None:
@@ -73,5 +74,5 @@ class Chunk:
 
 def refused(error: APIError, position: int, item: Any) -> Result:
     """The result of an item that the fleet refused."""
-    error.args = (f"item {position}: {error}",)
+    error.args = (f"item {position}: {error.without_line}",)
     return Result({"outcome": "refused", "message": str(error)}, position, item, error)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
-from ._units import seconds
+from ._units import Seconds, number, seconds
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 
@@ -51,7 +51,7 @@ def _local_token(parts: SplitResult) -> str:
         return ""
 
 
-def configured(url: str | None, token: str | None, patience: float | None) -> Config:
+def configured(url: str | None, token: str | None, patience: Seconds | None) -> Config:
     """The configuration from the arguments, else from the environment: ASSAY_URL, ASSAY_TOKEN, ASSAY_PATIENCE.
 
     Without a token, it uses that of a local `assay dev` fleet at this address, if there is one. ValueError names an
@@ -71,6 +71,7 @@ def configured(url: str | None, token: str | None, patience: float | None) -> Co
     if patience is None:
         text = os.environ.get("ASSAY_PATIENCE", "")
         patience = seconds(text) if text else 30.0
-    if patience < 0:
+    patient = number("patience", patience) or 0.0
+    if patient < 0:
         raise ValueError("patience: must not be negative")
-    return Config(where, secret, patience)
+    return Config(where, secret, patient)

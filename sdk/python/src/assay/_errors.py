@@ -5,12 +5,16 @@ A program that failed is data, a result.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from ._execution import Execution
     from ._result import Result
+
+LINE = re.compile(r"^line \d+: ")
+"""The beginning of a text that names the line of a batch."""
 
 PROBLEMS = "https://assay.run/problems/"
 
@@ -47,7 +51,14 @@ class APIError(AssayError):
         self.request_id = str(problem.get("instance", ""))
         self.retry_after = retry_after
         text = self.detail or self.title or f"HTTP {status}"
+        if self.code == "unauthorized":
+            text += "; give a token as Client(token=…) or ASSAY_TOKEN"
         super().__init__(f"{text} (trace {self.request_id})" if status >= 500 and self.request_id else text)
+
+    @property
+    def without_line(self) -> str:
+        """The text without the line of a batch, for callers whose jobs were no lines."""
+        return LINE.sub("", str(self))
 
     @property
     def passing(self) -> bool:
@@ -73,6 +84,12 @@ class DigestError(InvalidError):
 
 class KeyUsedError(InvalidError):
     """The idempotency key was used before, for another request."""
+
+
+def reused(error: KeyUsedError, key: str | None) -> KeyUsedError:
+    """The same error with the caller's own key in its text."""
+    error.args = (f"key: {key!r} was used before for other items, options or chunks; use another key",)
+    return error
 
 
 class MethodError(InvalidError):

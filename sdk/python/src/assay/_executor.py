@@ -11,7 +11,7 @@ from ._jobs import PolicyLike, job
 from ._result import Result
 from ._sync._client import Client
 from ._sync._submit import Future
-from ._units import Deadline
+from ._units import Deadline, Seconds
 
 
 class Executor(concurrent.futures.Executor):
@@ -61,26 +61,27 @@ class Executor(concurrent.futures.Executor):
         self,
         fn: Any,
         *iterables: Iterable[Mapping[str, Any]],
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
         chunksize: int = 1,
         **_: Any,
     ) -> Iterator[Result]:
         """The results of the same code, run once for each mapping of variables, in their order.
 
-        For many programs, Client.map is better: it takes items as there is room. timeout is in seconds.
+        For many programs, Client.map is better: it takes items as there is room.
+        timeout is in seconds, or a duration such as "5s".
         """
         if len(iterables) != 1:
             raise TypeError("map takes one iterable, of variables: map('print(x)', [{'x': 1}, {'x': 2}])")
         return self._each(fn, iterables[0], timeout)
 
-    def _each(self, code: str, variables: Iterable[Mapping[str, Any]], timeout: float | None) -> Iterator[Result]:
+    def _each(self, code: str, variables: Iterable[Mapping[str, Any]], timeout: Seconds | None) -> Iterator[Result]:
         deadline = Deadline(timeout)
         futures = [self.submit(code, **v) for v in variables]
 
         def results() -> Iterator[Result]:
             try:
                 while futures:
-                    yield futures.pop(0).result(None if timeout is None else deadline.left(timeout))
+                    yield futures.pop(0).result(None if deadline.given is None else deadline.left(deadline.given))
             finally:
                 for future in futures:
                     future.cancel()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
+from ._arguments import LabelValue, labeled, listed
+from ._code import code_of, with_imports
 from ._errors import APIError
 from ._jobvalues import encode_tests, is_object
 from ._result import CHECK_ERROR, Result
@@ -19,6 +22,9 @@ Tests: TypeAlias = "Mapping[str, Any] | Model | Tagged"
 
 The args, kwargs and expected of cases are Python values: (1, 2) is a tuple, and {1: 2} a dict with an int as key.
 """
+
+Labels: TypeAlias = "Sequence[Mapping[str, LabelValue]] | Mapping[str, LabelValue]"
+"""The labels of each solution, or one dict for all. Numbers become text."""
 
 RewardOf: TypeAlias = 'Literal["score", "pass"] | Callable[[Result], float]'
 
@@ -93,9 +99,16 @@ class Rewards(list["float | None"]):
     def pass_at_k(self, k: int, label: str = "problem") -> float:
         """The mean over problems of the probability that one of k solutions passes, 0 to 1.
 
-        label groups the solutions of a problem. Problems with fewer than k known solutions are omitted;
-        ValueError if none is left.
+        label groups the solutions of a problem; it warns about solutions without such a label. Problems with fewer than
+        k known solutions are omitted; ValueError if none is left.
         """
+        missing = sum(label not in labels for labels in self.labels)
+        if missing:
+            warnings.warn(
+                f"pass_at_k: {missing} of {len(self)} solutions have no label {label!r}, and count as solutions of one "
+                f'problem; give grade(…, labels=[{{"{label}": …}}, …])',
+                stacklevel=2,
+            )
         each = [pass_at_k(len(g), sum(r.ok for r in g), k) for _, g in self.groups(label) if len(g) >= k]
         if not each:
             raise ValueError(f"k: no value of the label {label!r} has {k} solutions about which something is known")
@@ -152,23 +165,33 @@ class Solutions:
         self,
         solutions: Iterable[str],
         tests: Tests | Iterable[Tests],
-        labels: Sequence[Mapping[str, str]] | None,
+        labels: Labels | None,
         defaults: Mapping[str, Any],
+        *,
+        fenced: bool = False,
+        implied_imports: bool = False,
     ) -> None:
-        for what, given in (("solutions", solutions), ("tests", tests)):
-            if isinstance(given, (str, bytes)):
-                raise TypeError(f"{what}: is {type(given).__name__}, and must be a list; for one solution give [code]")
+        listed("solutions", solutions, "for one solution give [code]")
+        if not is_object(tests):
+            listed("tests", tests, 'or one dict for all, such as {"function": "f", "cases": […]}')
         code = list(solutions)
         for i, c in enumerate(code):
             if not isinstance(c, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError(f"solutions: number {i} is {type(c).__name__}, and must be code (str)")
         one = is_object(tests)
         each = [cast("Tests", tests)] * len(code) if one else list(cast("Iterable[Tests]", tests))
-        for what, n in (("tests", len(each)), ("labels", len(labels) if labels is not None else len(code))):
+        self.labels = labels_of_each(labels, len(code))
+        for what, n in (("tests", len(each)), ("labels", len(self.labels))):
             if n != len(code):
                 raise ValueError(f"{what}: there are {n} for {len(code)} solutions")
-        self.labels: list[Mapping[str, str]] = list(labels) if labels is not None else [{} for _ in code]
-        self._code = code
+        for i, t in enumerate(each):
+            if not is_object(t):
+                raise TypeError(
+                    f"tests[{i}]: is {type(t).__name__}, and must be a dict such as "
+                    '{"function": "f", "cases": […]}; assertions go into its check'
+                )
+        self._code = [code_of(c) or c for c in code] if fenced else code
+        self._implied_imports = implied_imports
         encoded = [
             encode_tests(t, "" if one else f"tests[{i}]") for i, t in enumerate([cast("Tests", tests)] if one else each)
         ]
@@ -187,10 +210,20 @@ class Solutions:
     def job(self, i: int) -> Tagged:
         """The job that grades a solution, with its values encoded."""
         tests = self._tests[0 if self._one else i]
+        if self._implied_imports and tests.get("language") in (None, "python"):
+            tests = with_imports(tests, self._code[i])
         spec: dict[str, Any] = {"program": {"tests": {**tests, "code": self._code[i]}}}
         if self.labels[i]:
             spec["labels"] = {escaped(str(k)): escaped(str(v)) for k, v in self.labels[i].items()}
         return Tagged(spec)
+
+
+def labels_of_each(labels: Labels | None, n: int) -> list[dict[str, str]]:
+    """The labels of n solutions, from a list with those of each, or one dict for all."""
+    if labels is None or isinstance(labels, Mapping):
+        return [labeled(labels)] * n
+    listed("labels", labels, 'or one dict for all, such as {"problem": "two-sum"}')
+    return [labeled(each, f"labels[{i}]") for i, each in enumerate(labels)]
 
 
 def without_rival(defaults: Mapping[str, Any], tests: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ._arguments import LabelValue, labeled, mapped, text
 from ._jobvalues import encode_job, encode_python
 from ._values import Tagged
 from .models import JobSpec, Policy
@@ -33,7 +34,7 @@ def job(
     policy: PolicyLike | None = None,
     image: str | None = None,
     name: str | None = None,
-    labels: Mapping[str, str] | None = None,
+    labels: Mapping[str, LabelValue] | None = None,
     spec: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A job as in the API.
@@ -57,15 +58,21 @@ def job(
     Raises:
         TypeError, ValueError: an argument is invalid, or the arguments contradict each other.
     """
+    for what, value in (("language", language), ("stdin", stdin), ("image", image), ("name", name)):
+        text(what, value)
+    if variables is not None:
+        variables = mapped("variables", variables, '{"x": 1}')
     out = _base(program, variables, stdin) if language is None else _code(program, language, variables, stdin)
-    if files:
-        out["files"] = {**out.get("files", {}), **{path: content(path, data) for path, data in files.items()}}
+    if given := mapped("files", files, '{"/workspace/in.txt": "hello"}'):
+        out["files"] = {**out.get("files", {}), **{path: content(path, data) for path, data in given.items()}}
+    if policy is not None and not isinstance(policy, (Mapping, Policy, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f'policy: is {type(policy).__name__}, and must be a dict such as {{"wall": "10s"}}, or a name')
     for field, value in (("policy", policy), ("image", image), ("name", name)):
         if value is not None:
             out[field] = to_json(value)
     if labels:
-        out["labels"] = {**(out.get("labels") or {}), **labels}
-    return {**out, **to_json(spec or {})}
+        out["labels"] = {**(out.get("labels") or {}), **labeled(labels)}
+    return {**out, **to_json(mapped("spec", spec, '{"priority": 10}'))}
 
 
 def _base(program: Program, variables: Mapping[str, Any] | None, stdin: str | None) -> dict[str, Any]:
@@ -98,8 +105,11 @@ def _base(program: Program, variables: Mapping[str, Any] | None, stdin: str | No
     if variables is not None:
         raise TypeError("a command has no variables: give it arguments, or files")
     argv = list(program)
-    if not argv or not all(isinstance(a, str) for a in argv):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not argv:
         raise TypeError("a command is a list of one str or more")
+    for i, word in enumerate(argv):
+        if not isinstance(word, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a command is a list of str, and its word {i} is {type(word).__name__}")
     return {"program": {"command": {"argv": argv, **({} if stdin is None else {"stdin": stdin})}}}
 
 

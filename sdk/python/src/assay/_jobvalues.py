@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from ._arguments import labeled
 from ._values import Encoder, Tagged, encode, encode_all
 from .models._model import Model, to_json
 
@@ -17,6 +18,8 @@ def encode_job(job: Any) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for field, value in fields_of(job).items():
         program = fields_of(value) if field == "program" else None
+        if field == "labels" and value is not None:
+            value = labeled(value)
         out[field] = to_json(value) if program is None else {k: _part(k, v) for k, v in program.items()}
     return out
 

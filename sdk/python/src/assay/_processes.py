@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from ._arguments import mapped
 from ._errors import PROBLEMS, AssayError, ConflictError
 from ._jobs import PolicyLike
 from ._units import seconds
@@ -122,7 +123,8 @@ def words(argv: str | Sequence[str]) -> list[str]:
     """A command as a list; text is a command for sh. TypeError or ValueError if it is invalid."""
     if isinstance(argv, str):
         return ["sh", "-c", argv]
-    if isinstance(argv, (bytes, bytearray)) or not all(isinstance(a, str) for a in argv):  # pyright: ignore[reportUnnecessaryIsInstance]
+    given: Any = argv
+    if not isinstance(given, (list, tuple)) or not all(isinstance(a, str) for a in cast("list[Any]", given)):
         raise TypeError("argv: a command is a text for sh, or a list of str")
     if not argv:
         raise ValueError("argv: a command has one word or more")
@@ -131,10 +133,10 @@ def words(argv: str | Sequence[str]) -> list[str]:
 
 def environment(env: Mapping[str, str] | None) -> dict[str, str]:
     """A copy. TypeError if a name or a value is no text."""
-    out = dict(env or {})
+    out = mapped("env", env, '{"LANG": "C"}')
     for name, value in out.items():
-        if not isinstance(name, str) or not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"env: {name!r} must be a str with a str as its value")
+        if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"env[{name!r}]: is {type(value).__name__}, and must be str")
     return out
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from typing import Any, Literal, cast
 
 from . import models
+from ._arguments import LabelValue, labeled
 from ._calls import JSON, Call, encode, pathname, segment
 from ._functions import ANY, Functions, HostFunction
 from ._jobs import PolicyLike
-from ._units import duration, seconds
+from ._units import Seconds, duration, seconds
 from ._values import Encoder
 from .models import to_json
 
@@ -38,10 +38,10 @@ def session_spec(
     policy: PolicyLike | None = None,
     image: str | None = None,
     name: str | None = None,
-    labels: Mapping[str, str] | None = None,
+    labels: Mapping[str, LabelValue] | None = None,
     pool: str | None = None,
-    idle_timeout: float | str | timedelta | None = None,
-    lease: float | str | timedelta | None = None,
+    idle_timeout: Seconds | None = None,
+    lease: Seconds | None = None,
 ) -> dict[str, Any]:
     """A session as in the API.
 
@@ -52,9 +52,9 @@ def session_spec(
         inline: dict[str, Any] = allowed or {}
         allowed = {"callbacks": {"allow": [ANY]}, **inline}
     out: dict[str, Any] = {"kind": kind, "policy": allowed, "image": image, "name": name, "pool": pool}
-    out["labels"] = dict(labels) if labels else None
+    out["labels"] = labeled(labels) or None
     for field, value in (("idle_timeout", idle_timeout), ("lease", lease)):
-        out[field] = None if value is None else duration(value)
+        out[field] = None if value is None else duration(value, field)
         if value is not None and seconds(out[field]) <= 0:
             raise ValueError(f"{field}: must be positive, or None")
     return {k: v for k, v in out.items() if v is not None}

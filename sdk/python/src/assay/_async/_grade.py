@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from .._errors import APIError, ProgramError, Timeout
-from .._grading import CODE, RewardOf, Rewards, Solutions, Tests, failed, reward_of, worth_another
+from .._errors import APIError, KeyUsedError, ProgramError, Timeout, reused
+from .._grading import CODE, Labels, RewardOf, Rewards, Solutions, Tests, failed, reward_of, worth_another
 from .._progress import Progress, reporter
 from .._result import Result
-from .._units import Deadline, duration
+from .._units import Deadline, Seconds, duration
 from ._stream import AsyncResultStream
 
 
@@ -22,14 +21,16 @@ class AsyncGrading:
         map: Callable[..., AsyncResultStream],
         solutions: Iterable[str],
         tests: Tests | Iterable[Tests],
-        labels: Sequence[Mapping[str, str]] | None,
+        labels: Labels | None,
         *,
         reward: RewardOf,
         attempts: int,
         on_error: Literal["raise", "none"],
-        timeout: float | None,
+        timeout: Seconds | None,
         key: str | None,
-        case_wall: float | str | timedelta | None,
+        case_wall: Seconds | None,
+        fenced: bool,
+        implied_imports: bool,
         **defaults: Any,
     ) -> None:
         if on_error not in ("raise", "none"):
@@ -41,8 +42,11 @@ class AsyncGrading:
         if key is not None and not 1 <= len(key) <= 190:
             raise ValueError("key: has 1 to 190 characters")
         self._map = map
-        defaults["case_wall"] = None if case_wall is None else duration(case_wall)
-        self._solutions = Solutions(solutions, tests, labels, {k: v for k, v in defaults.items() if v is not None})
+        defaults["case_wall"] = None if case_wall is None else duration(case_wall, "case_wall")
+        self._solutions = Solutions(
+            solutions, tests, labels, {k: v for k, v in defaults.items() if v is not None}, fenced=fenced,
+            implied_imports=implied_imports,
+        )  # fmt: skip
         self._reward: RewardOf = reward
         self._attempts = attempts
         self._on_error = on_error
@@ -65,6 +69,8 @@ class AsyncGrading:
                 left = [i for i in left if worth_another(self._results[i])]
                 if not left or self._deadline.over:
                     break
+        except KeyUsedError as e:
+            raise reused(e, self._key) from None
         except Timeout:
             if self._on_error == "raise":
                 raise

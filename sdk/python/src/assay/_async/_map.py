@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from .. import models
+from .._arguments import listed
 from .._calls import call, encode, segment
 from .._chunks import Chunk, MapOptions, refused
-from .._errors import APIError, AssayError, Timeout
+from .._errors import APIError, AssayError, KeyUsedError, Timeout, reused
 from .._held import Held
 from .._jobs import job
 from .._progress import Progress, reporter
@@ -25,6 +26,7 @@ class AsyncMapper:
     """One call of map. It submits chunks of items as batches, a few at a time. A task for each reads its results."""
 
     def __init__(self, transport: AsyncTransport, items: Any, options: MapOptions, progress: Progress) -> None:
+        listed("items", items, "for one program use run, or give [program]")
         self._transport = transport
         self._source = each(items)
         self._options = options
@@ -123,7 +125,10 @@ class AsyncMapper:
 
     async def _post(self, chunk: Chunk) -> models.Batch:
         key = None if self._options.key is None else f"{self._options.key}/{self._options.chunk}/{chunk.start}"
-        return await whole(self._transport, chunk.body(), self._about, key, self._deadline)
+        try:
+            return await whole(self._transport, chunk.body(), self._about, key, self._deadline)
+        except KeyUsedError as e:
+            raise reused(e, self._options.key) from None
 
     async def _read(self, chunk: Chunk) -> None:
         """Reads the results of a chunk, no faster than they are taken."""
@@ -144,7 +149,7 @@ class AsyncMapper:
         try:
             chunk, found = await self._queue.get(self._deadline.left(threshold(self._deadline)))
         except TimeoutError:
-            raise Timeout(f"map: {self._given} results within {self._options.timeout} s, and not all") from None
+            raise Timeout(f"map: {self._given} results within {self._deadline.given} s, and not all") from None
         if isinstance(found, Exception):
             raise found
         if found is None:

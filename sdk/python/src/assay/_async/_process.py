@@ -6,8 +6,8 @@ import signal as signals
 from collections.abc import Sequence
 
 from .._errors import Timeout
-from .._processes import STAGED, Running, limited, octets
-from .._units import Deadline
+from .._processes import STAGED, Running, octets
+from .._units import Deadline, Seconds
 from ._concurrency import sleep
 from ._operations import AsyncOperations
 
@@ -49,25 +49,24 @@ class AsyncProcess:
             await self._operations.refresh(self._running)
         return self.exit_code
 
-    async def wait(self, timeout: float | None = None) -> int:
+    async def wait(self, timeout: Seconds | None = None) -> int:
         """Waits for its end, and returns its exit code. Raises Timeout after that many seconds; the command
         continues."""
         deadline = Deadline(timeout)
         await self._operations.wait(self._running, deadline)
         if self.exit_code is None:
-            raise Timeout(f"{self.argv[0]!r} runs on after {timeout} s")
+            raise Timeout(f"{self.argv[0]!r} runs on after {deadline.given} s")
         return self.exit_code
 
-    async def read(self, wait: float | None = None) -> tuple[bytes, bytes]:
+    async def read(self, wait: Seconds | None = None) -> tuple[bytes, bytes]:
         """Its output on stdout and stderr since the last read.
 
         Args:
             wait: seconds to wait for output or its end; by default it does not wait. Empty output after its end means
                 that there is no more.
         """
-        limited("wait", wait)
         if wait is not None:
-            await self._operations.wait(self._running, Deadline(wait), output=True)
+            await self._operations.wait(self._running, Deadline(wait, "wait"), output=True)
         return await self._operations.output(self._running)
 
     async def write(self, data: bytes | str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, TypeVar
 
 from .. import models
+from .._arguments import LabelValue, labeled
 from .._calls import call, segment
 from .._errors import AssayError, ConflictError, NotFoundError
 from .._jobs import PolicyLike
@@ -27,7 +27,7 @@ from .._processes import (
     sandbox_policy,
     words,
 )  # fmt: skip
-from .._units import Deadline, duration, seconds
+from .._units import Deadline, Seconds, duration, positive, seconds
 from ._concurrency import CANCELED, Tasks, finish
 from ._operations import AsyncOperations
 from ._process import AsyncProcess
@@ -56,18 +56,18 @@ class AsyncSandbox:
         policy: PolicyLike | None = None,
         image: str | None = None,
         name: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, LabelValue] | None = None,
         pool: str | None = None,
-        lease: float | str | timedelta | None = 60.0,
-        idle_timeout: float | str | timedelta | None = None,
+        lease: Seconds | None = 60.0,
+        idle_timeout: Seconds | None = None,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
         self._transport = transport
         self._spec: dict[str, Any] = {
             "kind": "python", "policy": sandbox_policy(policy), "image": image, "name": name, "pool": pool,
-            "labels": dict(labels) if labels else None, "lease": None if lease is None else duration(lease),
-            "idle_timeout": duration(IDLE if idle_timeout is None else idle_timeout),
+            "labels": labeled(labels) or None, "lease": None if lease is None else duration(lease, "lease"),
+            "idle_timeout": duration(IDLE if idle_timeout is None else idle_timeout, "idle_timeout"),
         }  # fmt: skip
         self._cwd, self._env = cwd or "", environment(env)
         self._operations = AsyncOperations(transport)
@@ -150,7 +150,7 @@ class AsyncSandbox:
         stdin: bytes | str | None = None,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
         limit: int | None = None,
     ) -> Completed:
         """Runs a command and waits for its end. A failed command is a result too.
@@ -160,7 +160,7 @@ class AsyncSandbox:
             stdin: its input; nothing by default.
             cwd: its directory; if it is relative, below the sandbox's own.
             env: variables, over those of the sandbox.
-            timeout: seconds, after which it is killed with all of its processes.
+            timeout: seconds, or a duration such as "5s", after which it is killed with all of its processes.
             limit: bytes of each stream, by default 64 MiB. A command that writes more is killed: see Completed.
 
         A command ends when its own process does. Its background processes run on, and no result has their later output.
@@ -169,7 +169,7 @@ class AsyncSandbox:
         Raises:
             OSError: it cannot be started: FileNotFoundError (no such command or directory), PermissionError and so on.
         """
-        limited("timeout", timeout)
+        timeout = positive("timeout", timeout)
         limited("limit", limit)
         running = Running(words(argv))
         try:
@@ -194,7 +194,7 @@ class AsyncSandbox:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         stdin: bool = False,
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
     ) -> AsyncProcess:
         """Starts a command and returns without waiting for its end.
 
@@ -205,7 +205,7 @@ class AsyncSandbox:
         Raises:
             OSError: it cannot be started.
         """
-        limited("timeout", timeout)
+        timeout = positive("timeout", timeout)
         running = Running(words(argv))
         try:
             await self._start(

@@ -7,7 +7,6 @@ import contextvars
 import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar, overload
 
@@ -21,7 +20,7 @@ from .._hosting import Host
 from .._jobvalues import encode_python
 from .._sessions import LARGEST, LONGEST, SLACK, assignment, place, variable, wall_of
 from .._shell import content, script
-from .._units import Deadline, duration, seconds
+from .._units import Deadline, Seconds, duration, seconds
 from ..models import to_json
 from ._background import AsyncBackground
 from ._concurrency import CANCELED, Turn, sleep
@@ -164,8 +163,8 @@ class AsyncSession(AsyncMapped):
         code: str,
         *,
         variables: Mapping[str, Any] | None = None,
-        wall: float | str | timedelta | None = None,
-        timeout: float | None = None,
+        wall: Seconds | None = None,
+        timeout: Seconds | None = None,
     ) -> Execution:
         """Executes code in the session's own language, and waits for the result. An exception is data too.
 
@@ -191,8 +190,8 @@ class AsyncSession(AsyncMapped):
         stdin: str | bytes | None = None,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        wall: float | str | timedelta | None = None,
-        timeout: float | None = None,
+        wall: Seconds | None = None,
+        timeout: Seconds | None = None,
     ) -> Execution:
         """Executes a command by bash, in a session of any kind: its directory, variables and functions stay.
 
@@ -211,12 +210,10 @@ class AsyncSession(AsyncMapped):
             await self._put(path, data, deadline)
         return await self._execute({"command": text}, wall, deadline)
 
-    async def _execute(
-        self, body: dict[str, Any], wall: float | str | timedelta | None, deadline: Deadline
-    ) -> Execution:
+    async def _execute(self, body: dict[str, Any], wall: Seconds | None, deadline: Deadline) -> Execution:
         most = self._wall
         if wall is not None:
-            body["wall"] = duration(wall)
+            body["wall"] = duration(wall, "wall")
             most = min(most, seconds(body["wall"]))
         content = encode(body)  # values that JSON cannot represent raise here
         self._guard()

@@ -134,6 +134,7 @@ class _Collector:
                     raise
                 _, future = named.pop(list(named)[e.line - 1])
                 if not future.done():
+                    e.args = (e.without_line,)
                     future.set_exception(e)
                 continue
             await self._read(batch, {name: future for name, (_, future) in named.items()})

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from .. import models
+from .._arguments import LabelValue, labeled, listed, mapped, text
 from .._calls import TURN, Call, call, segment
 from .._errors import APIError, Timeout, UnavailableError, Unreachable
 from .._result import Result, lines
-from .._units import Deadline, duration, seconds
+from .._units import Deadline, Seconds, duration, seconds
 from ._concurrency import Tasks
 from ._stream import ResultStream
 from ._transport import FOREVER, Transport
@@ -34,19 +34,25 @@ class Page(NamedTuple):
 def batch_options(
     *,
     name: str | None = None,
-    labels: Mapping[str, str] | None = None,
+    labels: Mapping[str, LabelValue] | None = None,
     label_caps: Mapping[str, int] | None = None,
     defaults: Mapping[str, Any] | None = None,
     callback: Mapping[str, Any] | None = None,
-    lease: float | str | timedelta | None = None,
+    lease: Seconds | None = None,
 ) -> dict[str, Any]:
     """The fields of a batch, without its jobs."""
-    given = {"labels": labels, "label_caps": label_caps, "defaults": defaults, "callback": callback}
-    out: dict[str, Any] = {k: dict(v) for k, v in given.items() if v}
+    given = {
+        "labels": labeled(labels),
+        "label_caps": mapped("label_caps", label_caps, '{"problem": 4}'),
+        "defaults": mapped("defaults", defaults, '{"policy": {"wall": "10s"}}'),
+        "callback": mapped("callback", callback, '{"url": "https://…"}'),
+    }
+    out: dict[str, Any] = {k: v for k, v in given.items() if v}
+    text("name", name)
     if name is not None:
         out["name"] = name
     if lease is not None:
-        out["lease"] = duration(lease)
+        out["lease"] = duration(lease, "lease")
     return out
 
 
@@ -140,7 +146,7 @@ class Batch:
         """The current state of the batch: counts of jobs by state, and of finished jobs by outcome."""
         return models.Batch.from_dict((self._transport.send(call("GET", self._path))).json())
 
-    def wait(self, timeout: float | None = None) -> models.Batch:
+    def wait(self, timeout: Seconds | None = None) -> models.Batch:
         """Waits until every job of the batch is over, and renews its lease meanwhile.
 
         Raises Timeout after that many seconds; the batch continues.
@@ -154,12 +160,12 @@ class Batch:
                 if done(b):
                     return b
                 if deadline.over:
-                    raise Timeout(f"batch {self.id} is not done within {timeout} s; it goes on")
+                    raise Timeout(f"batch {self.id} is not done within {deadline.given} s; it goes on")
         finally:
             tasks.stop()
 
     def results(
-        self, *, follow: bool = True, fields: Iterable[str] | None = None, timeout: float | None = None
+        self, *, follow: bool = True, fields: Iterable[str] | None = None, timeout: Seconds | None = None
     ) -> ResultStream:
         """The results in the order in which they became visible, each once, as jobs end.
 
@@ -169,6 +175,8 @@ class Batch:
             fields: names of fields of a result; others are omitted. assay.BRIEF omits most of the bytes.
             timeout: seconds for all of it; then Timeout is raised, and the batch goes on.
         """
+        if fields is not None:
+            listed("fields", fields, 'for one field give ["outcome"]')
         return ResultStream(self._results(follow, list(fields) if fields is not None else None, Deadline(timeout)))
 
     def _results(self, follow: bool, fields: list[str] | None, deadline: Deadline) -> Iterator[Result]:

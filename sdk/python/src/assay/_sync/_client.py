@@ -7,31 +7,30 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import httpx
 
 from .. import models
+from .._arguments import LabelValue
 from .._chunks import MapOptions
 from .._config import configured
 from .._errors import AssayError, InfraError
-from .._functions import ANY, Functions, HostFunction
-from .._grading import RewardOf, Rewards, Tests
+from .._grading import Labels, RewardOf, Rewards, Tests
 from .._jobs import PolicyLike, Program, job
 from .._progress import Progress
 from .._result import BRIEF, Result
-from .._sessions import FAREWELL, given, session_spec
-from .._units import Deadline
+from .._sessions import FAREWELL
+from .._units import Deadline, Seconds
 from ._api import API
 from ._background import Background
 from ._batches import Batch, batch_options
 from ._grade import Grading
 from ._map import Mapper
+from ._opener import Opener
 from ._run import cancel_job, run
-from ._sandbox import Sandbox
 from ._session import Session
 from ._stream import ResultStream
 from ._submit import Future, Submitter
@@ -41,7 +40,7 @@ from ._upload import submit
 C = TypeVar("C", bound="Client")
 
 
-class Client:
+class Client(Opener):
     """A client of one fleet, for asyncio. It may be used by any number of tasks, in one event loop after another.
 
     Args:
@@ -63,7 +62,7 @@ class Client:
         url: str | None = None,
         token: str | None = None,
         *,
-        patience: float | None = None,
+        patience: Seconds | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._transport = Transport(configured(url, token, patience), transport)
@@ -109,9 +108,9 @@ class Client:
         policy: PolicyLike | None = None,
         image: str | None = None,
         name: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, LabelValue] | None = None,
         spec: Mapping[str, Any] | None = None,
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
     ) -> Result:
         """Runs one program and waits for its result. A failed program is a result too: see Result.check.
 
@@ -145,7 +144,7 @@ class Client:
         policy: PolicyLike | None = None,
         image: str | None = None,
         name: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, LabelValue] | None = None,
         spec: Mapping[str, Any] | None = None,
     ) -> Future:
         """Submits one program, and returns a future of its result. The future raises as run does.
@@ -164,11 +163,11 @@ class Client:
         jobs: Iterable[Program],
         *,
         name: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, LabelValue] | None = None,
         label_caps: Mapping[str, int] | None = None,
         defaults: Mapping[str, Any] | None = None,
         callback: Mapping[str, Any] | None = None,
-        lease: float | str | timedelta | None = None,
+        lease: Seconds | None = None,
         key: str | None = None,
     ) -> Batch:
         """Submits programs together: all of them are accepted, or none.
@@ -219,15 +218,15 @@ class Client:
         on_error: Literal["raise", "return"] = "raise",
         progress: Progress = None,
         key: str | None = None,
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
         policy: PolicyLike | None = None,
         image: str | None = None,
         defaults: Mapping[str, Any] | None = None,
         name: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, LabelValue] | None = None,
         label_caps: Mapping[str, int] | None = None,
         fields: Iterable[str] | None = BRIEF,
-        lease: float | str | timedelta | None = 60.0,
+        lease: Seconds | None = 60.0,
         chunk: int = 1000,
         window: int | None = None,
     ) -> ResultStream:
@@ -250,8 +249,7 @@ class Client:
             timeout: seconds for all of it; then Timeout is raised.
             policy, image: of every item without its own; defaults: the same for any field of a job.
             name, labels, label_caps: of the batches of the items.
-            fields: of a result; None for all. By default enforcement, attempts and timings are omitted: they are most
-                of its bytes.
+            fields: of a result; None for all. By default assay.BRIEF.
             lease: seconds for which jobs continue after the death of this process; with a key, there is no lease.
             chunk: items of a batch, which is submitted when it is full. Use 1 if items depend on earlier results.
             window: maximal number of unfinished and waiting items; default four times chunk. With order="input",
@@ -271,17 +269,20 @@ class Client:
         solutions: Iterable[str],
         tests: Tests | Iterable[Tests],
         *,
-        labels: Sequence[Mapping[str, str]] | None = None,
+        labels: Labels | None = None,
         reward: RewardOf = "score",
-        case_wall: float | str | timedelta | None = None,
+        case_wall: Seconds | None = None,
         match: Literal["python", "json"] | None = None,
         tolerance: float | None = None,
         process: Literal["separate", "shared"] | None = None,
+        language: str | None = None,
+        fenced: bool = False,
+        implied_imports: bool = False,
         policy: PolicyLike | None = None,
         image: str | None = None,
         attempts: int = 3,
         on_error: Literal["raise", "none"] = "raise",
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
         progress: Progress = None,
         key: str | None = None,
         name: str | None = None,
@@ -293,11 +294,14 @@ class Client:
         Args:
             solutions: Python code, one job each. Text that cannot be a program, such as empty text, has the reward 0.0.
             tests: one for all, or one for each, with the fields of the API: see docs/grading.md.
-            labels: of each solution; Rewards.pass_at_k, groups and outcomes group by them.
+            labels: of each solution, or one dict for all; Rewards.pass_at_k, groups and outcomes group by them.
             reward: "score": weighted share of passed tests; "pass": 1 if all passed, else 0; or a function of a result.
             case_wall: seconds, or a duration such as "2s", for each case and stdio case without a wall.
             match, tolerance: of values of cases. "json" treats tuples as lists, and compares keys as JSON text.
             process: "shared" runs a check in the process of the solution, which could then forge its reward.
+            language: of solutions whose tests have none; default Python.
+            fenced: solutions are answers of a model; their code is the last Markdown block.
+            implied_imports: Python solutions may use common modules, such as math, without an import.
             policy, image: a solution's limits, and its file system.
             attempts: the number of runs of a solution without a verdict. Failures of the fleet never become rewards.
             on_error: for a solution without a verdict after that, and for tests that failed by themselves: "raise", or
@@ -313,86 +317,13 @@ class Client:
         """
         grading = Grading(
             self.map, solutions, tests, labels, reward=reward, attempts=attempts, on_error=on_error, timeout=timeout,
-            key=key, case_wall=case_wall, match=match, tolerance=tolerance, process=process,
+            key=key, case_wall=case_wall, match=match, tolerance=tolerance, process=process, language=language,
+            fenced=fenced, implied_imports=implied_imports,
         )  # fmt: skip
         return grading.rewards(
             progress, {"policy": policy, "image": image, "name": name, "label_caps": label_caps, "chunk": chunk}
         )
 
-    def sandbox(
-        self,
-        *,
-        policy: PolicyLike | None = None,
-        image: str | None = None,
-        name: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        pool: str | None = None,
-        lease: float | str | timedelta | None = 60.0,
-        idle_timeout: float | str | timedelta | None = None,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> Sandbox:
-        """A sandbox for processes and files. `with` or start() starts it.
-
-        Args:
-            policy: the limits of its programs, merged over assay.SANDBOX_POLICY. With import rules or
-                without subprocesses, nothing can run.
-            image: the file system of its programs, with a python3; by default "python".
-            name, labels, pool: of its session.
-            lease: seconds for which it continues after the death of this process; None: until idle_timeout.
-            idle_timeout: seconds without use after which it ends, by default an hour.
-            cwd: the directory of commands and relative paths, by default /workspace.
-            env: variables of all its commands.
-        """
-        return Sandbox(
-            self._transport, policy=policy, image=image, name=name, labels=labels, pool=pool, lease=lease,
-            idle_timeout=idle_timeout, cwd=cwd, env=env,
-        )  # fmt: skip
-
     def cancel(self, id: str) -> None:
         """Ends a job. A finished job stays as it is."""
         cancel_job(self._transport, id)
-
-    def session(
-        self,
-        *,
-        kind: Literal["python", "shell"] = "python",
-        functions: Mapping[str, HostFunction] | Iterable[HostFunction] | None = None,
-        policy: PolicyLike | None = None,
-        image: str | None = None,
-        name: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        pool: str | None = None,
-        idle_timeout: float | str | timedelta | None = None,
-        lease: float | str | timedelta | None = 60.0,
-    ) -> Session:
-        """A session: a live interpreter or a shell. A with statement or its start() starts it.
-
-        Args:
-            kind: the kind of code: snippets of Python, or scripts.
-            functions: host functions, which its code calls and this process answers: callables by name, or callables
-                with names. See Session.function.
-            policy: its limits; wall, cpu_time, stdout and stderr are for each execution (docs/policy.md). Without
-                callbacks in it, functions of every name may be called.
-            image: its file system; default "python".
-            name, labels, pool: as of a job.
-            idle_timeout: seconds (or a duration, or a timedelta) without use after which it ends; default ten minutes.
-            lease: the same, after the death of this process. None: it continues, also after this client is closed.
-
-        Raises:
-            TypeError, ValueError: a function is not callable, or has no usable name.
-        """
-        spec = session_spec(
-            kind=kind, policy=policy, image=image, name=name, labels=labels, pool=pool, idle_timeout=idle_timeout,
-            lease=lease,
-        )  # fmt: skip
-        return self._session(spec, given(functions, spec))
-
-    def attach(self, id: str) -> Session:
-        """An existing session, such as another process's. Its functions are the ones registered here."""
-        return self._session({"kind": "python"}, Functions(None, [ANY]), id)
-
-    def _session(self, spec: Mapping[str, Any], functions: Functions, id: str | None = None) -> Session:
-        session = Session(self._transport, self._background, spec, functions, id)
-        self._sessions.add(session)
-        return session

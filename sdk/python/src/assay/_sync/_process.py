@@ -9,8 +9,8 @@ import signal as signals
 from collections.abc import Sequence
 
 from .._errors import Timeout
-from .._processes import STAGED, Running, limited, octets
-from .._units import Deadline
+from .._processes import STAGED, Running, octets
+from .._units import Deadline, Seconds
 from ._concurrency import sleep
 from ._operations import Operations
 
@@ -52,25 +52,24 @@ class Process:
             self._operations.refresh(self._running)
         return self.exit_code
 
-    def wait(self, timeout: float | None = None) -> int:
+    def wait(self, timeout: Seconds | None = None) -> int:
         """Waits for its end, and returns its exit code. Raises Timeout after that many seconds; the command
         continues."""
         deadline = Deadline(timeout)
         self._operations.wait(self._running, deadline)
         if self.exit_code is None:
-            raise Timeout(f"{self.argv[0]!r} runs on after {timeout} s")
+            raise Timeout(f"{self.argv[0]!r} runs on after {deadline.given} s")
         return self.exit_code
 
-    def read(self, wait: float | None = None) -> tuple[bytes, bytes]:
+    def read(self, wait: Seconds | None = None) -> tuple[bytes, bytes]:
         """Its output on stdout and stderr since the last read.
 
         Args:
             wait: seconds to wait for output or its end; by default it does not wait. Empty output after its end means
                 that there is no more.
         """
-        limited("wait", wait)
         if wait is not None:
-            self._operations.wait(self._running, Deadline(wait), output=True)
+            self._operations.wait(self._running, Deadline(wait, "wait"), output=True)
         return self._operations.output(self._running)
 
     def write(self, data: bytes | str) -> None:

@@ -10,7 +10,6 @@ import contextvars
 import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar, overload
 
@@ -24,7 +23,7 @@ from .._hosting import Host
 from .._jobvalues import encode_python
 from .._sessions import LARGEST, LONGEST, SLACK, assignment, place, variable, wall_of
 from .._shell import content, script
-from .._units import Deadline, duration, seconds
+from .._units import Deadline, Seconds, duration, seconds
 from ..models import to_json
 from ._background import Background
 from ._concurrency import CANCELED, Turn, sleep
@@ -167,8 +166,8 @@ class Session(Mapped):
         code: str,
         *,
         variables: Mapping[str, Any] | None = None,
-        wall: float | str | timedelta | None = None,
-        timeout: float | None = None,
+        wall: Seconds | None = None,
+        timeout: Seconds | None = None,
     ) -> Execution:
         """Executes code in the session's own language, and waits for the result. An exception is data too.
 
@@ -194,8 +193,8 @@ class Session(Mapped):
         stdin: str | bytes | None = None,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        wall: float | str | timedelta | None = None,
-        timeout: float | None = None,
+        wall: Seconds | None = None,
+        timeout: Seconds | None = None,
     ) -> Execution:
         """Executes a command by bash, in a session of any kind: its directory, variables and functions stay.
 
@@ -214,10 +213,10 @@ class Session(Mapped):
             self._put(path, data, deadline)
         return self._execute({"command": text}, wall, deadline)
 
-    def _execute(self, body: dict[str, Any], wall: float | str | timedelta | None, deadline: Deadline) -> Execution:
+    def _execute(self, body: dict[str, Any], wall: Seconds | None, deadline: Deadline) -> Execution:
         most = self._wall
         if wall is not None:
-            body["wall"] = duration(wall)
+            body["wall"] = duration(wall, "wall")
             most = min(most, seconds(body["wall"]))
         content = encode(body)  # values that JSON cannot represent raise here
         self._guard()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .. import models
+from .._arguments import listed
 from .._calls import NDJSON, Call, call, encode, segment
 from .._errors import APIError, AssayError, KeyUsedError
 from .._jobs import Program, job
@@ -51,6 +52,7 @@ def submit(
     deadline: Deadline = FOREVER,
 ) -> models.Batch:
     """Submits jobs as one batch, all of them or none. An unanswered request is repeated."""
+    listed("jobs", jobs, "for one program use run, or give [program]")
     rest = chunks(jobs)
     first, second = next(rest, None), next(rest, None)
     if first is None:

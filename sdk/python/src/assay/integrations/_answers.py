@@ -11,21 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Any, cast
 
+from .._code import MODULES, SETUP, setup_without
 from .._values import Tagged
-
-MAX_CODE = 1 << 20
-"""Most bytes of code that the fleet accepts."""
 
 NATIVE = frozenset(("function", "functions", "cases", "check", "stdio"))
 """Fields of the API's tests. Tests have at least one of them."""
-
-MODULES = (
-    *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random", "statistics"),
-    *("itertools", "functools", "operator", "io", "sys", "json", "builtins", "typing"),
-)
-"""Modules that solutions in these data sets may use without an import, as in their original environment."""
-
-SETUP = "".join(f"from {m} import *\n" for m in MODULES) + f"import {', '.join(MODULES)}\nsys.setrecursionlimit(600000)"
 
 CALLS = """
 import json
@@ -46,23 +36,6 @@ def call(number):
     assert any(plain(got) == w for w in (want, first, keys(want), keys(first))), f"got {{got!r}}, expected {{want!r}}"
 """
 """A check of calls. It compares as JSON does: tuples are lists, numeric keys are numbers, and [x] is x."""
-
-
-def code_of(answer: str) -> str | None:
-    """The code in an answer: its last block of Python, else its first block, else all of it. None if it cannot run."""
-    if "```python" in answer:
-        code = answer.split("```python")[-1].split("```")[0]
-    elif "```" in answer:
-        code = answer.split("```")[1]
-        language, newline, rest = code.partition("\n")
-        code = rest if newline and language.strip().isalpha() else code
-    else:
-        code = answer
-    try:
-        size = len(code.encode())
-    except UnicodeEncodeError:
-        return None
-    return code if code.strip() and "\0" not in code and size <= MAX_CODE else None
 
 
 def to_tests(truth: Any, code: str = "", *, first: int | None = None, **stdio: Any) -> dict[str, Any]:
@@ -103,7 +76,7 @@ def to_tests(truth: Any, code: str = "", *, first: int | None = None, **stdio: A
 def setup(tests: dict[str, Any]) -> dict[str, Any]:
     """Tests with SETUP, but without its names that the solution should define."""
     names = [tests["function"], *tests.get("functions", ())]
-    return {"setup": f"{SETUP}\nfor name in {names}: globals().pop(name, None)", **tests}
+    return {"setup": setup_without(names), **tests}
 
 
 def as_json(tests: dict[str, Any]) -> dict[str, Any]:

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from .._code import code_of
 from .._errors import InfraError
 from .._grading import RewardOf
 from .._result import Result
 from .._sync._client import Client
 from .._sync._submit import Future
 from .._units import duration, seconds
-from ._answers import code_of, plain, to_tests
+from ._answers import plain, to_tests
 
 PATIENCE = 600.0
 """Seconds to wait for a fleet that is unreachable or has no room: a training run may outlast that."""

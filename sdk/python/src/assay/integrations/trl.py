@@ -14,11 +14,12 @@ import concurrent.futures
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
+from .._code import code_of
 from .._errors import InfraError, ProgramError, Timeout
 from .._grading import reward_of
 from .._result import Result
 from .._sync._submit import Future
-from ._answers import code_of, to_tests
+from ._answers import to_tests
 from ._rewards import Options, graded, nothing
 
 __all__ = ["AsyncCodeReward", "CodeReward", "Options", "async_code_reward", "code_of", "code_reward", "to_tests"]

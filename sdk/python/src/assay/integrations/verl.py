@@ -15,11 +15,12 @@ import concurrent.futures
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from .._code import code_of
 from .._errors import InvalidError, ProgramError, Timeout, TooLargeError
 from .._grading import reward_of
 from .._result import CHECK_ERROR, Result
 from .._sync._submit import Future
-from ._answers import code_of, to_tests
+from ._answers import to_tests
 from ._rewards import Options, graded, nothing
 
 __all__ = ["Options", "code_of", "compute_score", "compute_score_batch", "compute_score_sync", "to_tests"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from ._arguments import LabelValue
 from ._errors import APIError
 from ._result import Result
 from ._units import Seconds
+from ._waiting import OnWait, checked
 
 CHUNK_BYTES = 4 << 20
 """Bytes of jobs after which a chunk ends."""
@@ -31,11 +32,14 @@ class MapOptions:
     label_caps: Mapping[str, int] | None
     defaults: dict[str, Any]
     lease: Seconds | None
+    on_wait: OnWait = "raise"
+    note: Callable[[str], None] | None = None  # instead of the progress of this map
     chunk_bytes: int = CHUNK_BYTES
 
     def __post_init__(self) -> None:
         if self.order not in ("input", "completed"):
             raise ValueError("order: must be 'input' or 'completed'")
+        checked(self.on_wait)
         if self.on_error not in ("raise", "return"):
             raise ValueError("on_error: must be 'raise' or 'return'")
         if self.chunk < 1 or self.window < self.chunk:

@@ -152,6 +152,11 @@ class Timeout(AssayError, TimeoutError):
     """The caller's own deadline is over. The awaited work was canceled, unless the text says otherwise."""
 
 
+class NoWorkerError(AssayError):
+    """No connected worker can run a job: the text has the need that none meets. The job was canceled, unless its call
+    had a key."""
+
+
 class AnswerTooLarge(AssayError):
     """An answer is larger than this client holds in memory. Download it in pieces, or request fewer fields."""
 

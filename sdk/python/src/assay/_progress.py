@@ -16,9 +16,11 @@ result."""
 
 
 class Reporter(Protocol):
-    """Receives each result, and the end."""
+    """Receives each result, the reason why jobs wait, and the end."""
 
     def update(self, result: Result) -> None: ...
+
+    def note(self, text: str) -> None: ...
 
     def close(self) -> None: ...
 
@@ -28,6 +30,9 @@ class Silent:
 
     def update(self, result: Result) -> None:
         pass
+
+    def note(self, text: str) -> None:
+        """Shows why jobs wait; "": they do not."""
 
     def close(self) -> None:
         pass
@@ -54,11 +59,14 @@ class Rich(Silent):
             progress.TimeElapsedColumn(),
         ]  # fmt: skip
         self._bar = progress.Progress(*columns, console=import_module("rich.console").Console(stderr=True))
-        self._task = self._bar.add_task(title, total=total)
+        self._title, self._task = title, self._bar.add_task(title, total=total)
         self._bar.start()
 
     def update(self, result: Result) -> None:
         self._bar.advance(self._task)
+
+    def note(self, text: str) -> None:
+        self._bar.update(self._task, description=f"{self._title} ({text})" if text else self._title)
 
     def close(self) -> None:
         self._bar.stop()
@@ -73,6 +81,9 @@ class Tqdm(Silent):
     def update(self, result: Result) -> None:
         self._bar.update(1)
 
+    def note(self, text: str) -> None:
+        self._bar.set_postfix_str(text)
+
     def close(self) -> None:
         self._bar.close()
 
@@ -82,12 +93,18 @@ class Line(Silent):
 
     def __init__(self, title: str, total: int | None) -> None:
         self._title, self._total, self._done, self._told = title, total, 0, time.monotonic()
+        self._noted = ""
 
     def update(self, result: Result) -> None:
         self._done += 1
         if time.monotonic() - self._told >= 1 or self._done == self._total:
             self._told = time.monotonic()
             print(f"{self._title}: {self._done} of {self._total or 'unknown'}", file=sys.stderr)
+
+    def note(self, text: str) -> None:
+        if text and text != self._noted:
+            print(f"{self._title}: {self._done} of {self._total or 'unknown'}; {text}", file=sys.stderr)
+        self._noted = text
 
 
 def reporter(progress: Progress, total: int | None) -> Reporter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -21,6 +21,7 @@ from .._progress import Progress
 from .._result import BRIEF, Result
 from .._sessions import FAREWELL
 from .._units import Deadline, Seconds
+from .._waiting import OnWait, checked
 from ._api import AsyncAPI
 from ._background import AsyncBackground
 from ._batches import AsyncBatch, batch_options
@@ -108,12 +109,15 @@ class AsyncClient(AsyncOpener):
         labels: Mapping[str, LabelValue] | None = None,
         spec: Mapping[str, Any] | None = None,
         timeout: Seconds | None = None,
+        on_wait: OnWait = "raise",
     ) -> Result:
         """Runs one program and waits for its result. A failed program is a result too: see Result.check.
 
         Args:
             program: Python code, a command as a list of its words, or a whole job; assay.job has the other arguments.
-            timeout: seconds for all of it, queueing included; then the job is canceled.
+            timeout: seconds for all of it, queueing included; then the job is canceled. A job that its dead client
+                left in the queue expires a minute later; without a timeout, after 24 hours.
+            on_wait: of a job that no connected worker can run: "raise" NoWorkerError, "warn" once, or "ignore".
 
         Raises:
             InfraError: the job did not end by itself, or could not run.
@@ -125,7 +129,7 @@ class AsyncClient(AsyncOpener):
             program, language=language, variables=variables, stdin=stdin, files=files, policy=policy, image=image,
             name=name, labels=labels, spec=spec,
         )  # fmt: skip
-        result = await run(self._transport, one, Deadline(timeout))
+        result = await run(self._transport, one, Deadline(timeout), on_wait=checked(on_wait))
         if result.infra:
             raise InfraError(result)
         return result
@@ -144,7 +148,7 @@ class AsyncClient(AsyncOpener):
         labels: Mapping[str, LabelValue] | None = None,
         spec: Mapping[str, Any] | None = None,
     ) -> Future:
-        """Submits one program, and returns a future of its result. The future raises as run does.
+        """Submits one program, and returns a future of its result. The future raises as run does, except NoWorkerError.
 
         Canceling the future cancels the job. Programs that are submitted within a moment are sent together, so
         there may be many thousands. The fleet ends them a minute after the death of this process.
@@ -226,6 +230,8 @@ class AsyncClient(AsyncOpener):
         lease: Seconds | None = 60.0,
         chunk: int = 1000,
         window: int | None = None,
+        on_wait: OnWait = "raise",
+        note: Callable[[str], None] | None = None,
     ) -> AsyncResultStream:
         """Runs any number of programs: it takes items as there is room, and yields results.
 
@@ -251,13 +257,15 @@ class AsyncClient(AsyncOpener):
             chunk: items of a batch, which is submitted when it is full. Use 1 if items depend on earlier results.
             window: maximal number of unfinished and waiting items; default four times chunk. With order="input",
                 results that wait for their turn are in memory, large ones above 32 MiB in a temporary file.
+            on_wait: of jobs that no connected worker can run: "raise" NoWorkerError, "warn" once, or "ignore".
+            note: called with the reason why jobs wait, or "", instead of the progress bar.
         """
         common = {"policy": policy, "image": image, **(defaults or {})}
         options = MapOptions(
             order=order, on_error=on_error, key=key, timeout=timeout, fields=fields, chunk=chunk,
             window=window if window is not None else 4 * chunk, name=name, labels=labels, label_caps=label_caps,
             defaults={k: models.to_json(v) for k, v in common.items() if v is not None},
-            lease=None if key is not None else lease,
+            lease=None if key is not None else lease, on_wait=on_wait, note=note,
         )  # fmt: skip
         return AsyncResultStream(AsyncMapper(self._transport, items, options, progress).results())
 
@@ -285,6 +293,7 @@ class AsyncClient(AsyncOpener):
         name: str | None = None,
         label_caps: Mapping[str, int] | None = None,
         chunk: int = 1000,
+        on_wait: OnWait = "raise",
     ) -> Rewards:
         """Grades solutions, and returns a list with one reward for each, in their order.
 
@@ -318,7 +327,15 @@ class AsyncClient(AsyncOpener):
             fenced=fenced, implied_imports=implied_imports,
         )  # fmt: skip
         return await grading.rewards(
-            progress, {"policy": policy, "image": image, "name": name, "label_caps": label_caps, "chunk": chunk}
+            progress,
+            {
+                "policy": policy,
+                "image": image,
+                "name": name,
+                "label_caps": label_caps,
+                "chunk": chunk,
+                "on_wait": on_wait,
+            },
         )
 
     async def cancel(self, id: str) -> None:

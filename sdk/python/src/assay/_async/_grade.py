@@ -52,11 +52,13 @@ class AsyncGrading:
         self._on_error = on_error
         self._deadline = Deadline(timeout)
         self._key = key
+        self._note: Callable[[str], None] | None = None
         self._results: list[Result | None] = [None] * len(self._solutions)
 
     async def rewards(self, progress: Progress, options: Mapping[str, Any]) -> Rewards:
         """The rewards; options are those of map."""
         report = reporter(progress, len(self._solutions))
+        self._note = report.note
         retried = 0
         try:
             for i, result in self._solutions.unreadable().items():
@@ -91,7 +93,8 @@ class AsyncGrading:
         stream = self._map(
             (self._solutions.job(i) for i in left), order="completed", on_error="return",
             key=None if self._key is None else f"{self._key}#{attempt}",
-            timeout=None if self._deadline.at is None else max(self._deadline.left(1e9), 0.001), **options,
+            timeout=None if self._deadline.at is None else max(self._deadline.left(1e9), 0.001),
+            note=self._note, **options,
         )  # fmt: skip
         async with stream:
             async for result in stream:

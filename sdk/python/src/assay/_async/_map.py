@@ -9,17 +9,19 @@ from .. import models
 from .._arguments import listed
 from .._calls import call, encode, segment
 from .._chunks import Chunk, MapOptions, refused
-from .._errors import APIError, AssayError, KeyUsedError, Timeout, reused
+from .._errors import APIError, AssayError, KeyUsedError, NoWorkerError, Timeout, reused
 from .._held import Held
 from .._jobs import job
 from .._progress import Progress, reporter
 from .._result import POSITION, Result, marked
 from .._units import Deadline, seconds
+from .._waiting import LOOK
 from ._batches import batch_options, pages
 from ._concurrency import Queue, Tasks, each
 from ._run import cancel_batch
 from ._transport import AsyncTransport
 from ._upload import whole
+from ._waits import AsyncWaits
 
 
 class AsyncMapper:
@@ -50,6 +52,7 @@ class AsyncMapper:
         can be resumed."""
         if self._options.lease:
             self._tasks.start(self._keep, seconds(self._about["lease"]) / 3)
+        self._tasks.start(self._watch)
         try:
             while await self._fill():
                 for result in self._turn(await self._next()):
@@ -172,6 +175,25 @@ class AsyncMapper:
         while (position := self._given + len(out)) in self._ready:
             out.append(self._ready.pop(position))
         return out
+
+    async def _watch(self) -> None:
+        """Reads why jobs wait, while no results come."""
+        waits, given, pause = AsyncWaits(self._transport, self._options.on_wait), -1, LOOK
+        note = self._options.note or self._progress.note
+        while await self._tasks.sleep(pause):
+            live = list(self._live.values())
+            silent, given, pause = given == self._given, self._given, LOOK
+            if not live or not silent:
+                note("")
+                continue
+            try:
+                note(await waits.of_batch(live[0].batch))
+            except NoWorkerError as e:
+                await self._queue.put((live[0], e))
+                return
+            except AssayError:
+                continue  # the task that reads its results gets the error
+            pause = waits.pause
 
     async def _keep(self, pause: float) -> None:
         """Renews the leases of the live batches."""

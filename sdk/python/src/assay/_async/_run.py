@@ -8,11 +8,13 @@ from typing import Any
 
 from .. import models
 from .._calls import TURN, call, segment
-from .._errors import AssayError, NotFoundError, Timeout
+from .._errors import AssayError, NotFoundError, NoWorkerError, Timeout
 from .._result import POSITION, Result, marked
 from .._units import Deadline
+from .._waiting import LOOK, OnWait, expiring
 from ._concurrency import CANCELED, sleep
 from ._transport import FOREVER, AsyncTransport
+from ._waits import AsyncWaits
 
 TIDY = 5.0
 """Seconds for canceling work that no caller waits for."""
@@ -23,6 +25,7 @@ async def run(
     spec: Mapping[str, Any],
     deadline: Deadline = FOREVER,
     fields: Iterable[str] | None = None,
+    on_wait: OnWait = "raise",
 ) -> Result:
     """Runs a job and waits for its result.
 
@@ -30,21 +33,26 @@ async def run(
     """
     only = ",".join(fields) if fields else None
     mark = str(uuid.uuid4())
-    c = call("POST", "/v1/run", query={"fields": only}, body=marked(spec, mark), wait=deadline.left(TURN))
+    body = marked({"expires_in": expiring(deadline.given), **spec}, mark)
+    c = call("POST", "/v1/run", query={"fields": only}, body=body, wait=deadline.left(LOOK))
     try:
         answer = await transport.send(c, deadline)
         if answer.status == 200:
             return Result(answer.json())
-        return await wait(transport, answer.json()["id"], deadline, only)
-    except (Timeout, *CANCELED):
+        return await wait(transport, answer.json()["id"], deadline, only, AsyncWaits(transport, on_wait))
+    except (NoWorkerError, Timeout, *CANCELED):
         await cancel_marked(transport, mark)
         raise
 
 
-async def wait(transport: AsyncTransport, id: str, deadline: Deadline, fields: str | None) -> Result:
+async def wait(transport: AsyncTransport, id: str, deadline: Deadline, fields: str | None, waits: AsyncWaits) -> Result:
     """Waits for the result of an accepted job."""
+    turn = LOOK
     while True:
-        c = call("GET", f"/v1/jobs/{segment(id)}/result", query={"fields": fields}, wait=deadline.left(TURN))
+        if not deadline.over:
+            turn = min(TURN, 2 * turn)
+            turn = LOOK if await waits.look(id, deadline) and waits.pause == LOOK else turn
+        c = call("GET", f"/v1/jobs/{segment(id)}/result", query={"fields": fields}, wait=deadline.left(turn))
         try:
             return Result((await transport.send(c, deadline)).json())
         except NotFoundError:

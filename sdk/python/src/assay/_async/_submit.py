@@ -115,7 +115,7 @@ class _Collector:
                 future.cancel()
 
     async def _one(self, spec: dict[str, Any], future: asyncio.Future[Result]) -> None:
-        task = asyncio.ensure_future(run(self._transport, spec))
+        task = asyncio.ensure_future(run(self._transport, spec, on_wait="ignore"))
         future.add_done_callback(lambda f: task.cancel() if f.cancelled() else None)
         try:
             settle(future, await task)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -24,6 +24,7 @@ from .._progress import Progress
 from .._result import BRIEF, Result
 from .._sessions import FAREWELL
 from .._units import Deadline, Seconds
+from .._waiting import OnWait, checked
 from ._api import API
 from ._background import Background
 from ._batches import Batch, batch_options
@@ -111,12 +112,15 @@ class Client(Opener):
         labels: Mapping[str, LabelValue] | None = None,
         spec: Mapping[str, Any] | None = None,
         timeout: Seconds | None = None,
+        on_wait: OnWait = "raise",
     ) -> Result:
         """Runs one program and waits for its result. A failed program is a result too: see Result.check.
 
         Args:
             program: Python code, a command as a list of its words, or a whole job; assay.job has the other arguments.
-            timeout: seconds for all of it, queueing included; then the job is canceled.
+            timeout: seconds for all of it, queueing included; then the job is canceled. A job that its dead client
+                left in the queue expires a minute later; without a timeout, after 24 hours.
+            on_wait: of a job that no connected worker can run: "raise" NoWorkerError, "warn" once, or "ignore".
 
         Raises:
             InfraError: the job did not end by itself, or could not run.
@@ -128,7 +132,7 @@ class Client(Opener):
             program, language=language, variables=variables, stdin=stdin, files=files, policy=policy, image=image,
             name=name, labels=labels, spec=spec,
         )  # fmt: skip
-        result = run(self._transport, one, Deadline(timeout))
+        result = run(self._transport, one, Deadline(timeout), on_wait=checked(on_wait))
         if result.infra:
             raise InfraError(result)
         return result
@@ -147,7 +151,7 @@ class Client(Opener):
         labels: Mapping[str, LabelValue] | None = None,
         spec: Mapping[str, Any] | None = None,
     ) -> Future:
-        """Submits one program, and returns a future of its result. The future raises as run does.
+        """Submits one program, and returns a future of its result. The future raises as run does, except NoWorkerError.
 
         Canceling the future cancels the job. Programs that are submitted within a moment are sent together, so
         there may be many thousands. The fleet ends them a minute after the death of this process.
@@ -229,6 +233,8 @@ class Client(Opener):
         lease: Seconds | None = 60.0,
         chunk: int = 1000,
         window: int | None = None,
+        on_wait: OnWait = "raise",
+        note: Callable[[str], None] | None = None,
     ) -> ResultStream:
         """Runs any number of programs: it takes items as there is room, and yields results.
 
@@ -254,13 +260,15 @@ class Client(Opener):
             chunk: items of a batch, which is submitted when it is full. Use 1 if items depend on earlier results.
             window: maximal number of unfinished and waiting items; default four times chunk. With order="input",
                 results that wait for their turn are in memory, large ones above 32 MiB in a temporary file.
+            on_wait: of jobs that no connected worker can run: "raise" NoWorkerError, "warn" once, or "ignore".
+            note: called with the reason why jobs wait, or "", instead of the progress bar.
         """
         common = {"policy": policy, "image": image, **(defaults or {})}
         options = MapOptions(
             order=order, on_error=on_error, key=key, timeout=timeout, fields=fields, chunk=chunk,
             window=window if window is not None else 4 * chunk, name=name, labels=labels, label_caps=label_caps,
             defaults={k: models.to_json(v) for k, v in common.items() if v is not None},
-            lease=None if key is not None else lease,
+            lease=None if key is not None else lease, on_wait=on_wait, note=note,
         )  # fmt: skip
         return ResultStream(Mapper(self._transport, items, options, progress).results())
 
@@ -288,6 +296,7 @@ class Client(Opener):
         name: str | None = None,
         label_caps: Mapping[str, int] | None = None,
         chunk: int = 1000,
+        on_wait: OnWait = "raise",
     ) -> Rewards:
         """Grades solutions, and returns a list with one reward for each, in their order.
 
@@ -321,7 +330,15 @@ class Client(Opener):
             fenced=fenced, implied_imports=implied_imports,
         )  # fmt: skip
         return grading.rewards(
-            progress, {"policy": policy, "image": image, "name": name, "label_caps": label_caps, "chunk": chunk}
+            progress,
+            {
+                "policy": policy,
+                "image": image,
+                "name": name,
+                "label_caps": label_caps,
+                "chunk": chunk,
+                "on_wait": on_wait,
+            },
         )
 
     def cancel(self, id: str) -> None:

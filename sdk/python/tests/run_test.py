@@ -91,7 +91,7 @@ def test_refused_request_names_the_field(client: assay.Client) -> None:
         ([], {}, "one str or more"),
         (["a"], {"language": "c"}, "of code"),
         ("1", {"language": "c", "variables": {}}, "script"),
-        (["a", 1], {}, "one str or more"),
+        (["a", 1], {}, "word 1 is int"),
         ({"code": "x"}, {}, "needs a program"),
         ({"program": {"python": {"code": "1"}}}, {"variables": {}}, "whole job"),
         ("1", {"stdin": "", "variables": {}}, "script"),

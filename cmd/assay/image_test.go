@@ -80,7 +80,7 @@ func TestImageFlags(t *testing.T) {
 	defer s.Close()
 	for says, args := range map[string][]string{
 		`missing "<file> ..."`: {"import"},
-		"--older: -1s":          {"prune", "--older=-1s"},
+		"--older: -1s":         {"prune", "--older=-1s"},
 		"containerd at " + filepath.Join(dir, "none"):                         {"import", archive, "--containerd", filepath.Join(dir, "none")},
 		"containerd at " + filepath.Join(dir, "containerd/s/containerd.sock"): {"list", "--containerd", "own"},
 		"--image-registries": {"prune", "--image-registries", "a b?trusted"},

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/assay-run/assay/internal/cli/filter"
 	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
@@ -15,7 +14,7 @@ import (
 type jobListCmd struct {
 	Limit  int    `default:"20" help:"Most jobs to list."`
 	Tenant string `placeholder:"NAME" help:"Only jobs of this tenant (default: all tenants for operators, else your own)."`
-	filter.Jobs
+	JobFlags
 }
 
 // Run lists jobs; with --json one per line.

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/assay-run/assay/internal/cli/prompt"
 	"github.com/assay-run/assay/internal/cli/show"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -36,7 +35,7 @@ func (c *sessionOpenCmd) Run(a *app) error {
 	}
 	// Control-C interrupts the execution only, and the session is closed in any case.
 	ctx := context.WithoutCancel(a.ctx)
-	p := &prompt.Prompt{Fleet: fleet, ID: s.ID, Kind: c.Kind, Stdout: a.stdout, Stderr: a.stderr, Show: a.showExecution}
+	p := &prompt{Fleet: fleet, ID: s.ID, Kind: c.Kind, Stdout: a.stdout, Stderr: a.stderr, Show: a.showExecution}
 	defer func() { _, _ = fleet.CloseSession(ctx, s.ID) }() // otherwise its idle timeout closes it
 	if in, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
 		return p.Interact(ctx, in)

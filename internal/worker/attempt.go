@@ -15,7 +15,7 @@ import (
 	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker/capacity"
-	"github.com/assay-run/assay/internal/worker/code"
+	"github.com/assay-run/assay/internal/worker/compile"
 	"github.com/assay-run/assay/internal/worker/grade"
 	"github.com/assay-run/assay/internal/worker/transfer"
 	"github.com/assay-run/assay/pkg/control"
@@ -40,8 +40,8 @@ type attempt struct {
 	alone   string              // see runtime.Key; "" at first
 	timings job.Timings
 	outputs transfer.Outputs // stored beside the result
-	code    *code.Code       // the program or solution, if it is in a language of the catalogue
-	checker *code.Code       // the tests' checker, if it is in a language of the catalogue
+	code    *compile.Code    // the program or solution, if it is in a language of the catalogue
+	checker *compile.Code    // the tests' checker, if it is in a language of the catalogue
 }
 
 // owner returns the owner of the attempt's objects.
@@ -136,10 +136,10 @@ func (a *attempt) read() (err error) {
 	default:
 		return refuse("program.%s: not supported by this version of the worker (%s)", kind, a.cfg.Version)
 	}
-	if a.code, err = code.Of(a.spec.Program); err != nil {
+	if a.code, err = compile.Of(a.spec.Program); err != nil {
 		return refuse("%v", err)
 	}
-	if a.checker, err = code.OfChecker(a.spec.Program.Tests); err != nil {
+	if a.checker, err = compile.OfChecker(a.spec.Program.Tests); err != nil {
 		return refuse("%v", err)
 	}
 	if a.plan, err = a.planFor(a.spec.Policy, policy.UseOfProgram(a.spec.Program)); err != nil {

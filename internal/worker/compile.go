@@ -7,7 +7,6 @@ import (
 
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/worker/capacity"
-	"github.com/assay-run/assay/internal/worker/code"
 	"github.com/assay-run/assay/internal/worker/compile"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
@@ -29,7 +28,7 @@ func (a *attempt) release() {
 }
 
 // compile compiles c, if its language is compiled.
-func (a *attempt) compile(ctx context.Context, c *code.Code) error {
+func (a *attempt) compile(ctx context.Context, c *compile.Code) error {
 	p := c.ToCompile()
 	if p == nil {
 		return nil

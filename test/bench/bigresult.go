@@ -10,7 +10,6 @@ import (
 	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 const (
@@ -23,7 +22,7 @@ const (
 // jobs whose output of 16 MiB is kept. Two of the large jobs run a second. Writing costs the same
 // in both cases. So "ratio", the last rate to the second, is the cost of large results for other
 // jobs.
-func bigresult(ctx context.Context, b *bench) (r stats.Report, err error) {
+func bigresult(ctx context.Context, b *bench) (r Report, err error) {
 	t, err := b.target(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func bigresult(ctx context.Context, b *bench) (r stats.Report, err error) {
 			err = lerr
 		}
 		sum.add(o)
-		return stats.Rate(o.jobs, o.took), n, err
+		return Rate(o.jobs, o.took), n, err
 	}
 	alone, _, err := measure("small jobs alone", "")
 	if err != nil {
@@ -77,8 +76,8 @@ func bigresult(ctx context.Context, b *bench) (r stats.Report, err error) {
 	}
 	r = sum.report(ms)
 	r["jobs_per_s_alone"], r["jobs_per_s_dropped"], r["jobs_per_s_kept"] = alone, dropped, kept
-	r["large_dropped"], r["large_kept"], r["rss_peak_mb"] = many, large, stats.Round(float64(peak)/1024, 1)
-	r["ratio"], r["ratio_alone"] = stats.Round(kept/dropped, 3), stats.Round(kept/alone, 3)
+	r["large_dropped"], r["large_kept"], r["rss_peak_mb"] = many, large, Round(float64(peak)/1024, 1)
+	r["ratio"], r["ratio_alone"] = Round(kept/dropped, 3), Round(kept/alone, 3)
 	r.Noted(isolation, note)
 	return r, nil
 }

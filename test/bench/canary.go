@@ -13,7 +13,6 @@ import (
 	"github.com/assay-run/assay/examples/humaneval"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // The load with which canary saturates a machine, and the limit of its programs, which need some
@@ -27,7 +26,7 @@ const (
 
 // canary grades the whole example on the idle machine and on a saturated one, round by round. It
 // compares the verdicts of each program: "differ" counts the differences.
-func canary(ctx context.Context, b *bench) (r stats.Report, err error) {
+func canary(ctx context.Context, b *bench) (r Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
@@ -71,9 +70,9 @@ func canary(ctx context.Context, b *bench) (r stats.Report, err error) {
 			}
 		}
 	}
-	r = stats.Report{
+	r = Report{
 		"programs": len(specs), "rounds": rounds, "differ": differ, "wrong_verdicts": wrong,
-		"idle_seconds": stats.Round(idle.Seconds()/float64(rounds), 2), "saturated_seconds": stats.Round(busy.Seconds()/float64(rounds), 2),
+		"idle_seconds": Round(idle.Seconds()/float64(rounds), 2), "saturated_seconds": Round(busy.Seconds()/float64(rounds), 2),
 	}
 	r.Noted(isolation, note)
 	return r, nil

@@ -8,7 +8,6 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/test/bench/fusion"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 const (
@@ -21,7 +20,7 @@ const (
 // cases measures submissions of twenty cases each in two ways, which alternate: one request for
 // each case in the format of SandboxFusion, as verl's reward function sends, and one job with
 // tests.
-func cases(ctx context.Context, b *bench) (r stats.Report, err error) {
+func cases(ctx context.Context, b *bench) (r Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx, "ASSAY_DROP_INS=sandboxfusion")
 	if err != nil {
 		return nil, err
@@ -51,10 +50,10 @@ func cases(ctx context.Context, b *bench) (r stats.Report, err error) {
 			return nil, err
 		}
 	}
-	a, c := stats.Rate(native.n, native.took), stats.Rate(dropIn.n, dropIn.took)
-	r = stats.Report{
-		"cases": casesOf, "jobs": native.n, "seconds": stats.Round(native.took.Seconds(), 3), "jobs_per_s": a,
-		"drop_in_submissions": dropIn.n, "drop_in_per_s": c, "factor": stats.Round(a/c, 2), "not_right": native.bad + dropIn.bad,
+	a, c := Rate(native.n, native.took), Rate(dropIn.n, dropIn.took)
+	r = Report{
+		"cases": casesOf, "jobs": native.n, "seconds": Round(native.took.Seconds(), 3), "jobs_per_s": a,
+		"drop_in_submissions": dropIn.n, "drop_in_per_s": c, "factor": Round(a/c, 2), "not_right": native.bad + dropIn.bad,
 	}
 	r.Noted(isolation, note)
 	return r, nil

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
-func command(ctx context.Context, b *bench) (stats.Report, error) { return b.inCells(ctx, trueJob) }
+func command(ctx context.Context, b *bench) (Report, error) { return b.inCells(ctx, trueJob) }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/test/bench/fusion"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 const compatClients = 64 // clients that wait for an answer each, as a trainer's threads do
@@ -21,7 +20,7 @@ var (
 // compat measures requests in the format of SandboxFusion from clients that wait for each answer,
 // between two halves of batches of the same program. Then it measures four times as many clients,
 // and finally as many with more work than fits into the time of their requests.
-func compat(ctx context.Context, b *bench) (r stats.Report, err error) {
+func compat(ctx context.Context, b *bench) (r Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx, "ASSAY_DROP_INS=sandboxfusion")
 	if err != nil {
 		return nil, err
@@ -46,11 +45,11 @@ func compat(ctx context.Context, b *bench) (r stats.Report, err error) {
 			return nil, err
 		}
 	}
-	rate, bareRate := stats.Rate(few.OK, few.Took), stats.Rate(bare.jobs, bare.took)
-	r = stats.Report{
-		"clients": compatClients, "jobs": few.OK, "seconds": stats.Round(few.Took.Seconds(), 3), "jobs_per_s": rate,
-		"python_per_s": bareRate, "ratio": stats.Round(rate/bareRate, 3), "many_jobs_per_s": stats.Rate(many.OK, many.Took),
-		"p50_ms": stats.Percentile(few.MS, 0.5), "p99_ms": stats.Percentile(few.MS, 0.99), "overload_ok": over.OK, "overload_504": over.Late,
+	rate, bareRate := Rate(few.OK, few.Took), Rate(bare.jobs, bare.took)
+	r = Report{
+		"clients": compatClients, "jobs": few.OK, "seconds": Round(few.Took.Seconds(), 3), "jobs_per_s": rate,
+		"python_per_s": bareRate, "ratio": Round(rate/bareRate, 3), "many_jobs_per_s": Rate(many.OK, many.Took),
+		"p50_ms": Percentile(few.MS, 0.5), "p99_ms": Percentile(few.MS, 0.99), "overload_ok": over.OK, "overload_504": over.Late,
 		"late": few.Late + many.Late, "wrong": few.Wrong + many.Wrong + over.Wrong, "other_answers": few.Other + many.Other + over.Other,
 		"strange": few.Strange + many.Strange + over.Strange,
 	}

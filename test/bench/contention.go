@@ -13,7 +13,6 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/test/bench/bare"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // The programs of contention, and their limit.
@@ -33,7 +32,7 @@ const (
 // relative to the CPU time that they need on all cores. A toy counts there as the same program in a
 // process of its own, without any others. "makespan_toys_free" is the same without the cost of
 // toys.
-func contention(ctx context.Context, b *bench) (r stats.Report, err error) {
+func contention(ctx context.Context, b *bench) (r Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
@@ -130,11 +129,11 @@ func contention(ctx context.Context, b *bench) (r stats.Report, err error) {
 		}
 	}
 	need := float64(n)*contendedCPU + float64(late)*2.5
-	makespan := func(need float64) float64 { return stats.Round(took.Seconds()/(need/float64(cores)), 3) }
-	r = stats.Report{
-		"programs": n, "toys": len(ms), "falsely_timed_out": untrue, "not_timed_out": missed, "seconds": stats.Round(took.Seconds(), 3),
+	makespan := func(need float64) float64 { return Round(took.Seconds()/(need/float64(cores)), 3) }
+	r = Report{
+		"programs": n, "toys": len(ms), "falsely_timed_out": untrue, "not_timed_out": missed, "seconds": Round(took.Seconds(), 3),
 		"makespan_ratio": makespan(need + float64(len(ms))*toyNeeds.Seconds()), "makespan_toys_free": makespan(need),
-		"toy_cpu_ms": stats.Round(job.Milliseconds(toyNeeds), 3), "toy_p50_ms": stats.Percentile(ms, 0.5), "toy_p95_ms": stats.Percentile(ms, 0.95),
+		"toy_cpu_ms": Round(job.Milliseconds(toyNeeds), 3), "toy_p50_ms": Percentile(ms, 0.5), "toy_p95_ms": Percentile(ms, 0.95),
 	}
 	r.Noted(isolation, note)
 	return r, nil

@@ -8,9 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/assay-run/assay/test/bench/procs"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // cpu is the CPU time so far of the parts of the bench's own fleet. It complements the rate of jobs
@@ -23,15 +20,15 @@ func (t *target) cpuNow() (cpu, error) {
 	if t.cmd == nil {
 		return nil, errNotOurs
 	}
-	all, err := procs.All()
+	all, err := readProcesses()
 	if err != nil {
 		return nil, err
 	}
 	out := cpu{}
-	if self, ok := procs.Read("/proc/self"); ok {
+	if self, ok := readProcess("/proc/self"); ok {
 		out["client"] = self.CPU
 	}
-	for _, p := range procs.Below(all, t.cmd.Process.Pid) {
+	for _, p := range descendants(all, t.cmd.Process.Pid) {
 		part := "rest"
 		switch name := filepath.Base(p.Args[0]); {
 		case name == "dispatcher", name == "worker":
@@ -47,12 +44,12 @@ func (t *target) cpuNow() (cpu, error) {
 
 // sandboxCPU returns the CPU time of the worker's control group. It finds the group by a member:
 // any process that a shim of this fleet's containerd has started.
-func (t *target) sandboxCPU(all map[int]procs.Process) (time.Duration, error) {
+func (t *target) sandboxCPU(all map[int]process) (time.Duration, error) {
 	for _, shim := range all {
 		if !strings.Contains(filepath.Base(shim.Args[0]), "containerd-shim") || !strings.Contains(strings.Join(shim.Args, " "), t.dir) {
 			continue
 		}
-		for _, p := range procs.Below(all, shim.PID) {
+		for _, p := range descendants(all, shim.PID) {
 			raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.PID))
 			if err != nil {
 				continue
@@ -91,8 +88,8 @@ func (c cpu) perJob(before cpu, n int) map[string]float64 {
 	for part, d := range c {
 		d -= before[part]
 		sum += d
-		out[part] = stats.Round(d.Seconds()*1000/float64(max(n, 1)), 3)
+		out[part] = Round(d.Seconds()*1000/float64(max(n, 1)), 3)
 	}
-	out["all"] = stats.Round(sum.Seconds()*1000/float64(max(n, 1)), 3)
+	out["all"] = Round(sum.Seconds()*1000/float64(max(n, 1)), 3)
 	return out
 }

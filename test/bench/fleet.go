@@ -6,24 +6,23 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/test/bench/database"
-	"github.com/assay-run/assay/test/bench/procs"
 )
 
 // child returns the fleet's process of that program.
-func (t *target) child(program string) (procs.Process, error) {
+func (t *target) child(program string) (process, error) {
 	if t.cmd == nil {
-		return procs.Process{}, errNotOurs
+		return process{}, errNotOurs
 	}
-	all, err := procs.All()
+	all, err := readProcesses()
 	if err != nil {
-		return procs.Process{}, err
+		return process{}, err
 	}
-	for _, p := range procs.Below(all, t.cmd.Process.Pid) {
+	for _, p := range descendants(all, t.cmd.Process.Pid) {
 		if filepath.Base(p.Args[0]) == program {
 			return p, nil
 		}
 	}
-	return procs.Process{}, fmt.Errorf("the fleet has no process %s", program)
+	return process{}, fmt.Errorf("the fleet has no process %s", program)
 }
 
 // database returns the address of the fleet's database.
@@ -47,12 +46,12 @@ func (t *target) controlPlaneCPU() (time.Duration, error) {
 			return 0, err
 		}
 	}
-	all, err := procs.All()
+	all, err := readProcesses()
 	if err != nil {
 		return 0, err
 	}
 	var sum time.Duration
-	for _, p := range procs.Below(all, t.cmd.Process.Pid, not...) {
+	for _, p := range descendants(all, t.cmd.Process.Pid, not...) {
 		sum += p.CPU
 	}
 	return sum, nil

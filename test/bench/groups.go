@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // groupSteps are the numbers of waiting batches in each measurement. The small number is measured
@@ -26,7 +24,7 @@ const (
 // groups measures the control plane alone (see noop) while few and while many batches wait. "ratio"
 // is the rate beside 10,000 to the mean rate beside 10. "look_ratio" is the same for the mean time
 // of a scheduler pass. The rows of the batches are written directly into the database, all at once.
-func groups(ctx context.Context, b *bench) (r stats.Report, err error) {
+func groups(ctx context.Context, b *bench) (r Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err
@@ -64,9 +62,9 @@ func groups(ctx context.Context, b *bench) (r stats.Report, err error) {
 		}
 	}
 	few, many := groupSteps[0], groupSteps[1]
-	return stats.Report{
+	return Report{
 		"jobs_per_batch": each, "jobs_per_s_by_batches": rates, "look_ms_by_batches": looks,
-		"ratio": stats.Round(stats.Mean(rates[many])/stats.Mean(rates[few]), 3), "look_ratio": stats.Round(stats.Mean(looks[many])/stats.Mean(looks[few]), 3),
+		"ratio": Round(Mean(rates[many])/Mean(rates[few]), 3), "look_ratio": Round(Mean(looks[many])/Mean(looks[few]), 3),
 	}, nil
 }
 
@@ -116,8 +114,8 @@ func (t *target) recordingRate(ctx context.Context) (jobs, lookMS float64, err e
 		case began.IsZero() && now[recorded] >= start[recorded]+groupWarm:
 			began, from = time.Now(), now
 		case !began.IsZero() && now[recorded] >= from[recorded]+groupMeasure:
-			return stats.Rate(int(now[recorded]-from[recorded]), time.Since(began)),
-				stats.Round((now[ms]-from[ms])/max(now[looks]-from[looks], 1), 3), nil
+			return Rate(int(now[recorded]-from[recorded]), time.Since(began)),
+				Round((now[ms]-from[ms])/max(now[looks]-from[looks], 1), 3), nil
 		}
 	}
 	return 0, 0, fmt.Errorf("%d jobs were not recorded within 3 minutes", groupWarm+groupMeasure)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/test/bench/database"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // historySteps are the numbers of days of history in each measurement.
@@ -19,7 +18,7 @@ const historyRows = 20
 // many as a fleet keeps: 0, 35, 365, 0, 365 and 0. A ratio is the mean rate with that many days to
 // the rate without. "ratio" is that for 365 days. It is measured between runs without history, so
 // that a machine that slows down does not distort it.
-func history(ctx context.Context, b *bench) (r stats.Report, err error) {
+func history(ctx context.Context, b *bench) (r Report, err error) {
 	t, err := b.target(ctx, noopEnv, "ASSAY_RETENTION=0")
 	if err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ func history(ctx context.Context, b *bench) (r stats.Report, err error) {
 			return 0, err
 		}
 		sum.add(o)
-		return stats.Rate(o.jobs, o.took), nil
+		return Rate(o.jobs, o.took), nil
 	}
 	had := 0
 	for _, days := range historySteps {
@@ -72,7 +71,7 @@ func history(ctx context.Context, b *bench) (r stats.Report, err error) {
 	}
 	r = sum.report(ms)
 	r["jobs_per_s_by_days"] = rates
-	r["ratio_35"], r["ratio"] = stats.Round(stats.Mean(rates[35])/stats.Mean(rates[0]), 3), stats.Round(stats.Mean(rates[365])/stats.Mean(rates[0]), 3)
+	r["ratio_35"], r["ratio"] = Round(Mean(rates[35])/Mean(rates[0]), 3), Round(Mean(rates[365])/Mean(rates[0]), 3)
 	return r, nil
 }
 

@@ -10,14 +10,12 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/test/bench/procs"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // idle measures the memory of warm slots, as many as a worker of this host keeps ready. It sums the
 // proportional share (PSS) of all their processes, including shims, and divides it by the number of
 // slots.
-func idle(ctx context.Context, b *bench) (r stats.Report, err error) {
+func idle(ctx context.Context, b *bench) (r Report, err error) {
 	slots := b.n
 	if slots == 0 {
 		slots = 100
@@ -45,7 +43,7 @@ func idle(ctx context.Context, b *bench) (r stats.Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = stats.Report{"slots": n, "seconds": stats.Round(time.Since(began).Seconds(), 3), "mb_per_slot": stats.Round(float64(kb)/1024/float64(n), 2)}
+	r = Report{"slots": n, "seconds": Round(time.Since(began).Seconds(), 3), "mb_per_slot": Round(float64(kb)/1024/float64(n), 2)}
 	r.Noted(isolation, note)
 	return r, nil
 }
@@ -87,7 +85,7 @@ func settled(ctx context.Context, address string) (n int, kb int64, err error) {
 // all their processes. A slot is a process 1 in an innermost pid namespace: a box of a cell, or a
 // container.
 func standing(address string) (n int, kb int64, err error) {
-	all, err := procs.All()
+	all, err := readProcesses()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -96,7 +94,7 @@ func standing(address string) (n int, kb int64, err error) {
 		if i := slices.Index(p.Args, "-address"); i < 0 || i+1 >= len(p.Args) || p.Args[i+1] != address {
 			continue
 		}
-		for _, q := range procs.Below(all, p.PID) {
+		for _, q := range descendants(all, p.PID) {
 			if size, err := q.Kilobytes("smaps_rollup", "Pss"); err == nil { // otherwise it has just ended
 				kb += size
 			}

@@ -15,7 +15,6 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/test/bench/bare"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // library is a program that imports packages.
@@ -31,7 +30,7 @@ var libraries = []library{
 // libs measures programs that import packages of their policy. It alternates with a loop of bare
 // interpreters over the same packages and all cores. It needs a python3 of the image's version, and
 // packages from the fleet's index.
-func libs(ctx context.Context, b *bench) (r stats.Report, err error) {
+func libs(ctx context.Context, b *bench) (r Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func libs(ctx context.Context, b *bench) (r stats.Report, err error) {
 	if t.cmd == nil {
 		return nil, errNotOurs
 	}
-	r = stats.Report{}
+	r = Report{}
 	r.Noted(isolation, note)
 	before, err := t.said(ctx, libraries[0].spec(isolation, sight), 1)
 	if err != nil {
@@ -110,7 +109,7 @@ func (l library) spec(isolation policy.Isolation, code string) job.Spec {
 }
 
 // measure adds the cost of l to r.
-func (l library) measure(ctx context.Context, b *bench, t *target, isolation policy.Isolation, r stats.Report) error {
+func (l library) measure(ctx context.Context, b *bench, t *target, isolation policy.Isolation, r Report) error {
 	spec := l.spec(isolation, l.code)
 	b.logf("%s: building its environment", l.name)
 	res, err := t.Run(ctx, spec)
@@ -130,7 +129,7 @@ func (l library) measure(ctx context.Context, b *bench, t *target, isolation pol
 	if err != nil {
 		return err
 	}
-	r[l.name+"_first_ratio"] = stats.Round(res.Timings.RunMS/1000*one, 2)
+	r[l.name+"_first_ratio"] = Round(res.Timings.RunMS/1000*one, 2)
 	loop, err := bare.PerSecond(ctx, site, l.code, runtime.NumCPU(), part)
 	if err != nil {
 		return err
@@ -162,8 +161,8 @@ func (l library) measure(ctx context.Context, b *bench, t *target, isolation pol
 		return fmt.Errorf("%d of %d jobs did not succeed", o.errors, o.jobs)
 	}
 	loop = (loop + again) / 2
-	r[l.name+"_per_s"], r[l.name+"_bare_per_s"] = stats.Rate(o.jobs, o.took), stats.Round(loop, 2)
-	r[l.name+"_ratio"] = stats.Round(stats.Rate(o.jobs, o.took)/loop, 2)
+	r[l.name+"_per_s"], r[l.name+"_bare_per_s"] = Rate(o.jobs, o.took), Round(loop, 2)
+	r[l.name+"_ratio"] = Round(Rate(o.jobs, o.took)/loop, 2)
 	r[l.name+"_cpu_ms_per_job"] = after.perJob(before, o.jobs)
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 func pythonJob(isolation policy.Isolation) job.Spec {
@@ -138,16 +137,16 @@ func (t *target) latencies(ctx context.Context, batches []job.ID, most int) ([]f
 }
 
 // report returns the common fields of a report.
-func (o outcome) report(ms []float64) stats.Report {
-	return stats.Report{
-		"jobs": o.jobs, "errors": o.errors, "seconds": stats.Round(o.took.Seconds(), 3),
-		"jobs_per_s": stats.Rate(o.jobs, o.took),
-		"p50_ms":     stats.Percentile(ms, 0.50), "p99_ms": stats.Percentile(ms, 0.99),
+func (o outcome) report(ms []float64) Report {
+	return Report{
+		"jobs": o.jobs, "errors": o.errors, "seconds": Round(o.took.Seconds(), 3),
+		"jobs_per_s": Rate(o.jobs, o.took),
+		"p50_ms":     Percentile(ms, 0.50), "p99_ms": Percentile(ms, 0.99),
 	}
 }
 
 // measured runs batches after a warm-up and reports them.
-func (b *bench) measured(ctx context.Context, t *target, spec job.Spec, first int) (stats.Report, error) {
+func (b *bench) measured(ctx context.Context, t *target, spec job.Spec, first int) (Report, error) {
 	b.logf("warming up")
 	if _, err := t.runBatch(ctx, spec, max(first/4, 10)); err != nil {
 		return nil, err

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // longtxParts is the number of parts of the measurement beside the transaction. The rows that it
@@ -14,7 +12,7 @@ const longtxParts = 4
 // longtx measures the control plane alone (see noop) beside a transaction that reads the jobs once
 // and stays open, as a dump does: before it, in some parts beside it, and after it. "ratio" is the
 // rate beside it to the mean of the two without, "ratio_end" is the same for the last part.
-func longtx(ctx context.Context, b *bench) (r stats.Report, err error) {
+func longtx(ctx context.Context, b *bench) (r Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err
@@ -34,7 +32,7 @@ func longtx(ctx context.Context, b *bench) (r stats.Report, err error) {
 		b.logf("%s", what)
 		o, err := t.batches(ctx, spec, b.n, b.duration/longtxParts, 2000)
 		sum.add(o)
-		return stats.Rate(o.jobs, o.took), err
+		return Rate(o.jobs, o.took), err
 	}
 	before, err := measure("without a transaction")
 	if err != nil {
@@ -65,6 +63,6 @@ func longtx(ctx context.Context, b *bench) (r stats.Report, err error) {
 	}
 	r, without := sum.report(ms), (before+after)/2
 	r["jobs_per_s_without"], r["jobs_per_s_beside"] = []float64{before, after}, beside
-	r["ratio"], r["ratio_end"] = stats.Round(all/without, 3), stats.Round(beside[longtxParts-1]/without, 3)
+	r["ratio"], r["ratio_end"] = Round(all/without, 3), Round(beside[longtxParts-1]/without, 3)
 	return r, nil
 }

@@ -16,9 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/assay-run/assay/test/bench/stats"
-	"github.com/assay-run/assay/test/bench/turns"
 )
 
 func main() {
@@ -34,7 +31,7 @@ func main() {
 // scenario is one measurement.
 type scenario struct {
 	about string
-	run   func(context.Context, *bench) (stats.Report, error)
+	run   func(context.Context, *bench) (Report, error)
 	waits bool // whether it is one client that waits for each answer
 }
 
@@ -111,7 +108,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		b.log = io.Discard
 	}
 	if *other != "" {
-		c := &turns.Comparison{Scenario: *name, Duration: *duration, Rounds: *rounds, Trees: [2]string{".", *other}, Logf: b.logf}
+		c := &Comparison{Scenario: *name, Duration: *duration, Rounds: *rounds, Trees: [2]string{".", *other}, Logf: b.logf}
 		r, err := c.Run(ctx)
 		return r.Write(out, *name, err)
 	}

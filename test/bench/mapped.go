@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
-
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 //go:embed map.py
@@ -29,7 +27,7 @@ type mapped struct {
 
 // pythonMap measures client.map of the Python client between two halves of the same number of jobs,
 // submitted as in scenario python. So other load on the machine affects both.
-func pythonMap(ctx context.Context, b *bench) (r stats.Report, err error) {
+func pythonMap(ctx context.Context, b *bench) (r Report, err error) {
 	python, err := sdkPython()
 	if err != nil {
 		return nil, err
@@ -66,11 +64,11 @@ func pythonMap(ctx context.Context, b *bench) (r stats.Report, err error) {
 		return nil, err
 	}
 	took := time.Duration(m.Seconds * float64(time.Second))
-	rate, bareRate := stats.Rate(n, took), stats.Rate(bare.jobs, bare.took)
-	r = stats.Report{
-		"jobs": n, "errors": n - m.OK, "seconds": stats.Round(m.Seconds, 3), "jobs_per_s": rate,
-		"python_per_s": bareRate, "ratio": stats.Round(rate/bareRate, 3),
-		"client_mb": stats.Round(m.PeakMB, 1), "client_cpu_ms_per_job": stats.Round(1000*m.CPUSeconds/float64(n), 3),
+	rate, bareRate := Rate(n, took), Rate(bare.jobs, bare.took)
+	r = Report{
+		"jobs": n, "errors": n - m.OK, "seconds": Round(m.Seconds, 3), "jobs_per_s": rate,
+		"python_per_s": bareRate, "ratio": Round(rate/bareRate, 3),
+		"client_mb": Round(m.PeakMB, 1), "client_cpu_ms_per_job": Round(1000*m.CPUSeconds/float64(n), 3),
 	}
 	r.Noted(isolation, note)
 	return r, nil

@@ -4,14 +4,13 @@ import (
 	"context"
 
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // noopEnv makes a fleet whose worker runs no programs.
 const noopEnv = "ASSAY_RUNTIME=noop"
 
 // noop measures all steps except running: accept, schedule, deliver, claim, record.
-func noop(ctx context.Context, b *bench) (r stats.Report, err error) {
+func noop(ctx context.Context, b *bench) (r Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err

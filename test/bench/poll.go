@@ -7,7 +7,6 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // smallBatch is the size of the batch that the large batch is compared with.
@@ -15,7 +14,7 @@ const smallBatch = 1000
 
 // poll measures GET /v1/batches/{id} on a finished batch. Its cost must not depend on the batch's
 // size.
-func poll(ctx context.Context, b *bench) (r stats.Report, err error) {
+func poll(ctx context.Context, b *bench) (r Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err
@@ -45,8 +44,8 @@ func poll(ctx context.Context, b *bench) (r stats.Report, err error) {
 	}
 	r = outcome{jobs: n, took: took}.report(ms)
 	delete(r, "jobs_per_s")
-	r["polls"], r["polls_per_s"] = len(ms), stats.Rate(len(ms), took)
-	r["p50_ms_1000"] = stats.Percentile(smallMS, 0.5)
+	r["polls"], r["polls_per_s"] = len(ms), Rate(len(ms), took)
+	r["p50_ms_1000"] = Percentile(smallMS, 0.5)
 	return r, nil
 }
 

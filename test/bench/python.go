@@ -5,13 +5,12 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
-func python(ctx context.Context, b *bench) (stats.Report, error) { return b.inCells(ctx, pythonJob) }
+func python(ctx context.Context, b *bench) (Report, error) { return b.inCells(ctx, pythonJob) }
 
 // inCells measures batches of jobs in isolation cell, or the isolation that replaces it.
-func (b *bench) inCells(ctx context.Context, spec func(policy.Isolation) job.Spec) (r stats.Report, err error) {
+func (b *bench) inCells(ctx context.Context, spec func(policy.Isolation) job.Spec) (r Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err

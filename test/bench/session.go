@@ -16,13 +16,12 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // sessions measures an agent's waiting times: the first execute of a new session, the next one, a
 // context of 1 MiB, a host function that the client answers, and a copy of the session. All are
 // medians, through the API.
-func sessions(ctx context.Context, b *bench) (r stats.Report, err error) {
+func sessions(ctx context.Context, b *bench) (r Report, err error) {
 	t, err := b.target(ctx, "ASSAY_MEMORY=128Gi")
 	if err != nil {
 		return nil, err
@@ -42,7 +41,7 @@ func sessions(ctx context.Context, b *bench) (r stats.Report, err error) {
 			return nil, err
 		}
 	}
-	r = stats.Report{"sessions": n, "seconds": time.Since(began).Seconds()}
+	r = Report{"sessions": n, "seconds": time.Since(began).Seconds()}
 	for name, ms := range times {
 		slices.Sort(ms)
 		r[name] = ms[len(ms)/2]
@@ -55,7 +54,7 @@ const liveSessions = 500
 
 // manySessions opens liveSessions sessions, each with a state of its own, and reads the state of
 // each while all are open. It records their cost.
-func (t *target) manySessions(ctx context.Context, r stats.Report) error {
+func (t *target) manySessions(ctx context.Context, r Report) error {
 	before, err := available()
 	if err != nil {
 		return err
@@ -88,7 +87,7 @@ func (t *target) manySessions(ctx context.Context, r stats.Report) error {
 	if err != nil {
 		return err
 	}
-	r["live_create_per_s"] = stats.Rate(liveSessions, time.Since(began))
+	r["live_create_per_s"] = Rate(liveSessions, time.Since(began))
 	after, err := available()
 	if err != nil {
 		return err
@@ -97,7 +96,7 @@ func (t *target) manySessions(ctx context.Context, r stats.Report) error {
 	if err != nil {
 		return err
 	}
-	r["live"], r["live_mb_each"] = liveSessions, stats.Round(float64(before-after)/1024/liveSessions, 2)
+	r["live"], r["live_mb_each"] = liveSessions, Round(float64(before-after)/1024/liveSessions, 2)
 	return each(func(ctx context.Context, i int) error {
 		_, err := t.CloseSession(ctx, ids[i])
 		return err

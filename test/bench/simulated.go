@@ -18,7 +18,6 @@ import (
 	"github.com/assay-run/assay/pkg/queue/identity"
 	"github.com/assay-run/assay/pkg/queue/jetstream"
 	"github.com/assay-run/assay/pkg/runtime/fake"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // fleetSizes are the numbers of simulated workers.
@@ -30,7 +29,7 @@ const workerSlots = 4
 // simulated measures the cost of one job in the control plane (dispatcher, Postgres and NATS), by
 // the size of the fleet. The workers are real, each with a connection of its own, but run no
 // programs. Their CPU time is not counted.
-func simulated(ctx context.Context, b *bench) (r stats.Report, err error) {
+func simulated(ctx context.Context, b *bench) (r Report, err error) {
 	t, err := b.target(ctx, noopEnv, "ASSAY_SLOTS=1") // the fleet's own worker takes almost no jobs
 	if err != nil {
 		return nil, err
@@ -75,8 +74,8 @@ func simulated(ctx context.Context, b *bench) (r stats.Report, err error) {
 			return nil, fmt.Errorf("%d workers: %w", size, err)
 		}
 		name := fmt.Sprint(size)
-		cost[name] = stats.Round(1000*cpu.Seconds()/float64(n), 4)
-		speed[name] = stats.Rate(o.jobs, o.took)
+		cost[name] = Round(1000*cpu.Seconds()/float64(n), 4)
+		speed[name] = Rate(o.jobs, o.took)
 		sum.add(o)
 	}
 	ms, err := t.latencies(ctx, sum.batches, 4000)

@@ -12,7 +12,6 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // The numbers of concurrent submits, and of batches in one request.
@@ -24,7 +23,7 @@ const (
 // states measures the dispatcher's CPU use, in processors, for a request for the state of each of
 // many batches every second. Half of the batches are not over. It also measures the cost of one GET
 // of a batch.
-func states(ctx context.Context, b *bench) (r stats.Report, err error) {
+func states(ctx context.Context, b *bench) (r Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err
@@ -65,9 +64,9 @@ func states(ctx context.Context, b *bench) (r stats.Report, err error) {
 	}
 	r = outcome{jobs: n, took: took}.report(ms)
 	delete(r, "jobs_per_s")
-	r["batches"], r["requests"], r["states_per_s"] = n, len(ms), stats.Rate(len(ms)*min(n, statesAtOnce), took)
+	r["batches"], r["requests"], r["states_per_s"] = n, len(ms), Rate(len(ms)*min(n, statesAtOnce), took)
 	for _, part := range []string{"dispatcher", "postgres"} {
-		r[part+"_processors"] = stats.Round((after[part]-before[part]).Seconds()/took.Seconds(), 3)
+		r[part+"_processors"] = Round((after[part]-before[part]).Seconds()/took.Seconds(), 3)
 	}
 	return r, t.getEach(ctx, ids, b.duration/2, r)
 }
@@ -146,7 +145,7 @@ func (t *target) askEach(ctx context.Context, ids []job.ID, d time.Duration) (ms
 }
 
 // getEach requests one batch after the other, and adds the cost to r.
-func (t *target) getEach(ctx context.Context, ids []job.ID, d time.Duration, r stats.Report) error {
+func (t *target) getEach(ctx context.Context, ids []job.ID, d time.Duration, r Report) error {
 	before, err := t.cpuNow()
 	if err != nil {
 		return err
@@ -161,7 +160,7 @@ func (t *target) getEach(ctx context.Context, ids []job.ID, d time.Duration, r s
 	if err != nil {
 		return err
 	}
-	r["gets_per_s"] = stats.Rate(n, time.Since(began))
+	r["gets_per_s"] = Rate(n, time.Since(began))
 	r["get_dispatcher_ms"] = after.perJob(before, n)["dispatcher"]
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // submitBatch is the number of jobs in one request.
@@ -18,7 +17,7 @@ const submitBatch = 10_000
 
 // submit measures how fast jobs are accepted, each batch in one request, and the dispatcher's
 // memory for that. The worker is stopped meanwhile: other scenarios measure the running of jobs.
-func submit(ctx context.Context, b *bench) (r stats.Report, err error) {
+func submit(ctx context.Context, b *bench) (r Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err
@@ -63,6 +62,6 @@ func submit(ctx context.Context, b *bench) (r stats.Report, err error) {
 		return nil, err
 	}
 	r = o.report(ms) // percentiles are of one request
-	r["rss_peak_mb"] = stats.Round(float64(peak)/1024, 1)
+	r["rss_peak_mb"] = Round(float64(peak)/1024, 1)
 	return r, nil
 }

@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // synchronous measures one client that submits a job only after the previous one has ended, as an
 // agent does.
-func synchronous(ctx context.Context, b *bench) (r stats.Report, err error) {
+func synchronous(ctx context.Context, b *bench) (r Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func synchronous(ctx context.Context, b *bench) (r stats.Report, err error) {
 	r.Noted(isolation, note)
 	medians := map[string]float64{}
 	for name, all := range stages {
-		medians[name] = stats.Percentile(all, 0.5)
+		medians[name] = Percentile(all, 0.5)
 	}
 	r["stages_p50_ms"] = medians // time by stage, from the records; api: before acceptance and after the record
 	return r, nil

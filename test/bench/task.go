@@ -15,7 +15,6 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 	"github.com/assay-run/assay/pkg/runtime/containerd"
 	"github.com/assay-run/assay/pkg/runtime/containerd/rawloop"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // rounds is how often fleet and bare loop alternate, so that other load on the machine affects
@@ -23,10 +22,10 @@ import (
 const rounds = 4
 
 // task measures isolation task, alternating with a loop of a bare containerd client.
-func task(ctx context.Context, b *bench) (stats.Report, error) { return b.beside(ctx, policy.Task, "") }
+func task(ctx context.Context, b *bench) (Report, error) { return b.beside(ctx, policy.Task, "") }
 
 // gvisor is task under runsc.
-func gvisor(ctx context.Context, b *bench) (_ stats.Report, err error) {
+func gvisor(ctx context.Context, b *bench) (_ Report, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -52,7 +51,7 @@ func gvisor(ctx context.Context, b *bench) (_ stats.Report, err error) {
 
 // beside measures an isolation with a container for each job. binary is the shim's runtime in the
 // bare loop; "" is runc.
-func (b *bench) beside(ctx context.Context, isolation policy.Isolation, binary string) (r stats.Report, err error) {
+func (b *bench) beside(ctx context.Context, isolation policy.Isolation, binary string) (r Report, err error) {
 	t, err := b.target(ctx)
 	if err != nil {
 		return nil, err
@@ -103,9 +102,9 @@ func (b *bench) beside(ctx context.Context, isolation policy.Isolation, binary s
 	}
 	r = o.report(ms)
 	r.Noted(isolation, "")
-	r["warm_p50_ms"], r["warm_p99_ms"] = stats.Percentile(warm, 0.50), stats.Percentile(warm, 0.99)
-	r["raw_per_s"] = stats.Rate(raw, rawTook)
-	r["ratio"] = stats.Round(stats.Rate(o.jobs, o.took)/stats.Rate(raw, rawTook), 3)
+	r["warm_p50_ms"], r["warm_p99_ms"] = Percentile(warm, 0.50), Percentile(warm, 0.99)
+	r["raw_per_s"] = Rate(raw, rawTook)
+	r["ratio"] = Round(Rate(o.jobs, o.took)/Rate(raw, rawTook), 3)
 	return r, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/test/bench/database"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 const (
@@ -19,7 +18,7 @@ const (
 // batches of 5,000 tenants, or -n, wait. The number of batches and jobs is the same. "ratio" is the
 // rate with many tenants to the mean rate with one, before and after. "look_ratio" is the same for
 // the CPU time of a scheduler pass, including Postgres, at its worst number of places.
-func tenants(ctx context.Context, b *bench) (r stats.Report, err error) {
+func tenants(ctx context.Context, b *bench) (r Report, err error) {
 	t, err := b.target(ctx, noopEnv)
 	if err != nil {
 		return nil, err
@@ -56,14 +55,14 @@ func tenants(ctx context.Context, b *bench) (r stats.Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = stats.Report{"tenants": many, "jobs": tenantBatches * tenantJobs, "jobs_per_s_by_tenants": rates,
-		"jobs_per_s": stats.Mean(rates[many]), "ratio": stats.Round(stats.Mean(rates[many])/stats.Mean(rates[1]), 3)}
+	r = Report{"tenants": many, "jobs": tenantBatches * tenantJobs, "jobs_per_s_by_tenants": rates,
+		"jobs_per_s": Mean(rates[many]), "ratio": Round(Mean(rates[many])/Mean(rates[1]), 3)}
 	worst := 0.0
 	for places, ms := range looks {
 		r[fmt.Sprintf("look_cpu_ms_%d", places)] = ms
 		worst = max(worst, ms[1]/ms[0])
 	}
-	r["look_ratio"] = stats.Round(worst, 3)
+	r["look_ratio"] = Round(worst, 3)
 	return r, nil
 }
 
@@ -110,7 +109,7 @@ func lookCosts(ctx context.Context, b *bench, db database.URL, many int) (map[in
 				return nil, err
 			}
 			c := costs[places]
-			c[i] = stats.Round(ms, 3)
+			c[i] = Round(ms, 3)
 			costs[places] = c
 		}
 		if err := db.Run(ctx, endBatches); err != nil {

@@ -11,12 +11,11 @@ import (
 	"github.com/assay-run/assay/examples/humaneval"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 // tests grades the whole example, reference and wrong solutions, repeatedly until the time is over,
 // and counts the wrong verdicts.
-func tests(ctx context.Context, b *bench) (r stats.Report, err error) {
+func tests(ctx context.Context, b *bench) (r Report, err error) {
 	t, isolation, note, err := b.cellTarget(ctx)
 	if err != nil {
 		return nil, err

@@ -14,8 +14,6 @@ import (
 
 	"github.com/assay-run/assay/internal/pause"
 	"github.com/assay-run/assay/test/bench/database"
-	"github.com/assay-run/assay/test/bench/procs"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 const (
@@ -26,7 +24,7 @@ const (
 // watchers measures the cost of very many clients that each wait for a batch that does not end.
 // "dispatcher_cores" are the cores that the dispatcher uses, "idle_cores" are the same without
 // waiting clients. The worker is stopped meanwhile.
-func watchers(ctx context.Context, b *bench) (r stats.Report, err error) {
+func watchers(ctx context.Context, b *bench) (r Report, err error) {
 	n := b.n
 	if n == 0 {
 		n = watcherCount
@@ -69,15 +67,15 @@ func watchers(ctx context.Context, b *bench) (r stats.Report, err error) {
 	if failed > 0 {
 		b.logf("requests failed, one with: %v", w.why.Load())
 	}
-	return stats.Report{
+	return Report{
 		"watchers": n, "dispatcher_cores": cores["dispatcher"], "postgres_cores": cores["postgres"],
-		"idle_cores": idle["dispatcher"], "answers_per_s": stats.Rate(int(answered), b.duration), "errors": failed,
+		"idle_cores": idle["dispatcher"], "answers_per_s": Rate(int(answered), b.duration), "errors": failed,
 	}, nil
 }
 
 // heldBatches makes n batches of a job each and returns their ids. They do not end, since the
 // worker is stopped.
-func (t *target) heldBatches(ctx context.Context, db database.URL, worker procs.Process, n int) ([]string, error) {
+func (t *target) heldBatches(ctx context.Context, db database.URL, worker process, n int) ([]string, error) {
 	if _, err := t.runBatch(ctx, pythonJob("task"), 10); err != nil {
 		return nil, err
 	}
@@ -107,7 +105,7 @@ func (t *target) coresFor(ctx context.Context, d time.Duration) (map[string]floa
 	}
 	cores := map[string]float64{}
 	for part, used := range after {
-		cores[part] = stats.Round((used-before[part]).Seconds()/time.Since(began).Seconds(), 3)
+		cores[part] = Round((used-before[part]).Seconds()/time.Since(began).Seconds(), 3)
 	}
 	return cores, nil
 }

@@ -17,14 +17,10 @@ import (
 	"github.com/assay-run/assay/internal/dispatcher/admin"
 	"github.com/assay-run/assay/internal/dispatcher/admit"
 	"github.com/assay-run/assay/internal/dispatcher/fleet"
+	"github.com/assay-run/assay/internal/dispatcher/httpapi/account"
 	"github.com/assay-run/assay/internal/dispatcher/httpapi/browse"
 	"github.com/assay-run/assay/internal/dispatcher/httpapi/files"
-	"github.com/assay-run/assay/internal/dispatcher/httpapi/keys"
-	"github.com/assay-run/assay/internal/dispatcher/httpapi/links"
-	"github.com/assay-run/assay/internal/dispatcher/httpapi/logs"
 	"github.com/assay-run/assay/internal/dispatcher/httpapi/sessions"
-	"github.com/assay-run/assay/internal/dispatcher/httpapi/tenants"
-	"github.com/assay-run/assay/internal/dispatcher/httpapi/uploads"
 	"github.com/assay-run/assay/internal/dispatcher/httpapi/web"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
 	"github.com/assay-run/assay/internal/dispatcher/intake"
@@ -110,10 +106,10 @@ type Server struct {
 	// foreign serves the requests that Site refuses.
 	foreign  http.Handler
 	sessions *sessions.Handlers
-	uploads  *uploads.Handlers
-	links    *links.Handlers
+	uploads  *uploads
+	links    *files.Links
 	browse   *browse.Handlers
-	logs     *logs.Handlers
+	logs     *files.Logs
 	files    *files.Files
 	agents   *mcp.Handler
 
@@ -148,9 +144,9 @@ func New(c Config) *Server {
 	s.files = &files.Files{Objects: c.Objects}
 	s.browse = browse.New(c.Store, s.reads, s.ofBatch)
 	s.sessions = &sessions.Handlers{Store: c.Store, Objects: c.Objects, Files: s.files, Reads: s.reads, Sessions: c.Sessions}
-	s.uploads = &uploads.Handlers{Store: c.Store, Intake: c.Intake, Unrecorded: unwanted}
-	s.logs = &logs.Handlers{Store: c.Store, Files: s.files, Line: c.Sessions.Line, Watch: s.watchJob, Viewers: logs.NewPot()}
-	s.links = &links.Handlers{Store: c.Store, Keys: &token.Source{Load: s.signingKey}, Artifact: s.serveArtifact, Output: s.getOutput, Enter: s.enter}
+	s.uploads = &uploads{Store: c.Store, Intake: c.Intake, Unrecorded: unwanted}
+	s.logs = &files.Logs{Store: c.Store, Files: s.files, Line: c.Sessions.Line, Watch: s.watchJob, Viewers: files.NewPot()}
+	s.links = &files.Links{Store: c.Store, Keys: &token.Source{Load: s.signingKey}, Artifact: s.serveArtifact, Output: s.getOutput, Enter: s.enter}
 	s.agents = mcp.NewHandler(s, identity.IsOpen(c.Auth))
 	for _, r := range slices.Concat(s.routes(), s.dropIns(c.DropIns), []web.Route{web.At(mcpPattern, identity.Submitter, s.serveMCP)}) {
 		s.fix(r.Pattern)
@@ -266,7 +262,7 @@ func (s *Server) routes() []web.Route {
 		web.OpenAt("GET /readyz", s.readyz),
 		web.OpenAt("GET /openapi.json", s.openapi),
 	}
-	all = append(all, (&keys.Handlers{Admin: s.Admin, Who: whoOf}).Routes()...)
+	all = append(all, (&account.Keys{Admin: s.Admin, Who: whoOf}).Routes()...)
 	all = append(all, s.links.Routes()...)
 	for _, r := range s.logs.Routes() {
 		r.Serve = s.ofJob(r.Serve)
@@ -278,7 +274,7 @@ func (s *Server) routes() []web.Route {
 		web.At("DELETE /v1/jobs/{id}", identity.Admin, s.erase((*admin.Admin).EraseJob)),
 		web.At("DELETE /v1/batches/{id}", identity.Admin, s.erase((*admin.Admin).EraseBatch)))
 	all = append(all, s.sessions.Routes()...)
-	of := tenants.Handlers{Admin: s.Admin, Queue: s.queueNow, Who: whoOf}
+	of := account.Tenants{Admin: s.Admin, Queue: s.queueNow, Who: whoOf}
 	all = append(all, of.Routes()...)
 	return append(all, s.adminRoutes()...)
 }

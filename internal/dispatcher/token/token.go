@@ -1,5 +1,5 @@
-// Package token makes signed texts with an expiry. Only a holder of the fleet's key can make one.
-// The texts are not encrypted: every holder of a text can read it.
+// Package token makes texts with an expiry. Only a holder of the fleet's key can make one. A Keeper signs texts, which
+// every holder can read. A Sealer encrypts them.
 package token
 
 import (

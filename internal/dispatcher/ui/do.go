@@ -12,7 +12,6 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/ask"
 	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -34,7 +33,7 @@ type action struct {
 	wrong    func(subject string, f url.Values) error // rejects a form; nil: accepts all
 
 	load  func(v *visit, p *confirmPage) error                                // completes the form; optional
-	send  func(v *visit, subject string, f url.Values, rq *ask.Call) error    // completes the request; optional
+	send  func(v *visit, subject string, f url.Values, rq *apiCall) error     // completes the request; optional
 	stale func(v *visit, subject string) string                               // describes a concurrent change; optional
 	once  func(v *visit, subject string, raw []byte, p *oncePage) (err error) // shows a secret once instead of redirecting; optional
 }
@@ -272,8 +271,8 @@ func (s *Server) act(v *visit) error {
 }
 
 // ordered sends the API request of a form.
-func (v *visit) ordered(a action, subject string) (*ask.Answer, error) {
-	rq := ask.Call{Method: a.method, Path: a.path, Header: http.Header{}}
+func (v *visit) ordered(a action, subject string) (*apiAnswer, error) {
+	rq := apiCall{Method: a.method, Path: a.path, Header: http.Header{}}
 	if strings.Contains(a.path, "%s") {
 		rq.Path = fmt.Sprintf(a.path, subject)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
 	"github.com/assay-run/assay/internal/dispatcher/recent"
-	"github.com/assay-run/assay/internal/dispatcher/ui/ask"
 	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -70,7 +69,7 @@ func (k *pageCaches) forget() {
 
 // get reads from the API. Polls by the script share a cached response with all open pages.
 func (v *visit) get(path string, query url.Values, out any) error {
-	rq := ask.Call{Method: http.MethodGet, Path: path, Query: query}
+	rq := apiCall{Method: http.MethodGet, Path: path, Query: query}
 	if !v.part() {
 		return v.api().JSON(v.r.Context(), rq, out)
 	}
@@ -101,7 +100,7 @@ func (v *visit) soon(path string, query url.Values, out any) (there bool, err er
 	ctx, cancel := context.WithCancel(v.r.Context())
 	defer cancel()
 	defer time.AfterFunc(v.s.Waits, cancel).Stop()
-	err = v.api().JSON(ctx, ask.Call{Method: http.MethodGet, Path: path, Query: query}, out)
+	err = v.api().JSON(ctx, apiCall{Method: http.MethodGet, Path: path, Query: query}, out)
 	if err != nil && ctx.Err() != nil && v.r.Context().Err() == nil {
 		return false, nil
 	}
@@ -156,7 +155,7 @@ type mapMaking struct {
 }
 
 // readMap reads the map of a batch.
-func readMap(ctx context.Context, c ask.Caller, id job.ID) (*madeMap, error) {
+func readMap(ctx context.Context, c apiCaller, id job.ID) (*madeMap, error) {
 	m := mapMaking{kinds: []mapKind{}, number: map[string]byte{}, marks: []job.ID{""}}
 	for after, more := job.ID(""), true; more && len(m.cells) < mapMost; more = after != "" {
 		part, err := readMapPart(ctx, c, id, after, min(mapPartSize, mapMost-len(m.cells)))
@@ -185,12 +184,12 @@ func (m *mapMaking) add(part mapPart) {
 }
 
 // readMapPart reads up to n jobs of a map.
-func readMapPart(ctx context.Context, c ask.Caller, id, after job.ID, n int) (part mapPart, err error) {
+func readMapPart(ctx context.Context, c apiCaller, id, after job.ID, n int) (part mapPart, err error) {
 	q := url.Values{"limit": {strconv.Itoa(n)}}
 	if after != "" {
 		q.Set("after", string(after))
 	}
-	err = c.JSON(ctx, ask.Call{Method: http.MethodGet, Path: "/v1/batches/" + string(id) + "/map", Query: q}, &part)
+	err = c.JSON(ctx, apiCall{Method: http.MethodGet, Path: "/v1/batches/" + string(id) + "/map", Query: q}, &part)
 	return part, err
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/ask"
 	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -104,7 +103,7 @@ func showKey(_ *visit, _ string, raw []byte, p *oncePage) error {
 // revokeKey revokes a key.
 var revokeKey = action{Name: "Revoke key", Question: "Revoke key %s?", Note: "Its token is rejected within a second. Keys that were made with it stay valid.", Danger: true, role: identity.Submitter,
 	fields: []field{reason}, method: http.MethodDelete, path: "/v1/keys/%s", load: loadRevoke,
-	send: func(_ *visit, _ string, f url.Values, rq *ask.Call) error {
+	send: func(_ *visit, _ string, f url.Values, rq *apiCall) error {
 		if text := strings.TrimSpace(f.Get("reason")); text != "" {
 			rq.Query = url.Values{"reason": {text}}
 		}

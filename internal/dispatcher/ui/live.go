@@ -2,8 +2,6 @@ package ui
 
 import (
 	"context"
-
-	"github.com/assay-run/assay/internal/dispatcher/ui/live"
 )
 
 // logs streams the output of a running job: the events of the API with displayable text, whose colours are classes.
@@ -23,6 +21,6 @@ func (s *Server) logs(v *visit) error {
 		r.Header.Set("Last-Event-ID", from)
 	}
 	r.Header.Set("Accept-Encoding", "identity") // the stream is parsed here
-	v.api().Pass(&live.Events{ResponseWriter: v.w}, r, "/v1/jobs/"+string(id)+"/logs", nil)
+	v.api().Pass(&liveEvents{ResponseWriter: v.w}, r, "/v1/jobs/"+string(id)+"/logs", nil)
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/assay-run/assay/internal/dispatcher/ui/ask"
 	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -62,12 +61,12 @@ func (s *Server) log(v *visit) error {
 // screen reads the part of an output from offset at, or from the next character if at is within one. The part ends after a line
 // or, if lines are very long, after a character.
 func (v *visit) screen(path string, q url.Values, at int64, p *logPage) (string, error) {
-	rq := ask.Call{Method: http.MethodGet, Path: path, Query: q, Header: http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", at, at+maxScreen-1)}}}
+	rq := apiCall{Method: http.MethodGet, Path: path, Query: q, Header: http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", at, at+maxScreen-1)}}}
 	got, err := v.api().Do(v.r.Context(), rq)
-	if errors.Is(err, ask.ErrRange) && at > 0 {
+	if errors.Is(err, errRange) && at > 0 {
 		return "", fmt.Errorf("%w: the output has no byte %d", job.ErrNotFound, at)
 	}
-	if errors.Is(err, ask.ErrRange) {
+	if errors.Is(err, errRange) {
 		p.None = true
 		return "", nil
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/seal"
+	"github.com/assay-run/assay/internal/dispatcher/token"
 	"github.com/assay-run/assay/internal/site"
 )
 
@@ -52,7 +52,7 @@ type Issuer interface {
 type Server struct {
 	Config
 	mux    *http.ServeMux
-	seals  *seal.Sealer
+	seals  *token.Sealer
 	pages  *pages
 	assets map[string]asset
 	keeps  *pageCaches
@@ -79,7 +79,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{Config: c, mux: http.NewServeMux(), keeps: newPageCaches()}
 	s.open = identity.IsOpen(c.Gate)
 	var err error
-	if s.seals, err = seal.New(c.Key, c.Now); err != nil {
+	if s.seals, err = token.NewSealer(c.Key, c.Now); err != nil {
 		return nil, err
 	}
 	if s.assets, err = readAssets(); err != nil {

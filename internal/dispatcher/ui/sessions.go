@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/dispatcher/ui/ask"
 	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 )
@@ -41,7 +40,7 @@ func (s *Server) openSession(v *visit) error {
 		spec.Policy, _ = json.Marshal(name) // a string always marshals
 	}
 	var made job.Session
-	if err := v.api().JSON(v.r.Context(), ask.Call{Method: http.MethodPost, Path: "/v1/sessions", Body: spec}, &made); err != nil {
+	if err := v.api().JSON(v.r.Context(), apiCall{Method: http.MethodPost, Path: "/v1/sessions", Body: spec}, &made); err != nil {
 		return err
 	}
 	v.say("The session is open.")
@@ -181,7 +180,7 @@ func (s *Server) execute(v *visit) error {
 	if strings.TrimSpace(code) == "" {
 		return s.showSession(v, http.StatusUnprocessableEntity, "Type something to execute.", "")
 	}
-	rq := ask.Call{Method: http.MethodPost, Path: "/v1/sessions/" + string(id) + "/execute", Body: api.ExecuteRequest{Code: code}}
+	rq := apiCall{Method: http.MethodPost, Path: "/v1/sessions/" + string(id) + "/execute", Body: api.ExecuteRequest{Code: code}}
 	if _, err := v.api().Do(v.r.Context(), rq); err != nil {
 		p := api.NewProblem(err)
 		if p.Status == http.StatusNotFound || p.Status == http.StatusForbidden {

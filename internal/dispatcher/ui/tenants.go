@@ -12,7 +12,6 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/ask"
 	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -139,7 +138,7 @@ func wrongGrant(subject string, f url.Values) error {
 	return wrongOverride(subject, url.Values{"weight": f["weight"], "max_running": f["max_running"]})
 }
 
-func sendGrant(v *visit, subject string, f url.Values, rq *ask.Call) error {
+func sendGrant(v *visit, subject string, f url.Values, rq *apiCall) error {
 	now, err := v.granted(subject)
 	if err != nil {
 		return err

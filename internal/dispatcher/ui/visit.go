@@ -12,7 +12,6 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/ask"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -178,8 +177,8 @@ func (v *visit) ownForm() error {
 }
 
 // api returns a Caller with the visitor's token.
-func (v *visit) api() ask.Caller {
-	return ask.Caller{API: v.s.API, Token: v.Token, From: v.r.RemoteAddr}
+func (v *visit) api() apiCaller {
+	return apiCaller{API: v.s.API, Token: v.Token, From: v.r.RemoteAddr}
 }
 
 // to redirects the browser.

@@ -1,4 +1,5 @@
-// Package files serves files of jobs and sessions from the object store: artifacts, and outputs too large for a result.
+// Package files serves files of jobs and sessions: artifacts and large outputs from the object store, links to them, and
+// the output of running jobs.
 // Programs wrote them, so they are untrusted.
 package files
 

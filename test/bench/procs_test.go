@@ -1,4 +1,4 @@
-package procs
+package main
 
 import (
 	"os"
@@ -14,8 +14,8 @@ func TestProcessesBelow(t *testing.T) {
 	}
 	defer func() { _ = cmd.Wait() }()
 	defer func() {
-		all, _ := All()
-		for _, p := range Below(all, cmd.Process.Pid) {
+		all, _ := readProcesses()
+		for _, p := range descendants(all, cmd.Process.Pid) {
 			if q, err := os.FindProcess(p.PID); err == nil {
 				_ = q.Kill()
 			}
@@ -24,13 +24,13 @@ func TestProcessesBelow(t *testing.T) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(10 * time.Second); ; <-tick.C {
-		all, err := All()
+		all, err := readProcesses()
 		if err != nil {
 			t.Fatal(err)
 		}
-		family := Below(all, cmd.Process.Pid)
+		family := descendants(all, cmd.Process.Pid)
 		if len(family) == 2 && family[1].Args[0] == "sleep" && family[1].Parent == cmd.Process.Pid {
-			if left := Below(all, cmd.Process.Pid, family[1].PID); len(left) != 1 {
+			if left := descendants(all, cmd.Process.Pid, family[1].PID); len(left) != 1 {
 				t.Errorf("without the child: %+v", left)
 			}
 			return
@@ -42,7 +42,7 @@ func TestProcessesBelow(t *testing.T) {
 }
 
 func TestOwnProcess(t *testing.T) {
-	all, err := All()
+	all, err := readProcesses()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,4 @@
-// Package uploads serves batches that arrive in chunks, so that a large batch survives a broken connection. The state
-// of an upload is in the store, so each dispatcher accepts each chunk.
-package uploads
+package httpapi
 
 import (
 	"bytes"
@@ -17,8 +15,9 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Handlers serves the routes of uploads.
-type Handlers struct {
+// uploads serves batches that arrive in chunks, so that a large batch survives a broken connection. The state of an
+// upload is in the store, so each dispatcher accepts each chunk.
+type uploads struct {
 	Store interface {
 		store.Uploads
 		store.Reader
@@ -28,7 +27,7 @@ type Handlers struct {
 }
 
 // Routes returns the routes of uploads.
-func (h *Handlers) Routes() []web.Route {
+func (h *uploads) Routes() []web.Route {
 	return []web.Route{
 		web.At("POST /v1/uploads", identity.Submitter, h.open),
 		web.At("GET /v1/uploads/{id}", identity.Submitter, h.get),
@@ -38,7 +37,7 @@ func (h *Handlers) Routes() []web.Route {
 	}
 }
 
-func (h *Handlers) open(w http.ResponseWriter, r *http.Request) error {
+func (h *uploads) open(w http.ResponseWriter, r *http.Request) error {
 	var req api.UploadRequest
 	body, err := h.read(w, r, &req)
 	if err != nil {
@@ -71,7 +70,7 @@ func (h *Handlers) open(w http.ResponseWriter, r *http.Request) error {
 }
 
 // read reads a body of JSON, which may be empty.
-func (h *Handlers) read(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
+func (h *uploads) read(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
 	if err := web.WantJSON(r); err != nil {
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func (h *Handlers) read(w http.ResponseWriter, r *http.Request, into any) ([]byt
 	return body, job.Decode(body, "", into)
 }
 
-func (h *Handlers) get(w http.ResponseWriter, r *http.Request) error {
+func (h *uploads) get(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
 		return err
@@ -95,7 +94,7 @@ func (h *Handlers) get(w http.ResponseWriter, r *http.Request) error {
 }
 
 // drop discards an upload.
-func (h *Handlers) drop(w http.ResponseWriter, r *http.Request) error {
+func (h *uploads) drop(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
 		return err
@@ -108,7 +107,7 @@ func (h *Handlers) drop(w http.ResponseWriter, r *http.Request) error {
 }
 
 // chunk accepts one chunk completely, or not at all.
-func (h *Handlers) chunk(w http.ResponseWriter, r *http.Request) error {
+func (h *uploads) chunk(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
 		return err
@@ -159,7 +158,7 @@ func verify(r *http.Request, body []byte) error {
 }
 
 // seal makes a batch of an upload and responds with the batch.
-func (h *Handlers) seal(w http.ResponseWriter, r *http.Request) error {
+func (h *uploads) seal(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
 		return err

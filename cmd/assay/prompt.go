@@ -1,5 +1,4 @@
-// Package prompt is an interactive session on a terminal.
-package prompt
+package main
 
 import (
 	"context"
@@ -17,8 +16,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Prompt is an interactive session. Every field is required.
-type Prompt struct {
+// prompt is an interactive session. Every field is required.
+type prompt struct {
 	Fleet          *client.Client
 	ID             job.ID
 	Kind           job.SessionKind
@@ -28,7 +27,7 @@ type Prompt struct {
 }
 
 // Interact executes typed lines, with history, until control-D.
-func (p *Prompt) Interact(ctx context.Context, in *os.File) error {
+func (p *prompt) Interact(ctx context.Context, in *os.File) error {
 	fd := int(in.Fd())
 	cooked, err := term.MakeRaw(fd)
 	if err != nil {
@@ -38,7 +37,7 @@ func (p *Prompt) Interact(ctx context.Context, in *os.File) error {
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{keys{in}, p.Stdout}, "")
+	}{promptKeys{in}, p.Stdout}, "")
 	for {
 		text, err := p.read(t)
 		if err == io.EOF {
@@ -65,11 +64,11 @@ func (p *Prompt) Interact(ctx context.Context, in *os.File) error {
 	}
 }
 
-// keys reads the typed keys. At the prompt control-C clears the line. It must not end the session
+// promptKeys reads the typed keys. At the prompt control-C clears the line. It must not end the session
 // when the interrupted execution has just finished.
-type keys struct{ io.Reader }
+type promptKeys struct{ io.Reader }
 
-func (k keys) Read(b []byte) (int, error) {
+func (k promptKeys) Read(b []byte) (int, error) {
 	const controlC, controlU = 0x03, 0x15
 	n, err := k.Reader.Read(b)
 	for i := range b[:n] {
@@ -81,7 +80,7 @@ func (k keys) Read(b []byte) (int, error) {
 }
 
 // read reads a line and its continuation lines, up to an empty one.
-func (p *Prompt) read(t *term.Terminal) (string, error) {
+func (p *prompt) read(t *term.Terminal) (string, error) {
 	first, more := ">>> ", "... "
 	if p.Kind == job.SessionShell {
 		first, more = "$ ", "> "
@@ -109,7 +108,7 @@ var openers = map[job.SessionKind][]string{
 }
 
 // opens reports whether a line starts several lines.
-func (p *Prompt) opens(line string) bool {
+func (p *prompt) opens(line string) bool {
 	line = strings.TrimRight(line, " \t")
 	if p.Kind == job.SessionPython && strings.HasPrefix(line, "@") {
 		return true
@@ -118,7 +117,7 @@ func (p *Prompt) opens(line string) bool {
 }
 
 // Execute runs code and shows the result. Control-C interrupts it.
-func (p *Prompt) Execute(ctx context.Context, code string) (alive bool, err error) {
+func (p *prompt) Execute(ctx context.Context, code string) (alive bool, err error) {
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)

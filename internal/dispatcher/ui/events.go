@@ -1,5 +1,4 @@
-// Package live makes the output of running programs displayable.
-package live
+package ui
 
 import (
 	"bytes"
@@ -13,18 +12,18 @@ import (
 	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
 )
 
-// Events passes on an event stream and replaces output of programs by displayable text.
-type Events struct {
+// liveEvents passes on an event stream and replaces output of programs by displayable text.
+type liveEvents struct {
 	http.ResponseWriter
 	rest     []byte // incomplete event
 	out, err shown.Terminal
 }
 
 // Unwrap implements the interface of http.ResponseController.
-func (e *Events) Unwrap() http.ResponseWriter { return e.ResponseWriter }
+func (e *liveEvents) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
 // Write passes on complete events. It passes on other responses unchanged.
-func (e *Events) Write(b []byte) (int, error) {
+func (e *liveEvents) Write(b []byte) (int, error) {
 	if e.Header().Get("Content-Type") != "text/event-stream" {
 		return e.ResponseWriter.Write(b)
 	}
@@ -41,15 +40,15 @@ func (e *Events) Write(b []byte) (int, error) {
 	}
 }
 
-// part is a part of an output for the script.
-type part struct {
+// livePart is a part of an output for the script.
+type livePart struct {
 	Missed int64       `json:"missed,omitempty"`
 	Step   int         `json:"step,omitempty"`
 	Spans  [][2]string `json:"spans"` // class and text
 }
 
 // shown returns an event for the page.
-func (e *Events) shown(event string) []byte {
+func (e *liveEvents) shown(event string) []byte {
 	var id, name, data string
 	for line := range strings.SplitSeq(event, "\n") {
 		switch key, value, _ := strings.Cut(line, ": "); key {
@@ -69,7 +68,7 @@ func (e *Events) shown(event string) []byte {
 	if terminal == nil || json.Unmarshal([]byte(data), &p) != nil {
 		return []byte(event)
 	}
-	out := part{Missed: p.Missed, Step: p.Step, Spans: [][2]string{}}
+	out := livePart{Missed: p.Missed, Step: p.Step, Spans: [][2]string{}}
 	for _, span := range terminal.Write(textOf(p)) {
 		out.Spans = append(out.Spans, [2]string{span.Class, span.Text})
 	}

@@ -1,7 +1,4 @@
-// Package logs streams the output of running jobs. While a client watches, the dispatcher polls the worker; without
-// clients, nothing is sent or stored. When the job has ended, the rest is read from its record. Output is sent as JSON
-// strings, or as base64 if it is not UTF-8.
-package logs
+package files
 
 import (
 	"context"
@@ -12,7 +9,6 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/dispatcher/httpapi/files"
 	"github.com/assay-run/assay/internal/dispatcher/httpapi/web"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
 	"github.com/assay-run/assay/internal/dispatcher/share"
@@ -34,10 +30,12 @@ const (
 	viewers = 1000
 )
 
-// Handlers serves the routes of logs.
-type Handlers struct {
+// Logs streams the output of running jobs. While a client watches, the dispatcher polls the worker; without clients,
+// nothing is sent or stored. When the job has ended, the rest is read from its record. Output is sent as JSON strings,
+// or as base64 if it is not UTF-8.
+type Logs struct {
 	Store store.Reader
-	Files *files.Files
+	Files *Files
 	Line  control.SessionCaller // nil: no live output
 	Watch func(id job.ID) (changed <-chan struct{}, stop func())
 
@@ -48,11 +46,11 @@ type Handlers struct {
 func NewPot() *share.Pot { return share.NewPot("viewers of logs", viewers) }
 
 // Routes returns the routes of logs.
-func (h *Handlers) Routes() []web.Route {
+func (h *Logs) Routes() []web.Route {
 	return []web.Route{web.At("GET /v1/jobs/{id}/logs", identity.Reader, h.logs)}
 }
 
-func (h *Handlers) logs(w http.ResponseWriter, r *http.Request) error {
+func (h *Logs) logs(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
 		return err
@@ -72,7 +70,7 @@ func (h *Handlers) logs(w http.ResponseWriter, r *http.Request) error {
 	defer h.Viewers.Give(tenant, 1)
 	changed, stop := h.Watch(id)
 	defer stop()
-	v := &viewer{Handlers: h, tenant: tenant, id: id, changed: changed, Events: web.NewEvents(w), place: from}
+	v := &viewer{Logs: h, tenant: tenant, id: id, changed: changed, Events: web.NewEvents(w), place: from}
 	if err := v.run(r.Context(), j); err != nil && !errors.Is(err, errGone) {
 		return err
 	}
@@ -84,7 +82,7 @@ var errGone = errors.New("the client has disconnected")
 
 // viewer is one client that watches a job.
 type viewer struct {
-	*Handlers
+	*Logs
 	*web.Events
 	tenant  string
 	id      job.ID

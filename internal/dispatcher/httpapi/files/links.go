@@ -1,6 +1,4 @@
-// Package links creates and serves links to single files of jobs that work without a key for a limited time. A link
-// contains its target, signed (package token). Nothing is stored for it; it ends at its expiry or with its job.
-package links
+package files
 
 import (
 	"encoding/json"
@@ -31,8 +29,9 @@ const (
 // purpose is the purpose of the links' tokens.
 const purpose = "link"
 
-// Handlers serves the routes of links.
-type Handlers struct {
+// Links creates and serves links to single files of jobs that work without a key for a limited time. A link contains
+// its target, signed (package token). Nothing is stored for it; it ends at its expiry or with its job.
+type Links struct {
 	Store store.Reader
 	Keys  *token.Source
 	// Artifact and Output serve the file that the request's path names.
@@ -42,7 +41,7 @@ type Handlers struct {
 }
 
 // Routes returns the routes of links.
-func (h *Handlers) Routes() []web.Route {
+func (h *Links) Routes() []web.Route {
 	return []web.Route{
 		web.At("POST /v1/jobs/{id}/links", identity.Reader, h.make),
 		web.OpenAt("GET "+web.Links+"{token}", h.serve),
@@ -58,7 +57,7 @@ type leads struct {
 	Step   *int   `json:"n,omitempty"`
 }
 
-func (h *Handlers) make(w http.ResponseWriter, r *http.Request) error {
+func (h *Links) make(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
 		return err
@@ -123,7 +122,7 @@ func clampLifetime(who identity.Identity, req api.LinkRequest, ttl time.Duration
 }
 
 // find checks that the target of a link exists.
-func (h *Handlers) find(r *http.Request, to leads) error {
+func (h *Links) find(r *http.Request, to leads) error {
 	raw, err := h.Store.Result(r.Context(), to.Tenant, to.Job)
 	if errors.Is(err, job.ErrNotFound) {
 		if _, err := h.Store.Job(r.Context(), to.Tenant, to.Job); err != nil {
@@ -151,7 +150,7 @@ func (h *Handlers) find(r *http.Request, to leads) error {
 }
 
 // serve serves the file of a link. The link alone grants access.
-func (h *Handlers) serve(w http.ResponseWriter, r *http.Request) error {
+func (h *Links) serve(w http.ResponseWriter, r *http.Request) error {
 	keeper, err := h.Keys.Keeper(r.Context())
 	if err != nil {
 		return err

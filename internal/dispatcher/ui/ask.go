@@ -1,5 +1,4 @@
-// Package ask calls an API in the same process.
-package ask
+package ui
 
 import (
 	"bytes"
@@ -18,23 +17,23 @@ import (
 // maxAnswer is the most bytes of a response: a job with the largest result.
 const maxAnswer = 48 << 20
 
-// Call is one request of the API.
-type Call struct {
+// apiCall is one request of the API.
+type apiCall struct {
 	Method, Path string
 	Query        url.Values
 	Body         any // sent as JSON; nil for none
 	Header       http.Header
 }
 
-// Caller calls an API with a token.
-type Caller struct {
+// apiCaller calls an API with a token.
+type apiCaller struct {
 	API   http.Handler
 	Token string // empty for none
 	From  string // the visitor's address, for the API
 }
 
 // JSON makes a call and decodes the response into out, which may be nil.
-func (c Caller) JSON(ctx context.Context, rq Call, out any) error {
+func (c apiCaller) JSON(ctx context.Context, rq apiCall, out any) error {
 	got, err := c.Do(ctx, rq)
 	if err != nil || out == nil {
 		return err
@@ -46,7 +45,7 @@ func (c Caller) JSON(ctx context.Context, rq Call, out any) error {
 }
 
 // Do makes a call. It turns a status of 300 or more into an error.
-func (c Caller) Do(ctx context.Context, rq Call) (*Answer, error) {
+func (c apiCaller) Do(ctx context.Context, rq apiCall) (*apiAnswer, error) {
 	var body io.Reader = http.NoBody
 	if rq.Body != nil {
 		raw, err := json.Marshal(rq.Body)
@@ -69,7 +68,7 @@ func (c Caller) Do(ctx context.Context, rq Call) (*Answer, error) {
 		r.Header.Set("Content-Type", api.JSON)
 	}
 	r.Header.Set("Accept-Encoding", "identity")
-	w := &Answer{header: http.Header{}, status: http.StatusOK}
+	w := &apiAnswer{header: http.Header{}, status: http.StatusOK}
 	if err := w.serve(c.API, r); err != nil {
 		return nil, err
 	}
@@ -80,7 +79,7 @@ func (c Caller) Do(ctx context.Context, rq Call) (*Answer, error) {
 }
 
 // Pass lets the API serve r at another path, with the token.
-func (c Caller) Pass(w http.ResponseWriter, r *http.Request, path string, query url.Values) {
+func (c apiCaller) Pass(w http.ResponseWriter, r *http.Request, path string, query url.Values) {
 	r2 := r.Clone(r.Context())
 	r2.URL = &url.URL{Path: path, RawQuery: query.Encode()}
 	r2.RequestURI = r2.URL.RequestURI()
@@ -89,15 +88,15 @@ func (c Caller) Pass(w http.ResponseWriter, r *http.Request, path string, query 
 	c.API.ServeHTTP(w, r2)
 }
 
-func (c Caller) authorize(r *http.Request) {
+func (c apiCaller) authorize(r *http.Request) {
 	r.Header.Del("Authorization")
 	if c.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 }
 
-// Answer is a response of the API, up to maxAnswer bytes.
-type Answer struct {
+// apiAnswer is a response of the API, up to maxAnswer bytes.
+type apiAnswer struct {
 	Body   bytes.Buffer
 	header http.Header
 	status int
@@ -106,17 +105,17 @@ type Answer struct {
 }
 
 // Header implements http.ResponseWriter.
-func (a *Answer) Header() http.Header { return a.header }
+func (a *apiAnswer) Header() http.Header { return a.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *Answer) WriteHeader(status int) {
+func (a *apiAnswer) WriteHeader(status int) {
 	if !a.begun {
 		a.status, a.begun = status, true
 	}
 }
 
 // Write implements http.ResponseWriter.
-func (a *Answer) Write(b []byte) (int, error) {
+func (a *apiAnswer) Write(b []byte) (int, error) {
 	a.begun = true
 	if a.Body.Len()+len(b) > maxAnswer {
 		a.long = true
@@ -126,7 +125,7 @@ func (a *Answer) Write(b []byte) (int, error) {
 }
 
 // serve calls h. A handler panics to abort a response.
-func (a *Answer) serve(h http.Handler, r *http.Request) (err error) {
+func (a *apiAnswer) serve(h http.Handler, r *http.Request) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			if err = fmt.Errorf("%w: the response was cut short", job.ErrUnavailable); a.long {
@@ -142,14 +141,14 @@ func (a *Answer) serve(h http.Handler, r *http.Request) (err error) {
 }
 
 // problem returns the error of a response.
-func (a *Answer) problem() error {
+func (a *apiAnswer) problem() error {
 	if a.status == http.StatusRequestedRangeNotSatisfiable {
-		return ErrRange
+		return errRange
 	}
 	p := api.ProblemDetails{Status: a.status, Title: http.StatusText(a.status)}
 	_ = json.Unmarshal(a.Body.Bytes(), &p) // other responses have only their status
 	return p.Err()
 }
 
-// ErrRange reports a range outside the file.
-var ErrRange = errors.New("there is no such part")
+// errRange reports a range outside the file.
+var errRange = errors.New("there is no such part")

@@ -1,6 +1,4 @@
-// Package seal encrypts and authenticates data in the page's cookies and forms. Only the dispatchers of a fleet can
-// read or make it.
-package seal
+package token
 
 import (
 	"crypto/aes"
@@ -18,15 +16,15 @@ import (
 // ErrSealed reports a text that this key did not seal or that has expired.
 var ErrSealed = errors.New("not a sealed text of this fleet")
 
-// Sealer seals and opens texts with a secret key.
+// Sealer encrypts and authenticates the data in cookies and forms of the web page.
 type Sealer struct {
 	aead cipher.AEAD
 	mac  []byte
 	now  func() time.Time
 }
 
-// New returns a Sealer for the key that all dispatchers of a fleet share.
-func New(key []byte, now func() time.Time) (*Sealer, error) {
+// NewSealer returns a Sealer for the key that all dispatchers of a fleet share.
+func NewSealer(key []byte, now func() time.Time) (*Sealer, error) {
 	block, err := aes.NewCipher(derive(key, "seal"))
 	if err != nil {
 		return nil, fmt.Errorf("seal: %w", err)

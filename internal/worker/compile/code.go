@@ -1,6 +1,4 @@
-// Package code prepares attempts at programs in languages of the catalogue. It places their sources
-// and compiled files in a sandbox, builds their command lines, and reports missing languages.
-package code
+package compile
 
 import (
 	"cmp"
@@ -11,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/assay-run/assay/internal/worker/compile"
 	"github.com/assay-run/assay/internal/worker/grade"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/language"
@@ -28,7 +25,7 @@ type Code struct {
 	class    string            // the class that it starts with; empty: derived from main
 	program  job.Program       // of the spec
 	how      *job.Compile
-	out      *compile.Output // nil: not compiled
+	out      *Output // nil: not compiled
 }
 
 // Of returns the part of a program that is in a language of the catalogue, or nil. The error names
@@ -75,7 +72,7 @@ func (c *Code) Language() string {
 
 // ToCompile returns the program to compile, without tenant and image, or nil if the language is not
 // compiled.
-func (c *Code) ToCompile() *compile.Program {
+func (c *Code) ToCompile() *Program {
 	if c == nil || c.language.Compile == nil {
 		return nil
 	}
@@ -83,11 +80,11 @@ func (c *Code) ToCompile() *compile.Program {
 	if c.how != nil {
 		how = *c.how
 	}
-	return &compile.Program{Language: c.language, Sources: c.sources, Main: c.main, How: how}
+	return &Program{Language: c.language, Sources: c.sources, Main: c.main, How: how}
 }
 
 // Keep sets the compiled files, which are held until Release.
-func (c *Code) Keep(out *compile.Output) { c.out = out }
+func (c *Code) Keep(out *Output) { c.out = out }
 
 // Release releases the compiled files. It may be called again.
 func (c *Code) Release() {
@@ -208,7 +205,7 @@ func (c *Code) missing(image string, rep *runtime.Report) error {
 	if !rep.Unbegun || strings.HasPrefix(argv[0], language.Out+"/") {
 		return nil
 	}
-	return compile.NewMissing(c.language, image, argv, rep)
+	return NewMissing(c.language, image, argv, rep)
 }
 
 // Complete adds the compilation to a report. It returns an error if the program did not run because

@@ -1,5 +1,5 @@
-// Package keys serves the routes of API keys. Package admin decides who may use them.
-package keys
+// Package account serves the routes of API keys and of tenants. Package admin decides who may use them.
+package account
 
 import (
 	"net/http"
@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	maxBody = 64 << 10
-	page    = 100
+	maxKey   = 64 << 10
+	keysPage = 100
 )
 
-// Handlers serves the routes of keys.
-type Handlers struct {
+// Keys serves the routes of keys.
+type Keys struct {
 	Admin *admin.Admin
 	Who   func(r *http.Request) admin.Actor
 }
 
 // Routes returns the routes of keys in the order of the OpenAPI document. Restricted keys may neither create nor list
 // keys.
-func (h *Handlers) Routes() []web.Route {
+func (h *Keys) Routes() []web.Route {
 	return []web.Route{
 		web.At("POST /v1/keys", identity.Submitter, h.create),
 		web.At("GET /v1/keys", identity.Submitter, h.list),
@@ -33,9 +33,9 @@ func (h *Handlers) Routes() []web.Route {
 	}
 }
 
-func (h *Handlers) create(w http.ResponseWriter, r *http.Request) error {
+func (h *Keys) create(w http.ResponseWriter, r *http.Request) error {
 	var q api.KeyRequest
-	if err := web.ReadJSON(w, r, maxBody, &q); err != nil {
+	if err := web.ReadJSON(w, r, maxKey, &q); err != nil {
 		return err
 	}
 	made, err := h.Admin.MakeKey(r.Context(), web.Identity(r), h.Who(r).Remote, q)
@@ -47,8 +47,8 @@ func (h *Handlers) create(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusCreated, made)
 }
 
-func (h *Handlers) list(w http.ResponseWriter, r *http.Request) error {
-	limit, err := web.Int(r, "limit", page, 1, web.MaxPage)
+func (h *Keys) list(w http.ResponseWriter, r *http.Request) error {
+	limit, err := web.Int(r, "limit", keysPage, 1, web.MaxPage)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (h *Handlers) list(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, found)
 }
 
-func (h *Handlers) get(w http.ResponseWriter, r *http.Request) error {
+func (h *Keys) get(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (h *Handlers) get(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, k)
 }
 
-func (h *Handlers) revoke(w http.ResponseWriter, r *http.Request) error {
+func (h *Keys) revoke(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.ID(r)
 	if err != nil {
 		return err

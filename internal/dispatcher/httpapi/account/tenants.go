@@ -1,5 +1,4 @@
-// Package tenants serves the routes of tenants and their grants.
-package tenants
+package account
 
 import (
 	"context"
@@ -15,18 +14,18 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// maxBody is the largest request, in bytes.
-const maxBody = 256 << 10
+// maxGrant is the largest request, in bytes.
+const maxGrant = 256 << 10
 
-// Handlers serves the routes of tenants.
-type Handlers struct {
+// Tenants serves the routes of tenants.
+type Tenants struct {
 	Admin *admin.Admin
 	Queue func(ctx context.Context) ([]store.QueueGroup, error) // cached state of the queue
 	Who   func(r *http.Request) admin.Actor
 }
 
 // Routes returns the routes of tenants. Callers below operator see only their own tenant.
-func (s *Handlers) Routes() []web.Route {
+func (s *Tenants) Routes() []web.Route {
 	return []web.Route{
 		web.At("GET /v1/tenants", identity.Reader, s.list),
 		web.At("GET /v1/tenants/{name}", identity.Reader, s.show),
@@ -34,7 +33,7 @@ func (s *Handlers) Routes() []web.Route {
 	}
 }
 
-func (s *Handlers) list(w http.ResponseWriter, r *http.Request) error {
+func (s *Tenants) list(w http.ResponseWriter, r *http.Request) error {
 	queue, err := s.Queue(r.Context())
 	if err != nil {
 		return err
@@ -54,7 +53,7 @@ func (s *Handlers) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 // show responds with 404 about other tenants to callers below operator.
-func (s *Handlers) show(w http.ResponseWriter, r *http.Request) error {
+func (s *Tenants) show(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	if web.Identity(r).Role < identity.Operator && name != web.Tenant(r) {
 		return web.NotFound("tenant %.80q", name)
@@ -71,7 +70,7 @@ func (s *Handlers) show(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, found)
 }
 
-func (s *Handlers) put(w http.ResponseWriter, r *http.Request) error {
+func (s *Tenants) put(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	if !identity.ValidName(name) {
 		return job.Invalid("name", "%.80q must be 1 to 63 letters, digits, - and _", name)
@@ -83,7 +82,7 @@ func (s *Handlers) put(w http.ResponseWriter, r *http.Request) error {
 	if err := web.WantJSON(r); err != nil {
 		return err
 	}
-	raw, err := web.ReadBytes(w, r, maxBody)
+	raw, err := web.ReadBytes(w, r, maxGrant)
 	if err != nil {
 		return err
 	}

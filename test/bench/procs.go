@@ -1,5 +1,4 @@
-// Package procs reads processes from /proc: their parents, and their resource usage.
-package procs
+package main
 
 import (
 	"bytes"
@@ -11,8 +10,8 @@ import (
 	"time"
 )
 
-// Process is one process, from /proc.
-type Process struct {
+// process is one process, from /proc.
+type process struct {
 	PID, Parent int
 	Args        []string
 	CPU         time.Duration // of its own and of children it has waited for
@@ -21,23 +20,23 @@ type Process struct {
 // clockTick is the unit of CPU times in /proc: USER_HZ, 100 on every Linux.
 const clockTick = 10 * time.Millisecond
 
-// All lists every process, by its id.
-func All() (map[int]Process, error) {
+// readProcesses lists every process, by its id.
+func readProcesses() (map[int]process, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[int]Process, len(dirs))
+	all := make(map[int]process, len(dirs))
 	for _, dir := range dirs {
-		if p, ok := Read(dir); ok { // otherwise it has just ended
+		if p, ok := readProcess(dir); ok { // otherwise it has just ended
 			all[p.PID] = p
 		}
 	}
 	return all, nil
 }
 
-// Read reads the process of a directory of /proc, such as /proc/self. It may just have ended.
-func Read(dir string) (p Process, ok bool) {
+// readProcess reads the process of a directory of /proc, such as /proc/self. It may just have ended.
+func readProcess(dir string) (p process, ok bool) {
 	stat, err := os.ReadFile(dir + "/stat")
 	if err != nil {
 		return p, false
@@ -61,8 +60,8 @@ func Read(dir string) (p Process, ok bool) {
 	return p, true
 }
 
-// Below returns root and all processes below it, without the subtrees of not.
-func Below(all map[int]Process, root int, not ...int) (out []Process) {
+// descendants returns root and all processes below it, without the subtrees of not.
+func descendants(all map[int]process, root int, not ...int) (out []process) {
 	skip := map[int]bool{}
 	for _, pid := range not {
 		skip[pid] = true
@@ -86,7 +85,7 @@ func Below(all map[int]Process, root int, not ...int) (out []Process) {
 
 // Env returns a variable of a process's environment, which has the addresses of the parts of the
 // bench's own fleet.
-func (p Process) Env(name string) (string, error) {
+func (p process) Env(name string) (string, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
 	if err != nil {
 		return "", err
@@ -104,7 +103,7 @@ func (p Process) Env(name string) (string, error) {
 }
 
 // Kilobytes returns a field of a file in /proc/PID, such as VmHWM of status.
-func (p Process) Kilobytes(file, field string) (int64, error) {
+func (p process) Kilobytes(file, field string) (int64, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID, file))
 	if err != nil {
 		return 0, err
@@ -119,7 +118,7 @@ func (p Process) Kilobytes(file, field string) (int64, error) {
 
 // Namespaces returns how deep below the bench's own the pid namespace of a process is, and whether
 // the process is the first one there.
-func (p Process) Namespaces() (depth int, first bool) {
+func (p process) Namespaces() (depth int, first bool) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {
 		return 0, false

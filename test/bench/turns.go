@@ -1,5 +1,4 @@
-// Package turns compares two builds of this project.
-package turns
+package main
 
 import (
 	"bytes"
@@ -12,9 +11,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
-
-	"github.com/assay-run/assay/test/bench/procs"
-	"github.com/assay-run/assay/test/bench/stats"
 )
 
 const (
@@ -43,7 +39,7 @@ type ratios map[string][]float64
 // Run returns the ratios and their medians: {"ratio": {figure: median}, "rounds": {figure: [ratio,
 // …]}}. Figures of elapsed time ("jobs_per_s") include the stops, so only their ratios are
 // meaningful.
-func (c *Comparison) Run(ctx context.Context) (stats.Report, error) {
+func (c *Comparison) Run(ctx context.Context) (Report, error) {
 	all := ratios{}
 	for i := range c.Rounds {
 		reports, err := c.round(ctx)
@@ -55,13 +51,13 @@ func (c *Comparison) Run(ctx context.Context) (stats.Report, error) {
 	}
 	medians := map[string]float64{}
 	for name, of := range all {
-		medians[name] = stats.Percentile(of, 0.5)
+		medians[name] = Percentile(of, 0.5)
 	}
-	return stats.Report{"beside": c.Trees[1], "ratio": medians, "rounds": all}, nil
+	return Report{"beside": c.Trees[1], "ratio": medians, "rounds": all}, nil
 }
 
 // round measures both builds once.
-func (c *Comparison) round(ctx context.Context) (reports [2]stats.Report, err error) {
+func (c *Comparison) round(ctx context.Context) (reports [2]Report, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var runs [2]*benchProcess
@@ -142,11 +138,11 @@ func (c *Comparison) start(ctx context.Context, tree string) (*benchProcess, err
 // Postgres, containerd. Programs in sandboxes are not below it. They finish their work, and then
 // have none.
 func (p *benchProcess) signal(sig syscall.Signal) {
-	all, err := procs.All()
+	all, err := readProcesses()
 	if err != nil || p.hasEnded() {
 		return
 	}
-	for _, of := range procs.Below(all, p.cmd.Process.Pid) {
+	for _, of := range descendants(all, p.cmd.Process.Pid) {
 		_ = syscall.Kill(of.PID, sig) // it may have ended
 	}
 }
@@ -161,7 +157,7 @@ func (p *benchProcess) hasEnded() bool {
 }
 
 // report waits for the end and returns the printed report.
-func (p *benchProcess) report() (r stats.Report, err error) {
+func (p *benchProcess) report() (r Report, err error) {
 	<-p.ended
 	if p.err != nil {
 		return nil, errors.Join(p.err, errors.New(p.errOut.String()))

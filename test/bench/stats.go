@@ -1,5 +1,4 @@
-// Package stats computes figures and holds the report.
-package stats
+package main
 
 import (
 	"math"

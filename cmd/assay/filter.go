@@ -1,5 +1,4 @@
-// Package filter has the flags that select jobs.
-package filter
+package main
 
 import (
 	"strings"
@@ -9,8 +8,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Jobs selects jobs that match all flags.
-type Jobs struct {
+// JobFlags selects jobs that match all flags.
+type JobFlags struct {
 	State   string            `enum:",queued,dispatched,running,finished,canceled" default:"" placeholder:"STATE" help:"Only jobs in this state: queued, dispatched, running, finished or canceled."`
 	Outcome string            `enum:",${outcomes}" default:"" placeholder:"OUTCOME" help:"Only jobs with this outcome, such as failed, timed_out or lost."`
 	Batch   string            `placeholder:"ID" help:"Only jobs of this batch."`
@@ -28,7 +27,7 @@ type Jobs struct {
 }
 
 // Filter returns the flags as a filter.
-func (c *Jobs) Filter() client.JobFilter {
+func (c *JobFlags) Filter() client.JobFilter {
 	f := client.JobFilter{State: job.State(c.State), Outcome: job.Outcome(c.Outcome), Batch: job.ID(c.Batch), Labels: c.Label, Failed: c.Failed, Failure: job.Outcome(c.Failure),
 		Image: c.Image, Worker: c.Worker, Text: c.Message, MinDuration: c.MinDuration, MaxDuration: c.MaxDuration}
 	if prefix, ok := strings.CutSuffix(c.Name, "*"); ok {

@@ -1,4 +1,4 @@
-package code
+package compile
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/worker/compile"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/language"
 	"github.com/assay-run/assay/pkg/policy"
@@ -38,14 +37,14 @@ func prepared(c *Code, env map[string]string, files ...runtime.File) *runtime.At
 // compiled stores a compilation of c with that outcome in a cache.
 func compiled(t *testing.T, c *Code, outcome job.Outcome) {
 	t.Helper()
-	cache, err := compile.New(filepath.Join(t.TempDir(), "compiled"), 1<<20)
+	cache, err := New(filepath.Join(t.TempDir(), "compiled"), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cache.Close)
 	p, defaults := c.ToCompile(), policy.Default()
 	p.Tenant, p.Image, p.Policy = "a", "python", &defaults
-	out, err := cache.Get(t.Context(), p, func(ctx context.Context, r compile.Request) (*runtime.Report, error) {
+	out, err := cache.Get(t.Context(), p, func(ctx context.Context, r Request) (*runtime.Report, error) {
 		one := 1
 		if outcome != job.Succeeded {
 			return &runtime.Report{Result: job.Result{Outcome: outcome, ExitCode: &one, Stderr: job.Output{Text: "main.c:1:1: error: \xff\x1b[31mno"}}}, nil

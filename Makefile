@@ -102,11 +102,11 @@ test-compose: images build ## Run the compose file in a Docker engine of its own
 		-compose.jobs=$(COMPOSE_JOBS) -compose.forbidden=$(CURDIR)/.cache/compose/jetstream.test
 
 hostile: setup build image ## Attack the walls with every program of the corpus, at every isolation of this host
-	$(TEST) -count=1 -timeout=60m -v ./test/hostile -args -task.every=1 -gvisor.every=1 -preloaded.every=1 -compilers.every=1
+	$(TEST) -count=1 -timeout=60m -v ./test/hostile -args -cell.every=1 -task.every=1 -gvisor.every=1 -preloaded.every=1 -compilers.every=1
 	$(TEST) -count=1 -timeout=60m -v ./test/conformance -run '^TestExtremes' -args -extremes.cell.every=1 -extremes.beyond.every=23
 
 cheats: setup build image ## Try to forge a pass in every way of the corpus, at every isolation of this host
-	$(TEST) -count=1 -timeout=60m -v ./test/cheats -args -task.every=1 -gvisor.every=1 -preloaded.every=1 -fields.every=1
+	$(TEST) -count=1 -timeout=60m -v ./test/cheats -args -cell.every=1 -task.every=1 -gvisor.every=1 -preloaded.every=1 -fields.every=1
 
 .PHONY: test-runtime
 test-runtime: setup build image gvisor ## Run the suites of the runtime, with every program at every isolation

@@ -26,9 +26,11 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// parts are the parts of the corpora that are tried beyond isolation cell. The grading code is the
-// same at every isolation, and a container costs more than the rest of an attempt.
-var parts = map[policy.Isolation]*testenv.Part{policy.Task: testenv.NewPart("task", 12), policy.GVisor: testenv.NewPart("gvisor", 24)}
+// parts are the parts of the corpora that are tried at each isolation. The grading code is the same
+// at all of them, and a container costs more than the rest of an attempt.
+var parts = map[policy.Isolation]*testenv.Part{
+	policy.Cell: testenv.NewPart("cell", 3), policy.Task: testenv.NewPart("task", 12), policy.GVisor: testenv.NewPart("gvisor", 24),
+}
 
 // preloadedPart is the part for forks with preloaded imports, at isolation cell.
 var preloadedPart = testenv.NewPart("preloaded", 16)
@@ -42,10 +44,7 @@ func part[T any](t *testing.T, f *fleet, corpus []T) []T {
 	if f.imports != "" {
 		return testenv.Of(t, preloadedPart, corpus)
 	}
-	if p, ok := parts[f.isolation]; ok {
-		return testenv.Of(t, p, corpus)
-	}
-	return corpus
+	return testenv.Of(t, parts[f.isolation], corpus)
 }
 
 // isolations are the isolations for solutions.

@@ -11,11 +11,11 @@ import (
 	"github.com/assay-run/assay/pkg/policy"
 )
 
-// The parts of the corpus for a usual run beyond isolation cell, which runs all of it. At task each
-// program gets a new sandbox. At gvisor the kernel is the same for all, and a sandbox costs more
-// than the rest of an attack. Only python programs can be forked from an interpreter. Attacks on
-// compilers run in part at cell, too: those that never end take their whole limit.
+// The parts of the corpus for a usual run. At task each program gets a new sandbox. At gvisor the
+// kernel is the same for all, and a sandbox costs more than the rest of an attack. Only python
+// programs can be forked from an interpreter.
 var (
+	cellPart      = testenv.NewPart("cell", 3)
 	taskPart      = testenv.NewPart("task", 8)
 	gvisorPart    = testenv.NewPart("gvisor", 24)
 	preloadedPart = testenv.NewPart("preloaded", 8)
@@ -86,13 +86,14 @@ func TestHostilePreloaded(t *testing.T) {
 // part returns the items of a corpus for this run at an isolation.
 func part[T any](t *testing.T, isolation policy.Isolation, corpus []T) []T {
 	t.Helper()
+	p := gvisorPart // and of virtual machines
 	switch isolation {
+	case policy.Cell:
+		p = cellPart
 	case policy.Task:
-		return testenv.Of(t, taskPart, corpus)
-	case policy.GVisor:
-		return testenv.Of(t, gvisorPart, corpus)
+		p = taskPart
 	}
-	return corpus
+	return testenv.Of(t, p, corpus)
 }
 
 // all runs the attacks, a few at a time, and checks the host after each subject.

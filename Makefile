@@ -24,7 +24,7 @@ SUITE  = $(GO) tool gotestsum --format=pkgname --format-hide-empty-pkg --rerun-f
 
 # The longest packages come first, so that none of them runs alone at the end. Two packages run at a time, each with several tests. With more, tests
 # with limits of real time would miss them.
-LONGEST = ./pkg/runtime/containerd ./pkg/runtime/cell ./test/chaos ./test/e2e ./test/cheats ./test/hostile ./internal/dispatcher/httpapi ./internal/dispatcher ./test/start
+LONGEST = ./pkg/runtime/containerd ./pkg/runtime/cell ./test/chaos ./test/e2e ./test/cheats ./test/hostile ./internal/worker/grade ./internal/dispatcher/httpapi ./internal/dispatcher ./test/start
 
 .DEFAULT_GOAL := help
 .PHONY: help setup gvisor build image images images-quickstart test-image dev demo test faults quick test-cgroup2 conformance hostile neighbours bystanders readers cheats chaos check lint race bench

@@ -152,7 +152,7 @@ func TestDetailsTellNoLayers(t *testing.T) {
 		"/v1/batches/" + nobody + "/events":       "not found: batch " + nobody,
 		"/v1/sessions/" + nobody:                  "not found: session " + nobody,
 		"/v1/policies/nope":                       `not found: policy "nope"`,
-		"/v1/jobs/" + nobody + "?wait=" + "1hour": `wait: duration "1hour" must be numbers with units, such as "1.5s"`,
+		"/v1/jobs/" + nobody + "?wait=" + "1hour": `wait: duration "1hour" must be numbers with units, such as "1.5s" or "1h30m"; units are ms, s, m and h`,
 	} {
 		resp, body := f.do("GET", path, "")
 		var p struct{ Detail string }

@@ -56,7 +56,7 @@ class Session:
         self.captured = Captured()
         self.shell = Shell()
         self.fresh()
-        self.unconnected()
+        self.forget()
 
     def start(self, fd):
         """Serve the stream fd in this process from now on."""
@@ -74,7 +74,7 @@ class Session:
             self.loop = asyncio.new_event_loop()
         return self.loop
 
-    def unconnected(self):
+    def forget(self):
         """Forget the frames and calls of another process."""
         self.loop = None  # it would share descriptors
         self.writing = threading.Lock()
@@ -85,6 +85,7 @@ class Session:
         self.calls = {}  # open host calls: number → [lock, answer]
 
     def connect(self):
+        """Open this process's stream. forget has run before."""
         self.pid = os.getpid()
         self.stream = _socket.socket(fileno=os.dup(self.fd))
         self.stream.setblocking(True)
@@ -381,7 +382,7 @@ class Session:
             self.send(answer)
             harness._guard(os.waitpid, between, 0)
         else:
-            self.unconnected()
+            self.forget()
             self.connect()
             self.start_reader()
             self.send({"op": "ready"})

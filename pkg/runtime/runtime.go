@@ -124,7 +124,7 @@ type Attempt struct {
 	CPU      *CPUBudget        // shared by several attempts, in addition to the policy's cpu_time for each; nil: none
 	Waits    *Waits            // shared by several attempts, whose wall clocks stop for each other's waits; nil: its own
 	Gathered func(Gather)      // called before user code starts with a function that collects artifacts while it runs; optional
-	Metered  func(Meter)       // called before user code starts with a function that reads its usage; optional
+	Metered  func(Meter)       // called before user code starts; optional
 	// called before user code starts, for each step, with a function that reads its masked output;
 	// optional
 	Written func(Tail)

@@ -14,13 +14,16 @@ type Spent struct {
 	ProcessesPeak int64 // maximum of simultaneous processes and threads
 	OOMKills      int64 // processes killed by the kernel at the memory limit
 	ForksRefused  int64 // processes and threads refused by the kernel
-	NoSpace       bool  // its writable space is full
-	NoInodes      bool
 }
 
-// Meter reads an attempt's usage. It is safe for concurrent use, and returns ErrOver after the
-// program's end.
-type Meter func() (Spent, error)
+// Meter reads the usage of a program. It is safe for concurrent use. After the program's end, its
+// methods return ErrOver.
+type Meter interface {
+	// Spent returns the usage so far.
+	Spent() (Spent, error)
+	// Full reports whether the writable space, or the number of its files, is used up.
+	Full() (space, files bool, err error)
+}
 
 // ErrOver means that the program of a meter has ended.
 var ErrOver = errors.New("the attempt is over")

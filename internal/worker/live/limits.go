@@ -38,7 +38,7 @@ const (
 type meters struct {
 	budget *runtime.CPUBudget
 	waits  *runtime.Waits // for cores
-	read   runtime.Meter  // nil until the program starts
+	meter  runtime.Meter  // nil until the program starts
 	last   runtime.Spent  // at the end of the last execution
 	final  runtime.Spent  // at the end of the session
 }
@@ -58,22 +58,22 @@ func (m *meters) allow(p *policy.Policy, executes bool) {
 	m.budget.Allow(limit)
 }
 
-// metered sets how to read the session's meters.
-func (l *live) metered(read runtime.Meter) {
+// metered sets the meter of the session's program.
+func (l *live) metered(m runtime.Meter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.read = read
+	l.meter = m
 }
 
 // spent returns the session's usage, or false if unknown.
 func (l *live) spent() (runtime.Spent, bool) {
 	l.mu.Lock()
-	read := l.read
+	meter := l.meter
 	l.mu.Unlock()
-	if read == nil {
+	if meter == nil {
 		return runtime.Spent{}, false
 	}
-	s, err := read()
+	s, err := meter.Spent()
 	return s, err == nil
 }
 
@@ -95,7 +95,7 @@ func (l *live) begins() {
 func (l *live) ends() (since job.Usage, now, before runtime.Spent) {
 	now, ok := l.spent()
 	l.mu.Lock()
-	known := l.read != nil
+	known := l.meter != nil
 	l.mu.Unlock()
 	if !ok && known { // it is about to end, or has ended
 		select {
@@ -244,14 +244,24 @@ func (l *live) explain(e *job.Execute, now, before runtime.Spent) {
 	if e.Outcome != job.Failed && e.Outcome != job.Exception {
 		return
 	}
-	switch {
-	case now.ForksRefused > before.ForksRefused:
+	if now.ForksRefused > before.ForksRefused {
 		e.Outcome = job.ProcessLimit
 		e.Message = fmt.Sprintf("%s after it asked for more than its limit of %d processes", e.Message, l.policy.Processes)
-	case now.NoSpace:
+		return
+	}
+	l.mu.Lock()
+	meter := l.meter
+	l.mu.Unlock()
+	if meter == nil {
+		return
+	}
+	space, files, err := meter.Full()
+	switch {
+	case err != nil: // the session has ended
+	case space:
 		e.Outcome = job.DiskLimit
 		e.Message = fmt.Sprintf("%s with its limit of %s of disk used up", e.Message, l.policy.Disk)
-	case now.NoInodes:
+	case files:
 		e.Outcome = job.DiskLimit
 		e.Message = fmt.Sprintf("%s with its limit of %d files used up", e.Message, l.policy.Files)
 	}

@@ -51,8 +51,8 @@ func (m *meter) exhausts(u cgroup.Usage, limit time.Duration) bool {
 	return m.budget.Spend(more) || over
 }
 
-// spent is a runtime.Meter.
-func (m *meter) spent() (runtime.Spent, error) {
+// Spent implements runtime.Meter.
+func (m *meter) Spent() (runtime.Spent, error) {
 	u, err := m.usage()
 	if err != nil {
 		return runtime.Spent{}, err
@@ -67,8 +67,17 @@ func (m *meter) spent() (runtime.Spent, error) {
 		s.ProcessesPeak, s.ForksRefused = 0, 0
 		s.MemoryPeak = max(s.MemoryPeak-m.place.Idle, 0)
 	}
-	s.NoSpace, s.NoInodes, err = m.place.Scratch.full()
-	return s, err
+	return s, nil
+}
+
+// Full implements runtime.Meter.
+func (m *meter) Full() (space, files bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		return false, false, runtime.ErrOver
+	}
+	return m.place.Scratch.full()
 }
 
 // close ends the meter, because another job will get the group.

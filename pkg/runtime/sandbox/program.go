@@ -164,7 +164,7 @@ func (e *Exit) starved() error {
 // offer passes the functions for observing the running program to the attempt's callbacks.
 func (p *Program) offer(m *meter, std *streams) {
 	if p.metered != nil {
-		p.metered(m.spent)
+		p.metered(m)
 	}
 	if p.written != nil {
 		p.written(std.tail)

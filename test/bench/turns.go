@@ -42,7 +42,7 @@ type ratios map[string][]float64
 func (c *Comparison) Run(ctx context.Context) (Report, error) {
 	all := ratios{}
 	for i := range c.Rounds {
-		reports, err := c.round(ctx)
+		reports, err := c.round(ctx, i%2)
 		if err != nil {
 			return nil, err
 		}
@@ -56,8 +56,8 @@ func (c *Comparison) Run(ctx context.Context) (Report, error) {
 	return Report{"beside": c.Trees[1], "ratio": medians, "rounds": all}, nil
 }
 
-// round measures both builds once.
-func (c *Comparison) round(ctx context.Context) (reports [2]Report, err error) {
+// round measures both builds once. first is the one that runs first.
+func (c *Comparison) round(ctx context.Context, first int) (reports [2]Report, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var runs [2]*benchProcess
@@ -70,7 +70,7 @@ func (c *Comparison) round(ctx context.Context) (reports [2]Report, err error) {
 	if err != nil {
 		return reports, err
 	}
-	takeTurns(ctx, runs)
+	takeTurns(ctx, runs, first)
 	for i, r := range runs {
 		if reports[i], err = r.report(); err != nil {
 			return reports, fmt.Errorf("bin/bench of %s: %w", c.Trees[i], err)
@@ -79,10 +79,12 @@ func (c *Comparison) round(ctx context.Context) (reports [2]Report, err error) {
 	return reports, nil
 }
 
-// takeTurns lets both start, and then run alternately until one has ended.
-func takeTurns(ctx context.Context, runs [2]*benchProcess) {
+// takeTurns lets both start, and then run alternately until one has ended. One of them may get a
+// turn more than the other, or end while the other is stopped. So the rounds begin with different
+// ones, and -duration should be many turns.
+func takeTurns(ctx context.Context, runs [2]*benchProcess, first int) {
 	next := time.After(fleetStart)
-	for running := 0; ; running = 1 - running {
+	for running := first; ; running = 1 - running {
 		select {
 		case <-next:
 		case <-runs[0].ended:

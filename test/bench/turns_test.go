@@ -32,7 +32,7 @@ echo '{"count":'$n',"cpu":{"all":%d},"cores":2}'
 func TestBeside(t *testing.T) {
 	lead, base := fakeBench(t, 3), fakeBench(t, 2)
 	c := &Comparison{Scenario: "python", Rounds: 1, Trees: [2]string{lead, base}, Logf: t.Logf}
-	reports, err := c.round(t.Context())
+	reports, err := c.round(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -960,6 +960,8 @@ CREATE INDEX sessions_live ON public.sessions USING btree (worker) WHERE (state 
 
 CREATE INDEX sessions_tenant ON public.sessions USING btree (tenant_id, id);
 
+CREATE INDEX sessions_tenant_live ON public.sessions USING btree (tenant_id, id) WHERE (state = 'live'::text);
+
 CREATE INDEX set_aside_held ON public.set_aside USING btree (job_id) WHERE (ended = 'held'::text);
 
 CREATE INDEX tenants_override_ends ON public.tenants USING btree (override_until) WHERE (override_until IS NOT NULL);

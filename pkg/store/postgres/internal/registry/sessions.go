@@ -138,6 +138,13 @@ func (s *Registry) Session(ctx context.Context, tenant string, id job.ID) (out *
 	return out, s.db.TranslateNotFound(ctx, id, err)
 }
 
+const (
+	listSessions = `SELECT ` + sessionColumns + ` FROM sessions s WHERE s.tenant_id = $1 ORDER BY s.tenant_id DESC, s.id DESC LIMIT $2`
+	// The live ones have an index of their own: sessions_tenant_live.
+	listLiveSessions = `SELECT ` + sessionColumns + ` FROM sessions s
+		WHERE s.tenant_id = $1 AND s.state = 'live' ORDER BY s.tenant_id DESC, s.id DESC LIMIT $2`
+)
+
 // ListSessions implements store.Sessions.
 func (s *Registry) ListSessions(ctx context.Context, tenant string, live bool, limit int) (out []job.Session, err error) {
 	err = s.db.Do(ctx, "sessions", func(ctx context.Context) error {
@@ -145,8 +152,11 @@ func (s *Registry) ListSessions(ctx context.Context, tenant string, live bool, l
 		if err != nil {
 			return err
 		}
-		rows, err := s.db.Pool.Query(ctx, `SELECT `+sessionColumns+` FROM sessions s
-			WHERE s.tenant_id = $1 AND (NOT $2 OR s.state = 'live') ORDER BY s.tenant_id, s.id DESC LIMIT $3`, t, live, limit)
+		sql := listSessions
+		if live {
+			sql = listLiveSessions
+		}
+		rows, err := s.db.Pool.Query(ctx, sql, t, limit)
 		if err != nil {
 			return err
 		}

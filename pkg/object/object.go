@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"gocloud.dev/blob"
@@ -104,7 +105,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader) (info Info, er
 	}
 	sum := sha256.New()
 	src.r = io.TeeReader(r, sum)
-	n, err := io.Copy(w, src)
+	n, err := copyTo(w, src)
 	if err != nil {
 		abort() // Close would publish an incomplete object
 		_ = w.Close()
@@ -117,6 +118,17 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader) (info Info, er
 		return Info{}, translate(err, "put", key)
 	}
 	return Info{Key: key, Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil)), Modified: time.Now()}, nil
+}
+
+// buffers holds the memory of copies, *[64 << 10]byte.
+var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// copyTo is io.Copy without the ReadFrom of a blob.Writer, which allocates a mebibyte for each
+// object, however small.
+func copyTo(w io.Writer, r io.Reader) (int64, error) {
+	b := buffers.Get().(*[64 << 10]byte)
+	defer buffers.Put(b)
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, b[:])
 }
 
 // contentType is the content type of all objects.

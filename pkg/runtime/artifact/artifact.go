@@ -68,11 +68,13 @@ func Collect(ctx context.Context, roots []Root, l Limits, take func(ctx context.
 	if w.limits.entries == 0 {
 		w.limits.entries = maxEntries
 	}
-	if l.Time > 0 {
-		var cancel context.CancelFunc
-		w.ctx, cancel = context.WithTimeoutCause(ctx, l.Time, errTime)
-		defer cancel()
+	var cancel context.CancelCauseFunc
+	w.ctx, cancel = context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := w.turn.enter(ctx, l.Time, func() { cancel(errTime) }); err != nil {
+		return nil, err
 	}
+	defer w.turn.exit()
 	roots = slices.Clone(roots)
 	slices.SortFunc(roots, func(a, b Root) int { return strings.Compare(a.Path, b.Path) })
 	for _, r := range roots {
@@ -105,6 +107,7 @@ type walk struct {
 	met    []bool // by pattern: it had a match
 	take   func(context.Context, string, int64, io.Reader) error
 
+	turn           turn
 	began          time.Time
 	taking         time.Duration // spent in take
 	over           bool          // the walk has ended
@@ -134,15 +137,19 @@ func (w *walk) stop(at, why string) {
 	}
 }
 
-// proceed reports whether the walk continues with the entry at. It returns the error of the
-// caller's context.
+// proceed reports whether the walk continues with the entry at. Before, it may wait for a turn. It
+// returns the error of the caller's context.
 func (w *walk) proceed(at string) (bool, error) {
+	if w.turn.over() {
+		w.turn.leave()
+		w.turn.take()
+	}
 	switch err := context.Cause(w.ctx); {
 	case errors.Is(err, errTime):
 		w.stop(at, fmt.Sprintf("collecting took longer than %s", w.limits.Time))
 	case err != nil:
 		return false, err
-	case time.Since(w.began)-w.taking > lookTime:
+	case time.Since(w.began)-w.taking-w.turn.waited > lookTime:
 		w.stop(at, fmt.Sprintf("looking for artifacts took longer than %s", lookTime))
 	}
 	return !w.over, nil
@@ -254,9 +261,11 @@ func (w *walk) file(d *os.File, name, at string) error {
 	w.files++
 	w.bytes += info.Size()
 	w.record += recordSize(at)
+	w.turn.leave() // the store may be far away
 	began := time.Now()
 	err = w.take(w.ctx, at, info.Size(), io.LimitReader(f, info.Size()))
 	w.taking += time.Since(began)
+	w.turn.take()
 	if err != nil && errors.Is(context.Cause(w.ctx), errTime) {
 		_, err = w.proceed(at) // it was not stored
 	}

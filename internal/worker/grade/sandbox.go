@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,7 +42,13 @@ type sandbox struct {
 	slot    runtime.Slot
 	program runtime.Process
 	conn    net.Conn // nil if the program did not start: the end of the sandbox then has the reason
+
+	source struct{ io.Reader } // the connection as the present call of receive reads it
+	in     *bufio.Reader       // of source: a short frame takes one system call
 }
+
+// shortFrame is the size in bytes of a frame that is read at once.
+const shortFrame = 1 << 10
 
 // open starts a side in a fresh slot. It takes ownership of link, the end of the link, if any.
 func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os.File) (*sandbox, error) {
@@ -63,7 +70,9 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 		slot.Close()
 		return nil, err
 	}
-	return &sandbox{slot: slot, program: program, conn: program.Conn()}, nil
+	b := &sandbox{slot: slot, program: program, conn: program.Conn()}
+	b.in = bufio.NewReaderSize(&b.source, shortFrame)
+	return b, nil
 }
 
 // attempt returns the attempt of the next sandbox. It collects only artifacts of the solution's
@@ -156,7 +165,8 @@ func (g *grading) receiveBy(b *sandbox, until time.Duration, read func(io.Reader
 		return nil, net.ErrClosed
 	}
 	g.proceed()
-	f, err := read(&patient{Conn: b.conn, clock: &g.clock, until: until})
+	b.source.Reader = &patient{Conn: b.conn, clock: &g.clock, until: until}
+	f, err := read(b.in)
 	if err == nil && f.Op != "late" { // a guest that requests more time continues meanwhile
 		g.waits.CountResponse()
 	}

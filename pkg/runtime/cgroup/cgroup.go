@@ -72,6 +72,9 @@ type Group interface {
 	// Usage reads the meters. For peaks that the kernel lacks it returns the highest value read so
 	// far.
 	Usage() (Usage, error)
+	// Progress reads the CPU time and the OOM kills only, for frequent looks at a running program. It
+	// also samples the peaks that the kernel lacks.
+	Progress() (Usage, error)
 	// Threads lists the threads of the group, as this process's namespace sees them.
 	Threads() ([]int, error)
 	// Throttled returns how long the group was throttled by its own CPU limit.

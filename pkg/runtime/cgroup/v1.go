@@ -99,27 +99,39 @@ func (g *v1Group) Pids() ([]int, error) { return readPids(g.file("pids", "cgroup
 func (g *v1Group) Processes() (int64, error) { return g.kept.readInt(g.file("pids", "pids.current")) }
 
 func (g *v1Group) Usage() (u Usage, err error) {
-	cpu, err := g.kept.readInt(g.file("cpuacct", "cpuacct.usage"))
-	if err != nil {
+	if u, err = g.Progress(); err != nil {
 		return u, err
 	}
-	u.CPU = time.Duration(cpu)
 	if u.MemoryPeak, err = g.kept.readInt(g.file("memory", "memory.max_usage_in_bytes")); err != nil {
-		return u, err
-	}
-	if u.OOMKills, err = g.kept.readKey(g.file("memory", "memory.oom_control"), "oom_kill"); err != nil {
 		return u, err
 	}
 	if u.ForksRefused, err = g.kept.readKey(g.file("pids", "pids.events"), "max"); err != nil {
 		return u, err
 	}
-	if g.kept.exists(g.file("pids", "pids.peak")) {
+	if g.countsProcesses() {
 		u.ProcessesPeak, err = g.kept.readInt(g.file("pids", "pids.peak"))
-	} else {
+	}
+	return u, err
+}
+
+// Progress implements Group.
+func (g *v1Group) Progress() (u Usage, err error) {
+	cpu, err := g.kept.readInt(g.file("cpuacct", "cpuacct.usage"))
+	if err != nil {
+		return u, err
+	}
+	u.CPU = time.Duration(cpu)
+	if u.OOMKills, err = g.kept.readKey(g.file("memory", "memory.oom_control"), "oom_kill"); err != nil {
+		return u, err
+	}
+	if !g.countsProcesses() {
 		u.ProcessesPeak, err = processesPeak(filepath.Join(g.root, "pids", g.path), &g.peak)
 	}
 	return u, err
 }
+
+// countsProcesses reports whether the kernel keeps the peak of processes.
+func (g *v1Group) countsProcesses() bool { return g.kept.exists(g.file("pids", "pids.peak")) }
 
 // SocketMemory implements Group.
 func (g *v1Group) SocketMemory() (int64, error) {

@@ -91,6 +91,9 @@ func (g *v2Group) Usage() (u Usage, err error) {
 	return u, err
 }
 
+// Progress implements Group. Most files are read in any case, for peaks on older kernels.
+func (g *v2Group) Progress() (Usage, error) { return g.Usage() }
+
 // readMemoryPeak reads memory.peak, which exists since kernel 5.19. Before, it tracks the highest
 // memory.current it has read.
 func (g *v2Group) readMemoryPeak() (int64, error) {

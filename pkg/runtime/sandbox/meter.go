@@ -33,6 +33,17 @@ func (m *meter) usage() (cgroup.Usage, error) {
 	return u.Since(m.before), err
 }
 
+// progress returns the CPU time and the OOM kills of usage.
+func (m *meter) progress() (cgroup.Usage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		return cgroup.Usage{}, runtime.ErrOver
+	}
+	u, err := m.place.Group.Progress()
+	return u.Since(m.before), err
+}
+
 // charged returns the CPU time charged to the program with usage u.
 func (m *meter) charged(u cgroup.Usage) time.Duration { return u.CPU + m.toll.Spent() - m.tolled }
 

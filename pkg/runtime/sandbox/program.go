@@ -98,7 +98,7 @@ func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Us
 	defer std.close()
 	defer m.close()
 	p.offer(m, std)
-	own := owntime.New(s.Group, m.usage, p.messages())
+	own := owntime.New(s.Group, m.progress, p.messages())
 	own.Toll = p.toll
 	if p.waits != nil { // one of many that add up
 		own.Sum()

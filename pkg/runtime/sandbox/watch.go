@@ -74,7 +74,7 @@ func (w *watch) all(ended time.Time) (time.Duration, error) {
 	if !w.own.Sums() {
 		return w.own.LastWait(), nil
 	}
-	u, err := w.meter.usage()
+	u, err := w.meter.progress()
 	if err != nil {
 		return w.own.LastWait(), err
 	}
@@ -130,7 +130,7 @@ func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
 // look reads the meters, enforces their limits, and returns the used CPU time.
 func (w *watch) look(over bool) (time.Duration, error) {
 	now, tooMuch := time.Now(), false
-	u, err := w.meter.usage()
+	u, err := w.meter.progress()
 	if err != nil {
 		return 0, err
 	}

@@ -209,6 +209,12 @@ func (l *Lease) Hasten() error {
 	return nil
 }
 
+// Progress implements cgroup.Group.
+func (l *Lease) Progress() (cgroup.Usage, error) {
+	u, err := l.Group.Progress()
+	return u.Since(l.base), err
+}
+
 // Usage implements cgroup.Group. It excludes cache from before the loan, as far as the kernel has
 // not reclaimed it.
 func (l *Lease) Usage() (cgroup.Usage, error) {

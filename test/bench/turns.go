@@ -56,7 +56,7 @@ func (c *Comparison) Run(ctx context.Context) (Report, error) {
 	return Report{"beside": c.Trees[1], "ratio": medians, "rounds": all}, nil
 }
 
-// round measures both builds once. first is the one that runs first.
+// round measures both builds once. first (0 or 1) gets the first turn.
 func (c *Comparison) round(ctx context.Context, first int) (reports [2]Report, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -7,7 +7,7 @@ import (
 )
 
 // TestLiveSessionsAmongEnded holds that listing and counting a tenant's live sessions reads none of
-// the ended ones, which stay for as long as history is kept. Nor does it read those of other tenants.
+// the ended ones, which stay for as long as history is kept, and none of other tenants.
 func TestLiveSessionsAmongEnded(t *testing.T) {
 	t.Parallel()
 	p := &past{T: t, Store: openTest(t, Config{MaxConns: 1, MinConns: 1})}

@@ -47,7 +47,7 @@ func TestDevLink(t *testing.T) {
 			}
 		}
 	})
-	signedIn := chromedp.Poll(`location.pathname === "/ui/batches" && document.readyState === "complete"`, nil, chromedp.WithPollingTimeout(30*time.Second))
+	signedIn := chromedp.Poll(`location.pathname === "/ui/" && document.readyState === "complete"`, nil, chromedp.WithPollingTimeout(30*time.Second))
 	var location, referrer, cookies string
 	var length int64
 	var entries []*page.NavigationEntry

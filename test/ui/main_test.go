@@ -206,7 +206,7 @@ func (b *tab) signIn(key string) {
 	b.t.Helper()
 	b.open("/ui/signin")
 	b.run(chromedp.SendKeys("#key", key+"\r"))
-	b.until("signed in", `location.pathname === "/ui/batches"`)
+	b.until("signed in", `location.pathname === "/ui/"`)
 }
 
 // press clicks on the button or link with this text, and waits for the page to which it leads.

@@ -68,7 +68,7 @@ func testSignIn(t *testing.T, f *fleet, _ data) {
 	b.run(chromedp.SendKeys("#key", "not a key\r"))
 	b.says("is unknown")
 	b.run(chromedp.SendKeys("#key", submitterKey+"\r"))
-	b.says("humaneval")
+	b.says("Last hour")
 	if cookie := eval[string](b, `document.cookie`); cookie != "" {
 		t.Errorf("scripts read the cookie: %s", cookie)
 	}
@@ -273,7 +273,7 @@ func testMarkup(t *testing.T, f *fleet, d data) {
 			t.Fatal(err)
 		}
 	}
-	paths := []string{"/ui/batches", "/ui/batches/" + string(d.hostile.ID), "/ui/jobs?batch=" + string(d.hostile.ID), "/ui/compare?b=" + string(d.hostile.ID) + "&b=" + string(d.before.ID), "/ui/sessions", "/ui/sessions/" + string(made.ID)}
+	paths := []string{"/ui/", "/ui/batches", "/ui/batches/" + string(d.hostile.ID), "/ui/jobs?batch=" + string(d.hostile.ID), "/ui/compare?b=" + string(d.hostile.ID) + "&b=" + string(d.before.ID), "/ui/sessions", "/ui/sessions/" + string(made.ID)}
 	for _, id := range d.hostiles {
 		paths = append(paths, "/ui/jobs/"+string(id), "/ui/jobs/"+string(id)+"/log/stderr")
 	}
@@ -344,7 +344,7 @@ func testPages(t *testing.T, f *fleet, d data) {
 	script := axeScript(t)
 	b := f.tab(t)
 	pages := map[string]string{
-		"batches": "/ui/batches", "batch": "/ui/batches/" + string(d.after.ID), "compare": "/ui/compare?b=" + string(d.before.ID) + "&b=" + string(d.after.ID),
+		"overview": "/ui/", "batches": "/ui/batches", "batch": "/ui/batches/" + string(d.after.ID), "compare": "/ui/compare?b=" + string(d.before.ID) + "&b=" + string(d.after.ID),
 		"jobs": "/ui/jobs", "job": "/ui/jobs/" + string(d.failed), "job-files": "/ui/jobs/" + string(d.artifact), "log": "/ui/jobs/" + string(d.ansi) + "/log/stdout",
 		"hostile": "/ui/jobs/" + string(d.hostiles[0]), "sessions": "/ui/sessions", "session": "/ui/sessions/" + string(d.session), "workers": "/ui/workers",
 		"tenants": "/ui/tenants", "tenant": "/ui/tenants?tenant=default", "keys": "/ui/keys", "make-key": "/ui/do/make-key?on=default", "grant": "/ui/do/grant?on=other", "audit": "/ui/audit", "confirm": "/ui/do/quarantine?on=w1", "problem": "/ui/none", "empty": "/ui/jobs?name_prefix=nothing",
@@ -405,7 +405,7 @@ func (b *tab) inspect(name, theme, script string) {
 }
 
 // documented are the pages with pictures in the documentation.
-var documented = map[string]bool{"batches": true, "batch": true, "job": true, "session": true, "workers": true, "audit": true}
+var documented = map[string]bool{"overview": true, "batches": true, "batch": true, "job": true, "session": true, "workers": true, "audit": true}
 
 // picture takes a picture.
 func (b *tab) picture(name, theme string) {

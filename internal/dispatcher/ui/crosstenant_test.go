@@ -54,7 +54,7 @@ var pagesOfOthers = map[string]struct {
 	path string
 	want []int
 }{
-	"GET /ui/{$}":                           {"/ui/", []int{303}},
+	"GET /ui/{$}":                           {"/ui/", []int{200}},
 	"GET /ui/signin":                        {"/ui/signin", []int{303}},
 	"GET /ui/signin/issuer":                 {"/ui/signin/issuer", []int{404}},
 	"GET /ui/signin/callback":               {"/ui/signin/callback", []int{404}},

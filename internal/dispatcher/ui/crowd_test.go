@@ -116,7 +116,7 @@ func TestPageDoesNotWait(t *testing.T) {
 	x, y := f.submit("one", "b", nil, python("1")), f.submit("one", "c", nil, python("1"))
 	f.finish("w1", f.claim("w1"), fillResult)
 	b := f.as(oneKey)
-	for _, path := range []string{"/ui/batches/" + string(x), "/ui/compare?b=" + string(x) + "&b=" + string(y)} {
+	for _, path := range []string{"/ui/", "/ui/batches/" + string(x), "/ui/compare?b=" + string(x) + "&b=" + string(y)} {
 		page := b.page(path)
 		if !strings.Contains(page, `hx-trigger="load, every 2s"`) || !strings.Contains(page, "whole=true") {
 			t.Errorf("%s: %s", path, page)

@@ -123,7 +123,7 @@ func TestMarkupIsText(t *testing.T) {
 		return hostileResult(spec.Name)
 	})
 	b := f.as(opKey)
-	paths := []string{"/ui/batches", "/ui/jobs", "/ui/workers", "/ui/tenants", "/ui/audit", "/ui/sessions?state=all"}
+	paths := []string{"/ui/", "/ui/batches", "/ui/jobs", "/ui/workers", "/ui/tenants", "/ui/audit", "/ui/sessions?state=all"}
 	for i, id := range batches {
 		m := url.QueryEscape(markups[i])
 		paths = append(paths, "/ui/batches/"+string(id), "/ui/batches/"+string(id)+"?outcome="+m+"&text="+m, "/ui/compare?b="+string(id)+"&b="+string(batches[0]), "/ui/jobs?label="+m+"&batch="+m, "/ui/audit?subject="+m, "/ui/tenants?tenant="+m,
@@ -212,7 +212,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	session := f.putSession(t.Context(), "one", mark)
 	mine := f.submit("two", "mine", nil, python("1"))
 	at, of := "/ui/jobs/"+string(id), "/ui/batches/"+string(batch)
-	lists := []string{"/ui/batches", "/ui/jobs", "/ui/jobs?label=l%3D" + mark, "/ui/sessions", "/ui/sessions?state=all"}
+	lists := []string{"/ui/batches", "/ui/jobs", "/ui/jobs?label=l%3D" + mark, "/ui/sessions", "/ui/sessions?state=all", "/ui/"}
 	byID := []string{at, at + "/log/stdout", at + "/output/stdout", at + "/artifacts/a", at + "/spec.json", of, of + "/map", "/ui/sessions/" + string(session), "/ui/jobs?batch=" + string(batch),
 		"/ui/compare?b=" + string(batch) + "&b=" + string(mine)}
 	own := f.as(oneKey)

@@ -47,15 +47,18 @@ type polled struct {
 type pageCaches struct {
 	polls     recent.Keyed[polled, []byte]
 	now, over recent.Keyed[job.ID, *madeMap] // maps of batches
-	reading   chan struct{}                  // has an element for each map being read
+	hours     recent.Keyed[polled, *hourChart]
+	reading   chan struct{} // has an element for each map being read
 }
 
 func newPageCaches() *pageCaches {
 	return &pageCaches{
 		polls: recent.Keyed[polled, []byte]{Most: polledBytes, Size: func(b []byte) int64 { return int64(len(b)) + 512 },
 			Within: patience, Age: polledAge, Thrift: polledThrift, Oldest: polledOldest},
-		now:     recent.Keyed[job.ID, *madeMap]{Most: mapsBytes, Size: (*madeMap).size, Age: polledAge, Thrift: polledThrift},
-		over:    recent.Keyed[job.ID, *madeMap]{Most: mapsBytes, Size: (*madeMap).size, Age: mapOverAge},
+		now:  recent.Keyed[job.ID, *madeMap]{Most: mapsBytes, Size: (*madeMap).size, Age: polledAge, Thrift: polledThrift},
+		over: recent.Keyed[job.ID, *madeMap]{Most: mapsBytes, Size: (*madeMap).size, Age: mapOverAge},
+		hours: recent.Keyed[polled, *hourChart]{Most: hoursBytes, Size: func(*hourChart) int64 { return hourBytes },
+			Within: patience, Age: hourAge, Thrift: hourThrift, Oldest: hourOldest},
 		reading: make(chan struct{}, mapsAtOnce),
 	}
 }
@@ -65,6 +68,7 @@ func (k *pageCaches) forget() {
 	k.polls.Forget()
 	k.now.Forget()
 	k.over.Forget()
+	k.hours.Forget()
 }
 
 // get reads from the API. Polls by the script share a cached response with all open pages.
@@ -97,14 +101,23 @@ func (v *visit) soon(path string, query url.Values, out any) (there bool, err er
 		err = v.get(path, query, out)
 		return err == nil, err
 	}
-	ctx, cancel := context.WithCancel(v.r.Context())
+	ctx, cancel := v.patient()
 	defer cancel()
-	defer time.AfterFunc(v.s.Waits, cancel).Stop()
 	err = v.api().JSON(ctx, apiCall{Method: http.MethodGet, Path: path, Query: query}, out)
 	if err != nil && ctx.Err() != nil && v.r.Context().Err() == nil {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// patient returns a context for slow data. Unless a part or the whole page is requested, it ends after the wait of a page.
+func (v *visit) patient() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(v.r.Context())
+	if v.part() || v.r.URL.Query().Has(wholeName) {
+		return ctx, cancel
+	}
+	t := time.AfterFunc(v.s.Waits, cancel)
+	return ctx, func() { t.Stop(); cancel() }
 }
 
 const wholeName = "whole"

@@ -14,9 +14,11 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
+	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -81,8 +83,9 @@ type pages struct {
 	byName map[string]*template.Template
 }
 
-func readPages(assets map[string]asset) (*pages, error) {
+func readPages(assets map[string]asset, now func() time.Time) (*pages, error) {
 	funcs := maps.Clone(helpers)
+	funcs["ago"] = func(t time.Time) string { return shown.Ago(t, now()) }
 	funcs["asset"] = func(name string) (string, error) {
 		a, ok := assets[name]
 		if !ok {
@@ -144,7 +147,7 @@ func (v *visit) menu() []link {
 	if v.who.Role == identity.None {
 		return nil
 	}
-	all := []link{{Name: "Batches", Path: "/ui/batches"}, {Name: "Jobs", Path: "/ui/jobs"}, {Name: "Sessions", Path: "/ui/sessions"},
+	all := []link{{Name: "Overview", Path: "/ui/"}, {Name: "Batches", Path: "/ui/batches"}, {Name: "Jobs", Path: "/ui/jobs"}, {Name: "Sessions", Path: "/ui/sessions"},
 		{Name: "Workers", Path: "/ui/workers"}, {Name: "Tenants", Path: "/ui/tenants"}}
 	if v.who.Role >= identity.Submitter {
 		all = append(all, link{Name: "Keys", Path: "/ui/keys"})

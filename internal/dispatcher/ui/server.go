@@ -85,7 +85,7 @@ func New(c Config) (*Server, error) {
 	if s.assets, err = readAssets(); err != nil {
 		return nil, err
 	}
-	if s.pages, err = readPages(s.assets); err != nil {
+	if s.pages, err = readPages(s.assets, s.Now); err != nil {
 		return nil, err
 	}
 	zip, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.MinSize(1<<10), gzhttp.ContentTypes([]string{"text/html", "text/css", "text/javascript", "application/json"}))
@@ -138,7 +138,7 @@ type route struct {
 
 func (s *Server) routes() []route {
 	all := []route{
-		{pattern: "GET /ui/{$}", role: identity.Reader, serve: func(v *visit) error { return v.to("/ui/batches") }},
+		{pattern: "GET /ui/{$}", role: identity.Reader, serve: s.overview},
 		{pattern: "GET /ui/signin", serve: s.signin},
 		{pattern: "POST /ui/signin", serve: s.signIn},
 		{pattern: "POST /ui/signout", serve: s.signOut},

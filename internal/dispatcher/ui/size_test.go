@@ -190,13 +190,13 @@ func TestPagesOfAMillionJobs(t *testing.T) {
 	b.get("/ui/compare?b="+first+"&b="+string(batches[len(batches)/2]), "HX-Request", "true")
 	t.Logf("the first comparison of two batches: %v", time.Since(begun))
 	for _, path := range []string{
-		"/ui/batches", "/ui/batches/" + first, "/ui/batches/" + last + "?outcome=exception", "/ui/batches/" + last + "?failed=true", "/ui/batches/" + first + "?message=value", "/ui/jobs", "/ui/jobs?outcome=exception", "/ui/jobs?label=problem%3D7",
+		"/ui/", "/ui/batches", "/ui/batches/" + first, "/ui/batches/" + last + "?outcome=exception", "/ui/batches/" + last + "?failed=true", "/ui/batches/" + first + "?message=value", "/ui/jobs", "/ui/jobs?outcome=exception", "/ui/jobs?label=problem%3D7",
 		"/ui/jobs?name_prefix=problem-0001", "/ui/jobs?outcome=oom", "/ui/jobs/" + string(id), "/ui/jobs/" + string(id) + "/log/stdout", "/ui/workers", "/ui/tenants", "/ui/sessions", "/ui/audit",
 		"/ui/compare?b=" + last + "&b=" + string(other), "/ui/compare?b=" + last + "&b=" + first,
 		"/ui/do/cancel-batch?on=" + string(other),
 	} {
 		b.time(path)
-		if strings.HasPrefix(path, "/ui/compare") || strings.HasPrefix(path, "/ui/batches/") {
+		if path == "/ui/" || strings.HasPrefix(path, "/ui/compare") || strings.HasPrefix(path, "/ui/batches/") {
 			b.time(path, "HX-Request", "true")
 		}
 	}

@@ -77,6 +77,34 @@ func Time(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
+// Ago formats the time from t to now in one unit, such as "3 min ago" or "in 2 h".
+func Ago(t, now time.Time) string {
+	d := now.Sub(t)
+	text := span(d.Abs())
+	switch {
+	case t.IsZero():
+		return "–"
+	case d.Abs() < time.Second:
+		return "now"
+	case d < 0:
+		return "in " + text
+	}
+	return text + " ago"
+}
+
+// span formats a duration in one unit, rounded down.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d d", int(d.Hours())/24)
+}
+
 // Percent formats a share of a whole.
 func Percent(part, whole int64) string {
 	switch {

@@ -161,3 +161,20 @@ func TestChanges(t *testing.T) {
 		t.Errorf("of what is no object: %+v", got)
 	}
 }
+
+// Times appear in one unit, before and after now.
+func TestAgo(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
+	for d, want := range map[time.Duration]string{
+		0: "now", 900 * time.Millisecond: "now", 12 * time.Second: "12 s ago", 3*time.Minute + 59*time.Second: "3 min ago", 25 * time.Hour: "1 d ago",
+		2 * time.Hour: "2 h ago", -5 * time.Minute: "in 5 min", -40 * 24 * time.Hour: "in 40 d",
+	} {
+		if got := shown.Ago(now.Add(-d), now); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+	if got := shown.Ago(time.Time{}, now); got != "–" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,95 @@
+package ui_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
+)
+
+// The overview shows waiting jobs with their reasons, the ended jobs, and to operators the users and workers of the whole
+// fleet. Other visitors see their own tenant.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.submit("one", "ended", nil, python("1"), python("2"), python("3"))
+	f.finish("w1", f.claim("w1"), func(c store.Claimed) job.Result {
+		r := job.Result{Outcome: job.Succeeded}
+		switch c.Job {
+		case f.jobsOf("one", c.BatchID)[0].ID:
+			r.Outcome = job.Failed
+		case f.jobsOf("one", c.BatchID)[1].ID:
+			r.Outcome = job.Lost
+		}
+		return r
+	})
+	f.submit("two", "other", nil, python("1"))
+	f.claim("w1") // of tenant two: it runs
+	f.submit("one", "waiting", nil, python("1"), python("2"))
+	ws := []store.Worker{
+		{ID: "w1", Pool: "default", Slots: 4, StartedAt: time.Now(), Load: store.WorkerLoad{Running: 1, Cores: 4, CoresUsed: 1.5}},
+		{ID: "w2", Pool: "default", Slots: 4, StartedAt: time.Now(), Held: "memory pressure is 40 %"},
+	}
+	if err := f.store.PutWorkers(t.Context(), ws); err != nil {
+		t.Fatal(err)
+	}
+	alerts := []string{"Jobs that the fleet lost in the last hour: 1", `k-bad"`}
+	common := []string{`<a href="/ui/" aria-current="page">Overview</a>`, "1 succeeded", "1 failed", "0 without a verdict", "1 lost", "2 min", "oldest <time"}
+	foreign := []string{"tenant=two", "w2", "memory pressure", "1.5 of 4", "of all tenants"}
+	for _, c := range []struct {
+		key       string
+		has, lack []string
+	}{
+		{opKey, append(append(foreign, common...), alerts...), nil},
+		{oneKey, append(append([]string{"of <bdi>one</bdi>", `id="pools"`}, common...), alerts...), append([]string{`id="uses"`, `id="workers"`}, foreign[:3]...)},
+		{otherKey, []string{"No job waits.", "No job ended in the last hour.", "of <bdi>two</bdi>"}, append([]string{"tenant=one", "Jobs that the fleet lost"}, foreign[:3]...)},
+	} {
+		page := f.as(c.key).page("/ui/")
+		for _, want := range c.has {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: the page has no %q", c.key, want)
+			}
+		}
+		for _, not := range c.lack {
+			if strings.Contains(page, not) {
+				t.Errorf("%s: the page has %q", c.key, not)
+			}
+		}
+		if t.Failed() {
+			t.Log(page)
+		}
+	}
+}
+
+// A fleet without trouble has no alerts and no red parts.
+func TestOverviewOfAHealthyFleet(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	w := store.Worker{ID: "w1", Pool: "default", Slots: 4, StartedAt: time.Now(), Load: store.WorkerLoad{Cores: 4}}
+	if err := f.store.PutWorkers(t.Context(), []store.Worker{w}); err != nil {
+		t.Fatal(err)
+	}
+	f.submit("one", "ended", nil, python("1"), python("2"))
+	f.finish("w1", f.claim("w1"), fillResult)
+	page := f.as(opKey).page("/ui/")
+	if !strings.Contains(page, "Nothing needs attention.") || strings.Contains(page, `class="k-`) || strings.Contains(page, `rect class="f-bad"`) {
+		t.Error(page)
+	}
+}
+
+// Open overviews share one chart: a poll does not read it again.
+func TestOverviewPollsNoChart(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	b := f.as(opKey)
+	b.page("/ui/")
+	before := f.asked.n.Load()
+	for range 10 {
+		b.get("/ui/", "HX-Request", "true")
+	}
+	if n := f.asked.n.Load() - before; n != 0 {
+		t.Errorf("10 polls read batches and jobs %d times", n)
+	}
+}

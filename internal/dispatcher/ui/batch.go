@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -20,7 +22,8 @@ type batchPage struct {
 	Clusters  []clusterRow
 	Sampled   int64 // results sampled of SampledOf, if not all
 	SampledOf int64
-	Later     later // failures and durations
+	Scores    *batchScores // nil: not read yet, or not to be read
+	Later     later        // failures and durations
 	Jobs      jobsPage
 	MapURL    string
 	Mapped    int64 // jobs on the map
@@ -43,7 +46,6 @@ type column struct {
 	X, Y, W, H int
 	Label      string // upper bound
 	Jobs       int64
-	Named      bool // the label is shown
 }
 
 type clusterRow struct {
@@ -69,6 +71,11 @@ func (s *Server) batch(v *visit) error {
 	if sum.Rate > 0 && !sum.Batch.Done() { // the recent rate predicts better
 		p.Rate, p.ETA = sum.Rate, sum.ETA.D()
 	}
+	scores, known, err := v.scoresOf(sum.Batch)
+	if err != nil {
+		return err
+	}
+	p.Scores, p.Later.Comes = scores, p.Later.Comes || !known
 	p.Reasons, p.Clusters = reasonsOf(sum.Reasons), clustersOf(v.r.URL.Path, sum.Clusters)
 	p.Mapped = min(sum.Batch.Total, mapMost)
 	p.MapURL = "/ui/batches/" + string(id) + "/map"
@@ -102,29 +109,34 @@ func clustersOf(path string, all []store.FailureCluster) (out []clusterRow) {
 	return out
 }
 
-// histogram lays out the numbers of jobs by duration.
-func histogram(all []store.DurationBucket) (out []column) {
-	for len(all) > 0 && all[0].Jobs == 0 {
-		all = all[1:]
-	}
-	for len(all) > 0 && all[len(all)-1].Jobs == 0 {
-		all = all[:len(all)-1]
-	}
-	var most int64
+// histogram lays out the numbers of jobs by duration. Buckets are powers of two; empty ones between others are shown.
+func histogram(all []store.DurationBucket) []column {
+	by, first, last := map[float64]int64{}, 0.0, 0.0
 	for _, b := range all {
-		most = max(most, b.Jobs)
+		if by[b.UpToMS] = b.Jobs; b.Jobs > 0 {
+			last = b.UpToMS
+			first = min(cmp.Or(first, last), last)
+		}
 	}
-	if most == 0 {
+	var counts []int64
+	for ms := first; ms > 0 && ms <= last && len(counts) < 64; ms *= 2 {
+		counts = append(counts, by[ms])
+	}
+	return columnsOf(counts, func(i int) string { return shown.Millis(math.Ldexp(first, i)) })
+}
+
+// columnsOf lays out a histogram. upTo returns the upper bound of a column.
+func columnsOf(counts []int64, upTo func(i int) string) (out []column) {
+	if len(counts) == 0 {
 		return nil
 	}
-	w := min(1000/len(all), 120)
-	every := (len(all) + 7) / 8
-	for i, b := range all {
-		h := int(b.Jobs * 96 / most)
-		if b.Jobs > 0 {
+	most, w := max(slices.Max(counts), 1), 1000/len(counts)
+	for i, n := range counts {
+		h := int(n * 96 / most)
+		if n > 0 {
 			h = max(h, 1)
 		}
-		out = append(out, column{X: i * w, Y: 100 - h, W: max(w-3, 1), H: h, Label: shown.Millis(b.UpToMS), Jobs: b.Jobs, Named: i%every == 0})
+		out = append(out, column{X: i * w, Y: 100 - h, W: max(w-3, 1), H: h, Label: upTo(i), Jobs: n})
 	}
 	return out
 }

@@ -48,7 +48,9 @@ type pageCaches struct {
 	polls     recent.Keyed[polled, []byte]
 	now, over recent.Keyed[job.ID, *madeMap] // maps of batches
 	hours     recent.Keyed[polled, *hourChart]
-	reading   chan struct{} // has an element for each map being read
+	scores    recent.Keyed[job.ID, *batchScores] // of unfinished batches
+	scored    recent.Keyed[job.ID, *batchScores] // of finished ones
+	reading   chan struct{}                      // has an element for each map being read
 }
 
 func newPageCaches() *pageCaches {
@@ -59,6 +61,9 @@ func newPageCaches() *pageCaches {
 		over: recent.Keyed[job.ID, *madeMap]{Most: mapsBytes, Size: (*madeMap).size, Age: mapOverAge},
 		hours: recent.Keyed[polled, *hourChart]{Most: hoursBytes, Size: func(*hourChart) int64 { return hourBytes },
 			Within: patience, Age: hourAge, Thrift: hourThrift, Oldest: hourOldest},
+		scores: recent.Keyed[job.ID, *batchScores]{Most: scoresBytes, Size: func(*batchScores) int64 { return scoreBytes },
+			Within: patience, Age: scoreAge, Thrift: scoreThrift, Oldest: scoreOldest},
+		scored:  recent.Keyed[job.ID, *batchScores]{Most: scoresBytes, Size: func(*batchScores) int64 { return scoreBytes }, Within: patience, Age: mapOverAge},
 		reading: make(chan struct{}, mapsAtOnce),
 	}
 }
@@ -69,6 +74,8 @@ func (k *pageCaches) forget() {
 	k.now.Forget()
 	k.over.Forget()
 	k.hours.Forget()
+	k.scores.Forget()
+	k.scored.Forget()
 }
 
 // get reads from the API. Polls by the script share a cached response with all open pages.

@@ -85,6 +85,7 @@ type pages struct {
 
 func readPages(assets map[string]asset, now func() time.Time) (*pages, error) {
 	funcs := maps.Clone(helpers)
+	funcs["now"] = now
 	funcs["ago"] = func(t time.Time) string { return shown.Ago(t, now()) }
 	funcs["asset"] = func(name string) (string, error) {
 		a, ok := assets[name]

@@ -104,7 +104,7 @@ func TestScoresOfABatchWithALease(t *testing.T) {
 		return got.LeaseUntil.String()
 	}
 	before := lease()
-	if page := b.page("/ui/batches/" + string(id)); strings.Contains(page, "Mean score") || !strings.Contains(page, "Client lease until") || lease() != before {
+	if page := b.page("/ui/batches/" + string(id)); strings.Contains(page, "Mean score") || !strings.Contains(page, "Client lease ends") || lease() != before {
 		t.Error("the page has scores of an unfinished batch with a lease, or prolonged the lease")
 	}
 	f.finish("w1", cs[1:], func(store.Claimed) job.Result { return graded(0) })

@@ -57,3 +57,19 @@ document.addEventListener("keydown", (event) => {
     field.form.requestSubmit();
   }
 });
+
+// Relative times stay right on pages that stay open. The server's clock counts: data-now is its time when it made the page.
+document.addEventListener("DOMContentLoaded", () => {
+  const ahead = Date.parse(document.body.dataset.now) - Date.now();
+  const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  setInterval(() => {
+    const chosen = window.getSelection();
+    if (document.hidden || (chosen && !chosen.isCollapsed)) return;
+    for (const time of document.querySelectorAll("time.ago")) {
+      const seconds = (Date.now() + ahead - Date.parse(time.dateTime)) / 1000;
+      const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) || ["", 0];
+      const text = `${Math.floor(Math.abs(seconds) / size)} ${unit}`;
+      time.textContent = size === 0 ? "now" : seconds < 0 ? `in ${text}` : `${text} ago`;
+    }
+  }, 10000);
+});

@@ -97,7 +97,7 @@ func testActions(t *testing.T, f *fleet, d data) {
 	b.open("/ui/workers")
 	for _, c := range []struct{ press, fill, said string }{
 		{"Cordon", "reason", "takes no more jobs"}, {"Uncordon", "", "takes jobs again"},
-		{"Quarantine", "reason", "is in quarantine"}, {"End quarantine", "", "is out of quarantine"}, {"Requeue its jobs", "reason", "are queued again"},
+		{"Quarantine", "reason", "is in quarantine"}, {"End quarantine", "", "is out of quarantine"}, {"Requeue", "reason", "are queued again"},
 	} {
 		b.press(c.press)
 		b.until("it asks", `location.pathname.startsWith("/ui/do/")`)
@@ -331,7 +331,7 @@ func testFilters(t *testing.T, f *fleet, d data) {
 	for _, batch := range []*job.Batch{d.before, d.after} {
 		b.run(chromedp.Click("#c-" + string(batch.ID)))
 	}
-	b.press("Compare the two that are chosen")
+	b.press("Compare selected")
 	b.says("Flipped verdicts")
 	if n := eval[int](b, `document.querySelectorAll("main tbody tr").length`); n == 0 {
 		t.Error("nothing flipped")

@@ -111,7 +111,7 @@ var actions = map[string]action{
 		}},
 	"unquarantine": {Name: "End quarantine", Question: "End the quarantine of worker %s?", role: identity.Operator, fields: []field{reason},
 		method: http.MethodPost, path: "/v1/admin/workers/%s/unquarantine", body: reasonOf, said: recorded("is out of quarantine")},
-	"requeue": {Name: "Requeue its jobs", Question: "Requeue the jobs of worker %s?", Note: "Their attempts on this worker end and do not count. Cordon the worker first, or it may take them again.", Danger: true,
+	"requeue": {Name: "Requeue", Question: "Requeue the jobs of worker %s?", Note: "Their attempts on this worker end and do not count. Cordon the worker first, or it may take them again.", Danger: true,
 		role: identity.Operator, fields: []field{reason}, method: http.MethodPost, path: "/v1/admin/requeue", wrong: noReason,
 		body: func(w string, f url.Values) any { return api.RequeueRequest{Worker: w, Reason: f.Get("reason")} },
 		said: func(w string, _ []byte) string { return "The jobs of " + shown.Line(w, 80) + " are queued again." }},

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,6 +20,8 @@ const (
 	// hourBins and hourBin divide the last hour.
 	hourBins = 30
 	hourBin  = time.Hour / hourBins
+	// hourWidth is the width of a column in a box of 1000.
+	hourWidth = 1000 / hourBins
 	// hourBatches and hourJobs are the most batches and jobs of a chart. Older batches can still have run in the hour, up
 	// to hourBack before it.
 	hourBatches = 1000
@@ -26,17 +29,19 @@ const (
 	hourBack    = 2 * time.Hour
 	// hoursBytes, hourBytes, hourAge, hourThrift and hourOldest limit the cache of charts: reading takes at most a hundredth of the time.
 	hoursBytes = 1 << 20
-	hourBytes  = 1 << 10 // of one chart and its key
+	hourBytes  = 2 << 10 // of one chart and its key
 	hourAge    = 20 * time.Second
 	hourThrift = 100
 	hourOldest = 2 * time.Minute
 )
 
-// hourChart has the jobs that ended in the last hour, by time.
+// hourChart has the jobs that ran and ended in the last hour, by time.
 type hourChart struct {
 	From, Until time.Time
 	Bins        [hourBins]hourCount
-	Cut         bool // the limits left out older batches or jobs
+	Cut         bool              // the limits left out older batches or jobs
+	Running     [hourBins]float64 // mean number of running jobs; zero if Crowded
+	Crowded     bool              // too many jobs were submitted in the hour to list them all
 }
 
 // hourCount counts ended jobs: successes, failures of programs, jobs that the fleet lost, and other jobs without a verdict on
@@ -87,7 +92,6 @@ func (h *hourChart) Columns() (out []hourColumn) {
 	if most == 0 {
 		return nil
 	}
-	const w = 1000 / hourBins
 	for i, c := range h.Bins {
 		y := 100
 		for _, p := range []struct {
@@ -99,7 +103,22 @@ func (h *hourChart) Columns() (out []hourColumn) {
 			}
 			height := min(max(int(p.n*100/most), 2), y)
 			y -= height
-			out = append(out, hourColumn{Class: p.class, X: i * w, Y: y, W: w - 4, H: height})
+			out = append(out, hourColumn{Class: p.class, X: i * hourWidth, Y: y, W: hourWidth - 4, H: height})
+		}
+	}
+	return out
+}
+
+// MostRunning returns the highest mean number of running jobs.
+func (h *hourChart) MostRunning() float64 { return slices.Max(h.Running[:]) }
+
+// RunningColumns lays out the running jobs.
+func (h *hourChart) RunningColumns() (out []hourColumn) {
+	most := h.MostRunning()
+	for i, n := range h.Running {
+		if n > 0 {
+			height := max(int(n*100/most), 1)
+			out = append(out, hourColumn{Class: "run", X: i * hourWidth, Y: 100 - height, W: hourWidth - 4, H: height})
 		}
 	}
 	return out
@@ -108,25 +127,57 @@ func (h *hourChart) Columns() (out []hourColumn) {
 // hourTip is the text of a column, over its whole height.
 type hourTip struct {
 	X, W int
-	From time.Time
-	hourCount
+	Text string
 }
 
-// Tips returns the texts of the columns with jobs.
+// Tips returns the texts of the columns of ended jobs.
 func (h *hourChart) Tips() (out []hourTip) {
-	const w = 1000 / hourBins
 	for i, c := range h.Bins {
 		if c.all() > 0 {
-			out = append(out, hourTip{X: i * w, W: w, From: h.From.Add(time.Duration(i) * hourBin), hourCount: c})
+			out = append(out, h.tip(i, shown.Count(rounded(c.all()))+" ended, "+shown.Count(rounded(c.Failed))+" failed, "+
+				shown.Count(rounded(c.Other))+" without a verdict, "+shown.Count(rounded(c.Lost))+" lost"))
 		}
 	}
 	return out
 }
 
-// Text returns the text of a column.
-func (t hourTip) Text() string {
-	return t.From.UTC().Format("15:04") + " UTC, 2 min: " + shown.Count(rounded(t.all())) + " ended, " + shown.Count(rounded(t.Failed)) + " failed, " +
-		shown.Count(rounded(t.Other)) + " without a verdict, " + shown.Count(rounded(t.Lost)) + " lost"
+// RunningTips returns the texts of the columns of running jobs.
+func (h *hourChart) RunningTips() (out []hourTip) {
+	for i, n := range h.Running {
+		if n > 0 {
+			out = append(out, h.tip(i, strconv.FormatFloat(n, 'f', 1, 64)+" running on average"))
+		}
+	}
+	return out
+}
+
+func (h *hourChart) tip(i int, text string) hourTip {
+	return hourTip{X: i * hourWidth, W: hourWidth, Text: h.From.Add(time.Duration(i)*hourBin).UTC().Format("15:04") + " UTC, 2 min: " + text}
+}
+
+// ran adds a job that ran from started to ended, or still runs if ended is zero.
+func (h *hourChart) ran(started, ended time.Time) {
+	if started.IsZero() {
+		return
+	}
+	if ended.IsZero() {
+		ended = h.Until
+	}
+	for i := range h.Running {
+		from := h.From.Add(time.Duration(i) * hourBin)
+		h.Running[i] += overlap(from, from.Add(hourBin), started, ended).Seconds() / hourBin.Seconds()
+	}
+}
+
+// overlap returns how long both intervals last together.
+func overlap(from, until, start, end time.Time) time.Duration {
+	if start.Before(from) {
+		start = from
+	}
+	if until.Before(end) {
+		end = until
+	}
+	return max(end.Sub(start), 0)
 }
 
 // at returns the bin of a time, or nil for earlier times. The last bin also has jobs that ended while the chart was read.
@@ -163,11 +214,7 @@ func (h *hourChart) spread(b job.Batch) {
 		from := h.From.Add(time.Duration(i) * hourBin)
 		share := 0.0
 		if took > 0 {
-			first, last := laterOf(from, b.CreatedAt), from.Add(hourBin)
-			if end.Before(last) {
-				last = end
-			}
-			share = max(last.Sub(first).Seconds(), 0) / took.Seconds()
+			share = overlap(from, from.Add(hourBin), b.CreatedAt, end).Seconds() / took.Seconds()
 		} else if h.at(end) == &h.Bins[i] {
 			share = 1
 		}
@@ -175,14 +222,6 @@ func (h *hourChart) spread(b job.Batch) {
 			h.Bins[i].add(o, float64(n)*share)
 		}
 	}
-}
-
-// laterOf returns the later of two times.
-func laterOf(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // hour returns the chart of the jobs that the visitor may see: all tenants' for operators. Visitors with equal rights
@@ -205,18 +244,14 @@ func (v *visit) hour() (h *hourChart, there bool, err error) {
 	return h, err == nil, err
 }
 
-// readHour reads the chart: jobs of batches from the batches' counters, other jobs from the list of jobs.
+// readHour reads the chart. Ended jobs of batches are from the batches' counters, all others from the list of jobs.
 func readHour(ctx context.Context, c apiCaller, tenant string, now time.Time) (*hourChart, error) {
 	h := &hourChart{Until: now, From: now.Add(-time.Hour)}
 	seen := map[job.ID]bool{}
 	for _, q := range []url.Values{{"since": {h.From.Add(-hourBack).UTC().Format(time.RFC3339)}}, {"open": {"true"}}} {
-		q.Set("limit", strconv.Itoa(hourBatches))
-		q.Set("fields", "ended_at")
-		if tenant != "" {
-			q.Set("tenant", tenant)
-		}
 		var list api.BatchList
-		if err := c.JSON(ctx, apiCall{Method: http.MethodGet, Path: "/v1/batches", Query: q}, &list); err != nil {
+		q.Set("fields", "ended_at")
+		if err := c.hourPart(ctx, "/v1/batches", tenant, hourBatches, q, &list); err != nil {
 			return nil, err
 		}
 		for _, b := range list.Batches {
@@ -227,19 +262,34 @@ func readHour(ctx context.Context, c apiCaller, tenant string, now time.Time) (*
 		}
 		h.Cut = h.Cut || list.Next != ""
 	}
-	q := url.Values{"since": {h.From.UTC().Format(time.RFC3339)}, "limit": {strconv.Itoa(hourJobs)}, "fields": {"batch_id,outcome,ended_at"}}
+	for i, q := range []url.Values{{"since": {h.From.UTC().Format(time.RFC3339)}}, {"state": {string(job.Running)}}} {
+		var list api.JobList
+		q.Set("fields", "batch_id,outcome,started_at,ended_at")
+		if err := c.hourPart(ctx, "/v1/jobs", tenant, hourJobs, q, &list); err != nil {
+			return nil, err
+		}
+		for _, j := range list.Jobs {
+			if bin := h.at(j.EndedAt); i == 0 && bin != nil && j.BatchID == "" && j.Outcome != "" {
+				bin.add(j.Outcome, 1)
+			}
+			if !seen[j.ID] {
+				h.ran(j.StartedAt, j.EndedAt)
+			}
+			seen[j.ID] = true
+		}
+		h.Cut, h.Crowded = h.Cut || i == 0 && list.Next != "", h.Crowded || list.Next != ""
+	}
+	if h.Crowded {
+		h.Running = [hourBins]float64{}
+	}
+	return h, nil
+}
+
+// hourPart reads one list of a chart, of a tenant or, if that is empty, of the visitor's.
+func (c apiCaller) hourPart(ctx context.Context, path, tenant string, most int, q url.Values, out any) error {
+	q.Set("limit", strconv.Itoa(most))
 	if tenant != "" {
 		q.Set("tenant", tenant)
 	}
-	var list api.JobList
-	if err := c.JSON(ctx, apiCall{Method: http.MethodGet, Path: "/v1/jobs", Query: q}, &list); err != nil {
-		return nil, err
-	}
-	for _, j := range list.Jobs {
-		if bin := h.at(j.EndedAt); bin != nil && j.BatchID == "" && j.Outcome != "" {
-			bin.add(j.Outcome, 1)
-		}
-	}
-	h.Cut = h.Cut || list.Next != ""
-	return h, nil
+	return c.JSON(ctx, apiCall{Method: http.MethodGet, Path: path, Query: q}, out)
 }

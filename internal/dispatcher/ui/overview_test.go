@@ -2,9 +2,11 @@ package ui_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/assay-run/assay/internal/dispatcher/ui"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -75,6 +77,27 @@ func TestOverviewOfAHealthyFleet(t *testing.T) {
 	f.finish("w1", f.claim("w1"), fillResult)
 	page := f.as(opKey).page("/ui/")
 	if !strings.Contains(page, "Nothing needs attention.") || strings.Contains(page, `class="k-`) || strings.Contains(page, `rect class="f-bad"`) {
+		t.Error(page)
+	}
+}
+
+// The overview shows how many jobs ran in the last hour, unless it cannot list all of them.
+func TestOverviewOfRunningJobs(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	f := newFleet(t, func(c *ui.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	f.submit("one", "b", nil, python("1"), python("2"), python("3"))
+	f.claim("w1")
+	ahead.Store(int64(10 * time.Minute))
+	page := f.as(opKey).page("/ui/")
+	if !strings.Contains(page, "3.0 jobs, mean of 2 min") || strings.Count(page, "3.0 running on average") < 4 || !strings.Contains(page, "No job ended in the last hour.") {
+		t.Error(page)
+	}
+	ahead.Store(0)
+	f.fill(1001)
+	if page := f.as(oneKey).page("/ui/"); !strings.Contains(page, "too many for this chart") || strings.Contains(page, "running on average") {
 		t.Error(page)
 	}
 }

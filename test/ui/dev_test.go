@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -47,7 +48,17 @@ func TestDevLink(t *testing.T) {
 			}
 		}
 	})
-	signedIn := chromedp.Poll(`location.pathname === "/ui/" && document.readyState === "complete"`, nil, chromedp.WithPollingTimeout(30*time.Second))
+	signedIn := chromedp.ActionFunc(func(ctx context.Context) error {
+		ctx, stop := context.WithTimeout(ctx, 30*time.Second)
+		defer stop()
+		for done := false; !done; time.Sleep(50 * time.Millisecond) {
+			err := chromedp.Evaluate(`location.pathname === "/ui/" && document.readyState === "complete"`, &done).Do(ctx)
+			if ctx.Err() != nil { // other errors: the page is being replaced
+				return fmt.Errorf("not signed in: %w", err)
+			}
+		}
+		return nil
+	})
 	var location, referrer, cookies string
 	var length int64
 	var entries []*page.NavigationEntry
@@ -73,7 +84,9 @@ func TestDevLink(t *testing.T) {
 			t.Errorf("the history of the tab has %s (%s)", e.URL, e.UserTypedURL)
 		}
 	}
-	other, closeOther := chromedp.NewContext(ctx, chromedp.WithNewBrowserContext())
+	browser, stopOther := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(*chromium))...)
+	defer stopOther()
+	other, closeOther := chromedp.NewContext(browser)
 	defer closeOther()
 	var again string
 	if err := chromedp.Run(other, chromedp.Navigate(dev.link), chromedp.WaitVisible(`[role=alert]`), chromedp.Text("main", &again)); err != nil || !strings.Contains(again, "has been used") {
@@ -116,7 +129,7 @@ func startDev(t *testing.T) (d runningDev) {
 	_ = terminal.Close()
 	t.Cleanup(func() {
 		cancel()
-		if err := cmd.Wait(); err != nil {
+		if err := cmd.Wait(); err != nil && !errors.Is(err, context.Canceled) { // canceled: it ended without an error
 			t.Errorf("assay dev: %v", err)
 		}
 		if left, _ := filepath.Glob(filepath.Join(home, "assay", "tokens", "*")); len(left) > 0 {
@@ -136,7 +149,7 @@ func startDev(t *testing.T) (d runningDev) {
 		said <- text.String()
 	}()
 	ready := bufio.NewScanner(out)
-	for ready.Scan() && d.url == "" {
+	for d.url == "" && ready.Scan() {
 		_, d.url, _ = strings.Cut(ready.Text(), "ready on ")
 	}
 	line := testenv.Soon(t, "the link", said)

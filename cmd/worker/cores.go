@@ -4,14 +4,20 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/assay-run/assay/pkg/runtime/toll"
 )
 
 // leaveCoresToJobs limits the worker to half of the cores, because its work takes microseconds and
-// waking other threads costs more. The operator's environment takes precedence.
+// waking other threads costs more. Only during long work for one job does it use more. The
+// operator's environment gives the usual number.
 func leaveCoresToJobs() {
+	cores := runtime.GOMAXPROCS(0)
+	usual := cores
 	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0)/2, 1))
+		usual = max(cores/2, 1)
 	}
+	toll.UseCores(usual, 4*cores) // the kernel divides cores among threads more finely than Go does
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(300) // the heap is some 20 MiB
 	}

@@ -101,6 +101,8 @@ func intrusions() []intrusion {
 		return job.Program{Tests: t}
 	}
 	return []intrusion{
+		{"ordinary jobs", python("1"), nil}, // for comparison
+		{"a loop", python("while True: pass"), limits{"wall": "20s"}},
 		{"a place that is a file", python("1"), limits{"write": []string{"/etc/passwd"}}},
 		{"a place below a file", python("1"), limits{"read": []string{"/usr/bin/env/x"}}},
 		{"a program that is not there", job.Program{Command: &job.Command{Argv: []string{"/no/such/program"}}}, nil},

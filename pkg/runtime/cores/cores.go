@@ -112,6 +112,37 @@ func (t *Seat) Look(works bool) (moved bool) {
 	return true
 }
 
+// MaySwitch reports whether Switch may help: the next core has one program at most.
+func (t *Seat) MaySwitch() bool {
+	if !t.moves {
+		return false
+	}
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
+	to := t.next()
+	return to != t.cores[0] && t.all.taken[to] < 2
+}
+
+// next returns the core after the program's only one. The caller holds all.mu.
+func (t *Seat) next() int {
+	all := t.all.cores
+	return all[(slices.Index(all, t.cores[0])+1)%len(all)]
+}
+
+// Switch moves a program that waits for its core to the next one, because other processes keep its
+// core busy. Use it after MaySwitch.
+func (t *Seat) Switch() {
+	s := t.all
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from, to, works := t.cores[0], t.next(), t.works
+	t.work(false)
+	s.taken[from]--
+	s.taken[to]++
+	t.cores[0] = to
+	t.work(works)
+}
+
 // work counts or uncounts the program as working. The caller holds all.mu.
 func (t *Seat) work(works bool) {
 	if works == t.works {

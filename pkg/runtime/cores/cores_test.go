@@ -7,6 +7,54 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestSwitch checks that a waiting program goes to the next core and counts there, and that sessions and
+// programs of several cores stay.
+func TestSwitch(t *testing.T) {
+	s := Allocator{}
+	seat, err := s.Take(1, 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.NumCPU() == 1 {
+		if seat.MaySwitch() {
+			t.Error("a program may move from the only core")
+		}
+		return
+	}
+	from := seat.cores[0]
+	if !seat.MaySwitch() {
+		t.Error("a program may not move to an empty core")
+	}
+	if seat.Switch(); seat.cores[0] == from {
+		t.Errorf("a program on core %d is on %v after a switch", from, seat.cores)
+	}
+	if s.taken[from] != 0 || s.taken[seat.cores[0]] != 1 {
+		t.Errorf("after a switch from %d to %v, programs by core are %v", from, seat.cores, s.taken)
+	}
+	seat.Leave()
+	if s.taken[seat.cores[0]] != 0 {
+		t.Errorf("after the end, programs by core are %v", s.taken)
+	}
+	for name, other := range map[string]func() (*Seat, error){
+		"a session":              func() (*Seat, error) { return s.Take(1, 0, true) },
+		"programs in turns":      func() (*Seat, error) { return s.Take(1, 7, false) },
+		"a program of two cores": func() (*Seat, error) { return s.Take(2, 0, false) },
+	} {
+		if seat, err := other(); err != nil || seat.MaySwitch() {
+			t.Errorf("%s may switch its core, %v", name, err)
+		}
+	}
+	s = Allocator{}
+	for range 4 * runtime.NumCPU() {
+		if seat, err = s.Take(1, 0, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seat.MaySwitch() {
+		t.Errorf("a program may switch although all cores are taken: %v", s.taken)
+	}
+}
+
 // TestSeating checks that programs go to the cores with the fewest. Programs that take turns share their
 // cores, and others spread over several.
 func TestSeating(t *testing.T) {

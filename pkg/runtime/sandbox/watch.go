@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 const (
 	MeterEvery = 20 * time.Millisecond  // how late a CPU or memory limit may be detected
 	MeterIdle  = 320 * time.Millisecond // the same for a program that has been idle for a while
-	newFor     = 50 * time.Millisecond  // CPU time for which a new program has priority over longer running ones
+	earlyEvery = 3 * time.Millisecond   // between the early looks at a new program, which may wait for its core
+	earlyLooks = 4
+	newFor     = 50 * time.Millisecond // CPU time for which a new program has priority over longer running ones
 )
 
 // watch supervises one program and ends it at its limits, or before.
@@ -34,6 +37,7 @@ type watch struct {
 	enough <-chan struct{} // closed when the caller has called Stop
 	yields bool            // it yields to others after it has worked for a while
 	asked  bool            // another component looks at its clock while that counts: see runtime.Forker
+	ran    time.Duration   // its CPU time at the last early look
 	over   time.Time       // when it was first seen to have ended without a report
 
 	patience runtime.Patience
@@ -87,6 +91,8 @@ func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
 	every, cpu := MeterEvery, time.Duration(0)
 	tick := time.NewTimer(every)
 	defer tick.Stop()
+	early, earlyLeft := time.NewTimer(earlyEvery), earlyLooks
+	defer early.Stop()
 	for {
 		over := false
 		select {
@@ -104,6 +110,13 @@ func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
 			return nil
 		case <-wall.C:
 			over = true
+		case <-early.C:
+			if earlyLeft > 0 && w.seat.MaySwitch() {
+				earlyLeft--
+				w.switchCore(ctx)
+				early.Reset(earlyEvery)
+			}
+			continue
 		case <-tick.C:
 		}
 		used, err := w.look(over)
@@ -124,6 +137,21 @@ func (w *watch) run(ctx context.Context, done <-chan struct{}) error {
 		}
 		cpu = used
 		tick.Reset(every)
+	}
+}
+
+// switchCore moves a program to another core if it has hardly run since the last early look. It is
+// bound to one core, so the kernel does not move it to an idle one. A program that sleeps loses
+// nothing by the move, and a failure only time.
+func (w *watch) switchCore(ctx context.Context) {
+	u, err := w.meter.progress()
+	if ran := u.CPU - w.ran; err == nil && ran < earlyEvery/2 {
+		w.seat.Switch()
+		err = w.bind(w.seat.Set())
+	}
+	w.ran = u.CPU
+	if err != nil {
+		slog.DebugContext(ctx, "program not moved to another core", "error", err)
 	}
 }
 

@@ -41,6 +41,7 @@ func (r *ration) left(now time.Time) time.Duration { return max(r.owed.Sub(now),
 type Meter struct {
 	mu              sync.Mutex
 	spent           time.Duration
+	widened         time.Duration // what was spent when the process last widened for it
 	looks, requests ration
 }
 
@@ -54,14 +55,19 @@ func (m *Meter) Begin() (end func()) {
 	return func() { m.add(&m.looks, time.Now(), finish(began)) }
 }
 
-// Measure charges the CPU time of f without a ration.
+// Measure charges the CPU time of f without a ration. f yields to the work for other jobs once it has
+// run long, or the job has caused much work.
 func (m *Meter) Measure(f func()) {
 	if m == nil {
 		f()
 		return
 	}
 	began := begin()
-	defer func() { m.Charge(finish(began)) }()
+	p := startPiece(m.Spent() >= much)
+	defer func() {
+		p.end()
+		m.Charge(finish(began))
+	}()
 	f()
 }
 
@@ -72,7 +78,15 @@ func (m *Meter) Charge(cost time.Duration) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.spent += cost
+	m.charge(cost)
+}
+
+// charge adds cost; m.mu is held.
+func (m *Meter) charge(cost time.Duration) {
+	if m.spent += cost; m.spent-m.widened >= much {
+		m.widened = m.spent
+		widen()
+	}
 }
 
 // Request adds the cost of a program's request, which delays its next requests.
@@ -85,7 +99,7 @@ func (m *Meter) Request(cost time.Duration) {
 func (m *Meter) add(to *ration, now time.Time, cost time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.spent += cost
+	m.charge(cost)
 	to.use(now, cost)
 }
 

@@ -100,6 +100,8 @@ func startPiece(yields bool) *piece {
 		return nil
 	}
 	p := &piece{thread: unix.Gettid()}
+	p.mu.Lock() // goOn may run before p.timer is set: the kernel may stop this thread here for long
+	defer p.mu.Unlock()
 	if yields {
 		p.yield()
 	}

@@ -17,7 +17,7 @@ func leaveCoresToJobs() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		usual = max(cores/2, 1)
 	}
-	toll.UseCores(usual, 4*cores) // the kernel divides cores among threads more finely than Go does
+	toll.UseCores(usual, 2*cores) // the kernel divides cores among threads more finely than Go does
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(300) // the heap is some 20 MiB
 	}

@@ -16,8 +16,8 @@ const (
 	much = 50 * time.Millisecond
 	// wideFor is how long the process uses more cores after such work.
 	wideFor = time.Second
-	// lower is added to the nice value of a thread that yields.
-	lower = 10
+	// lowest is the nice value of a thread that yields.
+	lowest = 19
 )
 
 // process is the state of this process's cores and priority.
@@ -47,7 +47,7 @@ func UseCores(usual, most int) {
 			return
 		}
 		process.nice = 20 - value // the system call's own unit
-		process.lowers = setNice(unix.Gettid(), process.nice+lower) == nil && setNice(unix.Gettid(), process.nice) == nil
+		process.lowers = setNice(unix.Gettid(), lowest) == nil && setNice(unix.Gettid(), process.nice) == nil
 	}()
 	<-tried
 }
@@ -83,7 +83,7 @@ func narrow() {
 	process.wide.Store(false)
 }
 
-// piece is a piece of work that yields when it becomes long: its thread gets a lower priority, and
+// piece is a piece of work that yields when it becomes long: its thread gets the lowest priority, and
 // the process more cores.
 type piece struct {
 	mu     sync.Mutex
@@ -123,7 +123,7 @@ func (p *piece) goOn() {
 
 func (p *piece) yield() {
 	if process.lowers && !p.yields {
-		p.yields = setNice(p.thread, process.nice+lower) == nil
+		p.yields = setNice(p.thread, lowest) == nil
 	}
 }
 

@@ -188,9 +188,14 @@ func (d *Dispatcher) Assign(j *store.NewJob) (submitted func(ctx context.Context
 }
 
 // Window returns how many jobs of a class may be dispatched and unclaimed. Single jobs are dispatched within this
-// bound at submission, without a scheduler pass.
+// bound at submission, without a scheduler pass. It is 0 while no worker takes such jobs: then they stay queued, with
+// the reason.
 func (d *Dispatcher) Window(class string) int {
-	return d.scheduler.window(d.fleet.Crew(class))
+	crew := d.fleet.Crew(class)
+	if crew.Slots == 0 {
+		return 0
+	}
+	return d.scheduler.window(crew)
 }
 
 // Fleet returns the workers known to this dispatcher.

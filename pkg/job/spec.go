@@ -66,7 +66,7 @@ type Job struct {
 	Spec      Spec      `json:"spec"`
 	Pool      string    `json:"pool,omitempty"` // its class: the named pool and further requirements on workers
 	State     State     `json:"state"`
-	Message   string    `json:"message,omitempty"`   // why a queued job does not run
+	Message   string    `json:"message,omitempty"`   // why a queued or dispatched job does not run
 	WaitsFor  Wait      `json:"waits_for,omitempty"` // the same in a word
 	Lease     Lease     `json:"lease,omitempty"`
 	Worker    string    `json:"worker,omitempty"`

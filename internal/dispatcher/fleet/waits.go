@@ -40,5 +40,8 @@ func (f *Fleet) Waits(class string) (job.Wait, string) {
 	case cores > 0 && used > fullCores*cores:
 		return job.WaitsCores, fmt.Sprintf("waits for cores: %.1f of %.0f are in use on the %d workers that could run it", used, cores, workers)
 	}
+	if running == 0 { // jobs that were dispatched since the last heartbeats
+		return job.WaitsSlot, fmt.Sprintf("waits for a slot: those of the %d workers that could run it are taken", workers)
+	}
 	return job.WaitsSlot, fmt.Sprintf("waits for a slot: %[2]d jobs use all slots of the %[1]d workers that could run it", workers, running)
 }

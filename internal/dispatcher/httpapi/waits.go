@@ -10,7 +10,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// waiting explains why queued jobs wait, from cached data. It queries the database at most once a second, for any
+// waiting explains why queued and dispatched jobs wait, from cached data. It queries the database at most once a second, for any
 // number of jobs.
 type waiting struct {
 	server *Server
@@ -46,14 +46,14 @@ func (s *Server) readCaps(ctx context.Context) (map[string]int, error) {
 	return by, err
 }
 
-// queuedJob has the properties that an explanation depends on.
+// queuedJob is a queued or dispatched job. It has the properties that an explanation depends on.
 type queuedJob struct {
 	tenant string
 	batch  job.ID
 	class  string
 }
 
-// of returns why a queued job waits, and a sentence about it. It skips reasons whose data cannot be read.
+// of returns why a job waits, and a sentence about it. It skips reasons whose data cannot be read.
 func (w *waiting) of(ctx context.Context, j queuedJob) (job.Wait, string) {
 	if pauses, known, _ := w.pauses.Get(ctx); known {
 		if p, paused := pauses[[2]string{store.PauseBatch, string(j.batch)}]; paused && j.batch != "" {
@@ -99,13 +99,18 @@ func (w *waiting) quota(ctx context.Context, tenant string) (most int, running i
 	return caps[tenant], running
 }
 
-// explain adds to groups of the queue why their jobs wait.
+// explain adds to groups of the queue why their jobs wait. Dispatched jobs that are about to start do not wait.
 func (w *waiting) explain(ctx context.Context, groups []store.QueueGroup) []store.QueueGroup {
 	out := make([]store.QueueGroup, len(groups))
 	copy(out, groups)
 	for i := range out {
-		if g := &out[i]; g.Queued > 0 {
-			g.WaitsFor, g.Message = w.of(ctx, queuedJob{tenant: g.Tenant, class: g.Pool})
+		g := &out[i]
+		if g.Queued == 0 && g.Dispatched == 0 {
+			continue
+		}
+		wait, why := w.of(ctx, queuedJob{tenant: g.Tenant, class: g.Pool})
+		if g.Queued > 0 || wait != job.WaitsTurn {
+			g.WaitsFor, g.Message = wait, why
 		}
 	}
 	return out

@@ -150,11 +150,11 @@ func earlier(a, b time.Time) time.Time {
 // waitsOf lists the waiting jobs: first those that no worker will take without a change, then the oldest.
 func waitsOf(now api.Fleet) (rows []waitRow) {
 	for _, g := range now.Queue {
-		if g.Queued == 0 {
+		if g.Queued == 0 && g.WaitsFor == "" { // dispatched jobs without a reason are about to start
 			continue
 		}
 		pool, needs := classParts(g.Pool)
-		rows = append(rows, waitRow{Pool: pool, Needs: needs, Tenant: g.Tenant, Priority: g.Priority, Queued: g.Queued, AtLeast: g.AtLeast,
+		rows = append(rows, waitRow{Pool: pool, Needs: needs, Tenant: g.Tenant, Priority: g.Priority, Queued: g.Queued + g.Dispatched, AtLeast: g.AtLeast,
 			Since: sinceOf(now.At, g), Reason: g.WaitsFor, Message: g.Message, Class: classOfWait(g.WaitsFor)})
 	}
 	rank := func(r waitRow) int { return slices.Index([]string{"bad", "stop", "wait"}, r.Class) }

@@ -129,4 +129,4 @@ def test_the_fleet_knows_that_no_worker_can_run_it(client: assay.Client) -> None
         began = time.monotonic()
         with pytest.raises(assay.NoWorkerError, match="memory 1Ti"):
             call()
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 10  # two looks, on a busy machine

@@ -10,7 +10,7 @@ OnWait: TypeAlias = 'Literal["raise", "warn", "ignore"]'
 NEEDS = "needs"
 """The wait of a job that needs a larger or better equipped worker than any connected one."""
 
-LOOK = 3.0
+LOOK = 2.0
 """Seconds without a result after which a call reads why its jobs wait."""
 
 LONGEST = "24h"

@@ -1227,7 +1227,7 @@ class Job(Model):
     """A JSON object of the API, Job.
 
     Attributes:
-        message: Why a queued job does not run.
+        message: Why a queued or dispatched job does not run.
         pool: The job's pool, and behind a ? its other requirements. Absent if it has neither.
         spec: One program to run once. At most 8 MiB of JSON.
         waits_for: The reason why a queued job waits: its batch, tenant or pool is paused (paused); too many jobs of
@@ -2276,7 +2276,7 @@ class QueueGroup(Model):
     Attributes:
         at_least: The tenant's queue is too long to be counted job by job; its sum is right, how it spreads over its
             groups is not.
-        message: The reason why the queued jobs wait, in a sentence.
+        message: The reason why the queued or dispatched jobs wait, in a sentence.
         oldest_seconds: Age of the first queued job: of the first one without a batch, or of the oldest batch's.
         pool: The pool of the jobs, and behind a ? their other requirements. Empty if they have neither.
         running_in: The running jobs by the pool of their worker.

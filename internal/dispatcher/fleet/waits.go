@@ -14,8 +14,8 @@ const fullCores = 0.9
 // jobs now, it returns job.WaitsTurn, since the scheduler decides. It returns "" if no worker is known.
 func (f *Fleet) Waits(class string) (job.Wait, string) {
 	need := placement.ParseClass(class)
-	if wait, why := lacks(need, f.List()); wait != "" {
-		if wait, why = lacks(need, f.fresh()); wait != "" { // read again: a worker may have connected since
+	if wait, _ := lacks(need, f.List()); wait != "" {
+		if wait, why := lacks(need, f.fresh()); wait != "" { // read again: a worker may have connected since
 			return wait, why
 		}
 	}

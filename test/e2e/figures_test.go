@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"strings"
@@ -126,20 +125,7 @@ func (f *fleet) shown(t *testing.T, args ...string) string {
 
 func (f *fleet) page(t *testing.T, path string) string {
 	t.Helper()
-	rq, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL()+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	re, err := http.DefaultClient.Do(rq)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer re.Body.Close()
-	body, err := io.ReadAll(re.Body)
-	if err != nil || re.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s %v", path, re.Status, err)
-	}
-	return string(body)
+	return got(t, http.DefaultClient, f.URL()+path)
 }
 
 // scrape reads the dispatcher's metrics like a cluster's Prometheus, which adds the namespace.

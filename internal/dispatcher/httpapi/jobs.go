@@ -160,10 +160,7 @@ func (s *Server) awaitJob(r *http.Request, id job.ID, wait time.Duration) (*job.
 		return nil, fmt.Errorf("read job %s: %w", id, err)
 	}
 	if j.State == job.Queued || j.State == job.Dispatched {
-		wait, why := s.waiting.of(r.Context(), queuedJob{tenant: j.Tenant, batch: j.BatchID, class: j.Pool})
-		if j.State == job.Dispatched && wait == job.WaitsTurn {
-			wait, why = "", "" // it is about to start
-		}
+		wait, why := s.waiting.of(r.Context(), queuedJob{tenant: j.Tenant, batch: j.BatchID, class: j.Pool, dispatched: j.State == job.Dispatched})
 		if j.Message == "" || wait == j.WaitsFor { // the record may have a newer pause, but not its author
 			j.WaitsFor, j.Message = wait, why
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// waiting explains why queued and dispatched jobs wait, from cached data. It queries the database at most once a second, for any
-// number of jobs.
+// waiting explains why queued and dispatched jobs wait, from cached data. It queries the database at most once a second,
+// for any number of jobs.
 type waiting struct {
 	server *Server
 	pauses *recent.Value[map[[2]string]store.Pause] // by kind and name
@@ -48,12 +48,14 @@ func (s *Server) readCaps(ctx context.Context) (map[string]int, error) {
 
 // queuedJob is a queued or dispatched job. It has the properties that an explanation depends on.
 type queuedJob struct {
-	tenant string
-	batch  job.ID
-	class  string
+	tenant     string
+	batch      job.ID
+	class      string
+	dispatched bool
 }
 
-// of returns why a job waits, and a sentence about it. It skips reasons whose data cannot be read.
+// of returns why a job waits, and a sentence about it. It skips reasons whose data cannot be read. A
+// dispatched job whose turn it is does not wait: it is about to start.
 func (w *waiting) of(ctx context.Context, j queuedJob) (job.Wait, string) {
 	if pauses, known, _ := w.pauses.Get(ctx); known {
 		if p, paused := pauses[[2]string{store.PauseBatch, string(j.batch)}]; paused && j.batch != "" {
@@ -69,6 +71,9 @@ func (w *waiting) of(ctx context.Context, j queuedJob) (job.Wait, string) {
 		if most, running := w.quota(ctx, j.tenant); most > 0 && running >= int64(most) {
 			return job.WaitsQuota, fmt.Sprintf("waits for quota: max_running of tenant %s is %d, and %d of its jobs are dispatched or run", j.tenant, most, running)
 		}
+	}
+	if wait == job.WaitsTurn && j.dispatched {
+		return "", ""
 	}
 	return wait, why
 }
@@ -99,18 +104,13 @@ func (w *waiting) quota(ctx context.Context, tenant string) (most int, running i
 	return caps[tenant], running
 }
 
-// explain adds to groups of the queue why their jobs wait. Dispatched jobs that are about to start do not wait.
+// explain adds to groups of the queue why their jobs wait.
 func (w *waiting) explain(ctx context.Context, groups []store.QueueGroup) []store.QueueGroup {
 	out := make([]store.QueueGroup, len(groups))
 	copy(out, groups)
 	for i := range out {
-		g := &out[i]
-		if g.Queued == 0 && g.Dispatched == 0 {
-			continue
-		}
-		wait, why := w.of(ctx, queuedJob{tenant: g.Tenant, class: g.Pool})
-		if g.Queued > 0 || wait != job.WaitsTurn {
-			g.WaitsFor, g.Message = wait, why
+		if g := &out[i]; g.Queued+g.Dispatched > 0 {
+			g.WaitsFor, g.Message = w.of(ctx, queuedJob{tenant: g.Tenant, class: g.Pool, dispatched: g.Queued == 0})
 		}
 	}
 	return out

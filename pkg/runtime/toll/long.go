@@ -26,7 +26,7 @@ var process struct {
 	nice        int  // usual nice value
 	lowers      bool // it may lower a thread's priority, because it may restore it
 
-	mu   sync.Mutex // held to change the number of cores
+	mu   sync.Mutex   // held to change the number of cores
 	last atomic.Int64 // when there was long work; ns since 1970
 	wide atomic.Bool
 }

@@ -201,6 +201,27 @@ def test_a_missing_token_names_the_argument() -> None:
         fleet.client.run("1")
 
 
+def test_a_closed_client_refuses_calls() -> None:
+    """It sends nothing, until it is entered again; one client may have several with blocks."""
+    with silent() as c:
+        pass
+    with pytest.raises(assay.ClosedError, match="this client is closed: make another"):
+        c.run("print(1)")
+    with pytest.raises(assay.ClosedError):
+        c.submit("print(1)")
+    sent = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        sent.append(request.url.path)
+        return httpx.Response(404, json={"code": "not_found", "detail": "no"})
+
+    with assay.Client("http://fleet.test", transport=httpx.MockTransport(handler)) as c:
+        pass
+    with c, pytest.raises(assay.NotFoundError):
+        c.api.get_job("j")
+    assert sent
+
+
 def test_pass_at_k_without_labels_warns() -> None:
     fleet = Fleet()
     with pytest.warns(UserWarning, match="2 of 2 solutions have no label 'problem'.*labels="):

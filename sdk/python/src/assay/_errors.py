@@ -157,6 +157,10 @@ class NoWorkerError(AssayError):
     had a key."""
 
 
+class ClosedError(AssayError, RuntimeError):
+    """The client was closed before the call, which sent nothing."""
+
+
 class AnswerTooLarge(AssayError):
     """An answer is larger than this client holds in memory. Download it in pieces, or request fewer fields."""
 

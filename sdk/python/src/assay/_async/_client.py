@@ -76,6 +76,7 @@ class AsyncClient(AsyncOpener):
         return self._transport.config.url
 
     async def __aenter__(self: C) -> C:
+        self._transport.reopen()  # a client may have several with blocks in turn
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -83,7 +84,7 @@ class AsyncClient(AsyncOpener):
 
     async def aclose(self) -> None:
         """Cancels futures that are not done, with their jobs, ends sessions that it started with a lease, and closes
-        connections. Later calls open new ones."""
+        connections. Later calls raise ClosedError, until the client is entered by a with statement again."""
         await self._submitter.stop()
         deadline = Deadline(FAREWELL)
         for session in list(self._sessions):

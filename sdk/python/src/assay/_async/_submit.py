@@ -44,6 +44,7 @@ class AsyncSubmitter:
 
     def submit(self, spec: dict[str, Any]) -> asyncio.Future[Result]:
         """Submits a job. The future has its result, or raises. Canceling it cancels the job."""
+        self._transport.check_open()
         loop = asyncio.get_running_loop()
         collector = self._collectors.get(loop)
         if collector is None:

@@ -79,6 +79,7 @@ class Client(Opener):
         return self._transport.config.url
 
     def __enter__(self: C) -> C:
+        self._transport.reopen()  # a client may have several with blocks in turn
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,7 +87,7 @@ class Client(Opener):
 
     def close(self) -> None:
         """Cancels futures that are not done, with their jobs, ends sessions that it started with a lease, and closes
-        connections. Later calls open new ones."""
+        connections. Later calls raise ClosedError, until the client is entered by a with statement again."""
         self._submitter.stop()
         deadline = Deadline(FAREWELL)
         for session in list(self._sessions):

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from .. import models
 from .._arguments import LabelValue, labeled
 from .._calls import call, segment
-from .._errors import AssayError, ConflictError, NotFoundError
+from .._errors import AssayError, ClosedError, ConflictError, NotFoundError
 from .._jobs import PolicyLike
 from .._processes import (
     IDLE,
@@ -141,7 +141,7 @@ class Sandbox:
         while self._tasks.sleep(every):
             try:
                 self._transport.send(call("POST", f"/v1/sessions/{segment(self.id)}/keepalive", once=True))
-            except (ConflictError, NotFoundError):
+            except (ClosedError, ConflictError, NotFoundError):
                 return  # the next call raises the error
             except AssayError:
                 continue

@@ -45,6 +45,7 @@ class Submitter:
 
     def submit(self, spec: dict[str, Any]) -> Future:
         """Submits a job."""
+        self._transport.check_open()
         encode(spec)  # values that JSON cannot represent raise here
         loop, submitter, _ = self._loop()
         future = Future()

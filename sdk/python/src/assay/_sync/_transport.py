@@ -17,7 +17,7 @@ import httpx
 
 from .._calls import Call, Patience, wrong
 from .._config import Config
-from .._errors import AnswerTooLarge, APIError, AssayError, NotFoundError, Timeout, Unreachable
+from .._errors import AnswerTooLarge, APIError, AssayError, ClosedError, NotFoundError, Timeout, Unreachable
 from .._forking import after_fork
 from .._units import Deadline
 from ._concurrency import context, ended, sleep
@@ -50,6 +50,7 @@ class Transport:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._pools: weakref.WeakKeyDictionary[Any, httpx.Client] = weakref.WeakKeyDictionary()
+        self._closed = False
         self._left: list[Any] = []  # a parent's pools: closing them here would write to the parent's connections
         after_fork(self)
 
@@ -74,8 +75,18 @@ class Transport:
                 )
             return pool
 
+    def check_open(self) -> None:
+        """Raises ClosedError after close."""
+        if self._closed:
+            raise ClosedError("this client is closed: make another one, or move the call into its with block")
+
+    def reopen(self) -> None:
+        """Permits requests again after close."""
+        self._closed = False
+
     def close(self) -> None:
-        """Closes the connections of this loop. A later request opens new ones."""
+        """Closes the connections of this loop. Later requests raise ClosedError, until reopen is called."""
+        self._closed = True
         with self._lock:
             pool = self._pools.pop(context(), None)
         if pool is not None:
@@ -129,6 +140,7 @@ class Transport:
 
     @contextmanager
     def _stream(self, c: Call, deadline: Deadline) -> Generator[httpx.Response, None]:
+        self.check_open()
         if deadline.over:
             raise Timeout(f"{c.method} {c.path}: not done within {deadline.given} s")
         content = c.body if c.body is None or isinstance(c.body, bytes) else pieces(c.body)

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -99,6 +100,21 @@ type Cordon struct {
 	By     string    `json:"by"`
 	Reason string    `json:"reason,omitempty"`
 	Pool   bool      `json:"pool,omitempty"` // its whole pool is paused
+}
+
+// PoolPaused is the reason of a Cordon by the pause of a pool. The reason of the pause follows, if there is one.
+const PoolPaused = "its pool is paused"
+
+// Origin returns the operator and, if there is one, the reason: "ops: an upgrade".
+func (c *Cordon) Origin() string {
+	reason := c.Reason
+	if c.Pool {
+		reason = strings.TrimPrefix(strings.TrimPrefix(reason, PoolPaused), ": ")
+	}
+	if reason == "" {
+		return c.By
+	}
+	return c.By + ": " + reason
 }
 
 // QueueGroup counts the waiting and running jobs of a tenant in one class and at one priority.

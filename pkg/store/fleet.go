@@ -43,3 +43,6 @@ const (
 	ActionUnchanged = fleet.ActionUnchanged
 	ActionFailed    = fleet.ActionFailed
 )
+
+// PoolPaused is the reason of a cordon by the pause of a pool.
+const PoolPaused = fleet.PoolPaused

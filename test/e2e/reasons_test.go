@@ -51,7 +51,7 @@ func TestReasonsForWaits(t *testing.T) {
 			f.settled(t, "working")
 		}()
 		f.settled(t, "cordoned")
-		f.waits(t, job.Spec{}, job.WaitsPaused, "paused the pool")
+		f.waits(t, job.Spec{}, job.WaitsPaused, ": an upgrade")
 	})
 	t.Run("worker", func(t *testing.T) {
 		if _, err := admin.Cordon(ctx, "dev", "a new kernel"); err != nil {

@@ -27,13 +27,14 @@ func lacks(need placement.Need, all []Worker) (job.Wait, string) {
 	if all == nil {
 		return "", ""
 	}
-	open, cordoned, paused, closed := 0, 0, 0, map[string]bool{} // pools that would take the job if it named them
+	open, closed := 0, map[string]bool{} // pools that would take the job if it named them
+	var cordoned, paused []string        // by whom, and why
 	for _, h := range all {
 		switch {
-		case h.Takes(need) && h.Paused:
-			paused++
-		case h.Takes(need) && h.Cordoned:
-			cordoned++
+		case h.Takes(need) && h.Cordon != nil && h.Cordon.Pool:
+			paused = append(paused, fmt.Sprintf("pool %s is resumed: paused by %s", h.Pool, h.Cordon.Origin()))
+		case h.Takes(need) && h.Cordon != nil:
+			cordoned = append(cordoned, h.Cordon.Origin())
 		case h.Takes(need):
 			return "", ""
 		case h.Offer.Open(h.Pool, need):
@@ -43,10 +44,10 @@ func lacks(need placement.Need, all []Worker) (job.Wait, string) {
 		}
 	}
 	switch {
-	case cordoned > 0:
-		return job.WaitsWorker, "waits for a worker: an operator has cordoned the suitable workers"
-	case paused > 0:
-		return job.WaitsPaused, "waits for a worker: an operator has paused the pool of the suitable workers"
+	case len(cordoned) > 0:
+		return job.WaitsWorker, "waits for a worker: the suitable workers are cordoned by " + distinct(cordoned)
+	case len(paused) > 0:
+		return job.WaitsPaused, "waits until " + distinct(paused)
 	}
 	wait, who := job.WaitsWorker, "none that takes jobs without the name of a pool"
 	if need.Pool != placement.Any {
@@ -64,6 +65,17 @@ func lacks(need placement.Need, all []Worker) (job.Wait, string) {
 		why += fmt.Sprintf("; pool %s could run it, if the job named it", strings.Join(slices.Sorted(maps.Keys(closed)), " or "))
 	}
 	return wait, why
+}
+
+// distinct joins the first distinct texts, and counts the rest.
+func distinct(texts []string) string {
+	const most = 3
+	slices.Sort(texts)
+	texts = slices.Compact(texts)
+	if more := len(texts) - most; more > 0 {
+		texts = append(texts[:most], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(texts, "; ")
 }
 
 func (f *Fleet) lookBack(ctx context.Context) (map[string]bool, error) {

@@ -77,7 +77,7 @@ func (f *Fleet) standings(of []Worker) map[string]standing {
 	defer f.mu.Unlock()
 	for _, w := range of {
 		switch m, known := f.members[w.ID]; {
-		case w.Cordoned:
+		case w.Cordon != nil:
 			rank[w.ID] = never
 		case known:
 			rank[w.ID] = m.standing()

@@ -23,8 +23,7 @@ type Worker struct {
 	ID, Pool string
 	Host     policy.Host // capabilities of its host
 	Offer    placement.Offer
-	Cordoned bool // by an operator
-	Paused   bool // its pool is paused, which also cordons it
+	Cordon   *store.Cordon // by an operator, or by the pause of its pool; nil: none
 
 	host json.RawMessage // encoding of Host
 }
@@ -50,7 +49,7 @@ func (f *Fleet) enroll(ws []store.Worker, known map[string]member) {
 	r := &roster{at: time.Now(), workers: make([]Worker, 0, len(ws)), images: map[string]string{}}
 	for _, w := range ws {
 		m := known[w.ID]
-		n := Worker{ID: w.ID, Pool: w.Pool, Offer: m.offer, Cordoned: m.cordoned, Paused: w.Cordon != nil && w.Cordon.Pool, host: w.Host}
+		n := Worker{ID: w.ID, Pool: w.Pool, Offer: m.offer, Cordon: w.Cordon, host: w.Host}
 		if old := before[w.ID]; old != nil && bytes.Equal(old.host, w.Host) {
 			n.Host = old.Host
 		} else if json.Unmarshal(w.Host, &n.Host) != nil {

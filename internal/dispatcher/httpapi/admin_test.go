@@ -215,7 +215,7 @@ func TestJobsSayThatWorkersAreCordoned(t *testing.T) {
 		t.Fatalf("%+v, %v", accepted, err)
 	}
 	j, err := a.Job(ctx, accepted.ID, 0)
-	if err != nil || !strings.Contains(j.Message, "an operator has cordoned the suitable workers") {
+	if err != nil || !strings.Contains(j.Message, "the suitable workers are cordoned by ops") {
 		t.Errorf("it says %q, %v", j.Message, err)
 	}
 }

@@ -74,8 +74,19 @@ func TestJobsSayWhatTheyWaitFor(t *testing.T) {
 	if _, err := op.Resume(ctx, api.PauseRequest{Tenant: "a"}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := op.Pause(ctx, api.PauseRequest{Pool: pool, Reason: "an upgrade"}); err != nil {
+		t.Fatal(err)
+	}
+	waits(job.Spec{}, job.WaitsPaused, "waits until pool "+pool+" is resumed: paused by ops: an upgrade")
+	if _, err := op.Resume(ctx, api.PauseRequest{Pool: pool}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := op.Pause(ctx, api.PauseRequest{Pool: pool}); err != nil {
 		t.Fatal(err)
 	}
-	waits(job.Spec{}, job.WaitsPaused, "paused the pool")
+	waits(job.Spec{}, job.WaitsPaused, "paused by ops")
+	if _, err := op.Cordon(ctx, "w", "a fan is broken"); err != nil {
+		t.Fatal(err)
+	}
+	waits(job.Spec{}, job.WaitsWorker, "the suitable workers are cordoned by ops: a fan is broken")
 }

@@ -68,7 +68,7 @@ func (s *Registry) Workers(ctx context.Context, seenWithin time.Duration) (ws []
 				quarantined_until, quarantine, (1000 * extract(epoch FROM quarantined_until - now()))::bigint,
 				CASE WHEN rival_at > now() - interval '1 minute' THEN rival_since END, rival_at,
 				coalesce(cordoned_at, paused_at), CASE WHEN cordoned_at IS NULL THEN coalesce(paused_by, '') ELSE cordoned_by END,
-				CASE WHEN cordoned_at IS NULL AND pause IS NOT NULL THEN 'its pool is paused' || CASE WHEN pause = '' THEN '' ELSE ': ' || pause END ELSE cordon END,
+				CASE WHEN cordoned_at IS NULL AND pause IS NOT NULL THEN '`+store.PoolPaused+`' || CASE WHEN pause = '' THEN '' ELSE ': ' || pause END ELSE cordon END,
 				cordoned_at IS NULL AND paused_at IS NOT NULL
 			FROM workers LEFT JOIN paused_pools USING (pool)
 			WHERE $1::bigint = 0 OR seen_at > now() - $1 * interval '1 millisecond' ORDER BY id`, seenWithin.Milliseconds())

@@ -13,9 +13,10 @@ import (
 // recorded creates a session and its record concurrently, and removes either one if the other
 // fails. If the record may be rejected (first), it is written first, so that nothing is created for
 // a session above the quota.
-func (s *Service) recorded(ctx context.Context, tenant string, v *job.Session, first bool, record, open func() error) error {
+func (s *Service) recorded(ctx context.Context, tenant string, v *job.Session, first bool, record func(context.Context) error, open func() error) error {
 	written := make(chan error, 1)
-	go func() { written <- record() }()
+	// The client cannot cancel the statement: Postgres may run a canceled one after the record's deletion.
+	go func() { written <- record(context.WithoutCancel(ctx)) }()
 	if first {
 		err := <-written
 		if err != nil {

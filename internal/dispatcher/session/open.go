@@ -107,7 +107,7 @@ func (s *Service) openAt(
 	ctx context.Context, w fleet.Worker, tenant string, id job.ID, spec job.SessionSpec, enforced []job.Enforcement, most int,
 ) (*job.Session, error) {
 	v := &job.Session{ID: id, Spec: spec, State: job.SessionLive, Worker: w.ID, CreatedAt: time.Now().UTC(), Enforcement: enforced}
-	record := func() error { return s.Store.PutSession(ctx, tenant, *v, most) }
+	record := func(ctx context.Context) error { return s.Store.PutSession(ctx, tenant, *v, most) }
 	err := s.recorded(ctx, tenant, v, most > 0, record, func() error {
 		reply, err := s.ask(ctx, w.ID, control.SessionCall{Op: control.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
 		if errors.Is(err, job.ErrTooMany) {
@@ -150,7 +150,7 @@ func (s *Service) fork(ctx context.Context, tenant string, id, as job.ID) (*job.
 	}
 	v := &job.Session{ID: as, Worker: at.worker}
 	c := control.SessionCall{Op: control.SessionFork, Session: id, Tenant: tenant, Fork: v.ID}
-	err = s.recorded(ctx, tenant, v, ceiling.Sessions > 0, func() error {
+	err = s.recorded(ctx, tenant, v, ceiling.Sessions > 0, func(ctx context.Context) error {
 		copied, err := s.Store.ForkSession(ctx, tenant, id, c.Fork, ceiling.Sessions)
 		if err == nil {
 			*v = *copied

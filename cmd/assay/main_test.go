@@ -207,7 +207,15 @@ func newServer(t *testing.T, result job.Result) *server {
 		{ID: otherID, State: job.SessionEnded, Outcome: job.Succeeded, Message: "closed", Worker: "w2", CreatedAt: time.Unix(1, 0), EndedAt: new(time.Time), Parent: someID},
 	}
 	mux.HandleFunc("GET /v1/sessions", func(w http.ResponseWriter, r *http.Request) {
-		found := sessions
+		tenant := r.URL.Query().Get("tenant")
+		if !s.visible(tenant) {
+			refuse(w, fmt.Errorf("%w: sessions of other tenants are for operators", job.ErrRefused))
+			return
+		}
+		found := slices.Clone(sessions)
+		for i := range found {
+			found[i].Tenant = strings.ReplaceAll(tenant, "*", "some")
+		}
 		if r.URL.Query().Get("state") == "live" {
 			found = found[:1]
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/assay-run/assay/internal/cli/dev"
@@ -12,8 +13,9 @@ import (
 )
 
 type sessionListCmd struct {
-	All   bool `help:"Include sessions that have ended."`
-	Limit int  `default:"20" help:"Most sessions to list, up to 1000."`
+	All    bool   `help:"Include sessions that have ended."`
+	Limit  int    `default:"20" help:"Most sessions to list, up to 1000."`
+	Tenant string `placeholder:"NAME" help:"Only sessions of this tenant (default: all tenants for operators, else your own)."`
 }
 
 // Run lists sessions; with --json one per line.
@@ -22,11 +24,27 @@ func (c *sessionListCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	found, err := fleet.Sessions(a.ctx, !c.All)
-	if err != nil {
-		return err
+	list := func(tenant string) iter.Seq2[job.Session, error] {
+		return func(yield func(job.Session, error) bool) {
+			found, err := fleet.TenantSessions(a.ctx, tenant, !c.All)
+			if err != nil {
+				yield(job.Session{}, err)
+				return
+			}
+			for _, s := range found[:min(len(found), max(c.Limit, 0))] {
+				if !yield(s, nil) {
+					return
+				}
+			}
+		}
 	}
-	found = found[:min(len(found), max(c.Limit, 0))]
+	var found []job.Session
+	for s, err := range visible(c.Tenant, list) {
+		if err != nil {
+			return err
+		}
+		found = append(found, s)
+	}
 	if a.JSON {
 		for _, s := range found {
 			if err := a.printJSON(s); err != nil {
@@ -35,9 +53,9 @@ func (c *sessionListCmd) Run(a *app) error {
 		}
 		return nil
 	}
-	t := show.NewTable(a.stdout, "SESSION", "NAME", "KIND", "STATE", "IMAGE", "WORKER", "EXECUTIONS", "MEMORY", "AGE")
+	t := show.NewTable(a.stdout, "SESSION", "TENANT", "NAME", "KIND", "STATE", "IMAGE", "WORKER", "EXECUTIONS", "MEMORY", "AGE")
 	for _, s := range found {
-		t.Row(s.ID, cmp.Or(s.Spec.Name, "-"), kind(s), state(s), imageOf(s), s.Worker, s.Executions, memory(s), time.Since(s.CreatedAt).Round(time.Second))
+		t.Row(s.ID, cmp.Or(s.Tenant, "-"), cmp.Or(s.Spec.Name, "-"), kind(s), state(s), imageOf(s), s.Worker, s.Executions, memory(s), time.Since(s.CreatedAt).Round(time.Second))
 	}
 	return t.End()
 }

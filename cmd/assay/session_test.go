@@ -33,6 +33,12 @@ func TestSessionCommands(t *testing.T) {
 	if strings.Contains(live, string(otherID)) {
 		t.Errorf("an ended session without --all: %q", live)
 	}
+	if code, _, stderr := s.assay(t.Context(), "", "session", "list", "--tenant", "b"); code == 0 || !strings.Contains(stderr, "sessions of other tenants are for operators") {
+		t.Errorf("another tenant's: exit %d, %q", code, stderr)
+	}
+	s.operator = true
+	has(assay("session", "list"), "TENANT", "some")
+	has(assay("session", "list", "--tenant", "b"), " b ")
 	has(assay("session", "list", "--all"), string(someID), string(otherID), "ended, succeeded")
 	if lines := strings.Count(assay("--json", "session", "list", "--all", "--limit", "1"), "\n"); lines != 1 {
 		t.Errorf("%d lines of JSON, want 1", lines)

@@ -181,7 +181,7 @@ func (c *Client) Batch(ctx context.Context, id job.ID, wait time.Duration) (*job
 	}
 }
 
-// AllTenants selects the jobs and batches of every tenant. It requires an operator.
+// AllTenants selects the jobs, batches and sessions of every tenant. It requires an operator.
 const AllTenants = "*"
 
 // Batches lists the batches of the caller's tenant, last accepted first.

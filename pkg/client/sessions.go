@@ -29,9 +29,18 @@ func (c *Client) Session(ctx context.Context, id job.ID) (*job.Session, error) {
 	return &out, err
 }
 
-// Sessions lists up to a thousand sessions, newest first: all, or the live ones.
+// Sessions lists up to a thousand sessions of the caller's tenant, newest first: all, or the live ones.
 func (c *Client) Sessions(ctx context.Context, live bool) ([]job.Session, error) {
+	return c.TenantSessions(ctx, "", live)
+}
+
+// TenantSessions is Sessions for a tenant or for AllTenants. Other tenants than the caller's require an operator; the
+// error is job.ErrRefused otherwise.
+func (c *Client) TenantSessions(ctx context.Context, tenant string, live bool) ([]job.Session, error) {
 	query := url.Values{"limit": {"1000"}}
+	if tenant != "" {
+		query.Set("tenant", tenant)
+	}
 	if live {
 		query.Set("state", string(job.SessionLive))
 	}

@@ -45,6 +45,7 @@ type SessionSpec struct {
 // Session is a live interpreter, or the record of an ended one.
 type Session struct {
 	ID         ID           `json:"id"`
+	Tenant     string       `json:"tenant,omitempty"`
 	Spec       SessionSpec  `json:"spec"` // the policy has all defaults filled in
 	State      SessionState `json:"state"`
 	Outcome    Outcome      `json:"outcome,omitempty"` // after the end

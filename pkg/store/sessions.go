@@ -22,7 +22,7 @@ type Sessions interface {
 	ForgetSession(ctx context.Context, id job.ID) error
 	// Session returns one; job.ErrNotFound if the tenant has none of that id.
 	Session(ctx context.Context, tenant string, id job.ID) (*job.Session, error)
-	// ListSessions lists the tenant's sessions, newest first.
+	// ListSessions lists the sessions of a tenant, or of all if it is empty, newest first.
 	ListSessions(ctx context.Context, tenant string, live bool, limit int) ([]job.Session, error)
 	// EndSession records an end. The first one counts; it reports whether this
 	// was it.

@@ -98,7 +98,7 @@ func TestBrowseABatch(t *testing.T) {
 		at + "/jobs?failed=perhaps": "failed", at + "/jobs?until=x": "until", at + "/jobs?min_duration=-1s": "min_duration", at + "/jobs?min_duration=2s&max_duration=1s": "max_duration",
 		at + "/jobs?message=" + strings.Repeat("x", 300): "message", at + "/jobs?name=%00": "name", at + "/jobs?fields=nam": "fields", at + "/map?after=x": "after", at + "/map?limit=0": "limit",
 		at + "/compare/x": "id", at + "/compare/" + string(b.ID) + "?from=-1": "from", "/v1/batches/states?id=x": "id", "/v1/batches/states": "id", "/v1/batches?open=yes": "open", "/v1/admin/actions?limit=": "limit",
-		"/v1/jobs?tenant=0.5": "tenant", "/v1/batches?tenant=" + strings.Repeat("x", 64): "tenant", "/v1/keys?tenant=0.5": "tenant",
+		"/v1/jobs?tenant=0.5": "tenant", "/v1/batches?tenant=" + strings.Repeat("x", 64): "tenant", "/v1/keys?tenant=0.5": "tenant", "/v1/sessions?tenant=0.5": "tenant",
 		"/v1/jobs?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z": "until", at + "/results?outcome=good": "outcome", at + "/jobs?failure=succeeded": "failure", "/v1/jobs?failure=tle": "failure",
 	} {
 		var p api.ProblemDetails
@@ -216,7 +216,7 @@ func TestBrowsingIsOfOneTenant(t *testing.T) {
 	if len(states.States) > 0 {
 		t.Errorf("another tenant's batch: %+v", states)
 	}
-	for _, path := range []string{"/v1/jobs?tenant=" + b.Tenant, "/v1/jobs?tenant=*", "/v1/batches?tenant=*"} {
+	for _, path := range []string{"/v1/jobs?tenant=" + b.Tenant, "/v1/jobs?tenant=*", "/v1/batches?tenant=*", "/v1/sessions?tenant=*", "/v1/sessions?tenant=" + b.Tenant} {
 		f.want(http.StatusForbidden, nil, "GET", path, "", "Authorization", "Bearer of-mean")
 	}
 }

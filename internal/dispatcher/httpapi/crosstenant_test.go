@@ -100,10 +100,11 @@ func bodiesAboutA(o owned) map[string]string {
 func queriesAboutA(o owned) map[string][]string {
 	q := url.QueryEscape
 	return map[string][]string{
-		"listJobs":    {"?batch=" + o.of["batches"], "?before=" + o.of["jobs"], "?label=" + q("run="+canary), "?limit=1000", "?tenant=a", "?tenant=*", "?name=" + canary},
-		"listBatches": {"?before=" + o.of["batches"], "?limit=1000", "?tenant=a", "?tenant=*", "?name_prefix=" + canary},
-		"batchStates": {"?id=" + o.of["batches"]},
-		"listKeys":    {"?tenant=a", "?before=" + o.of["keys"]},
+		"listJobs":     {"?batch=" + o.of["batches"], "?before=" + o.of["jobs"], "?label=" + q("run="+canary), "?limit=1000", "?tenant=a", "?tenant=*", "?name=" + canary},
+		"listBatches":  {"?before=" + o.of["batches"], "?limit=1000", "?tenant=a", "?tenant=*", "?name_prefix=" + canary},
+		"listSessions": {"?tenant=a", "?tenant=*", "?state=live", "?limit=1000"},
+		"batchStates":  {"?id=" + o.of["batches"]},
+		"listKeys":     {"?tenant=a", "?before=" + o.of["keys"]},
 	}
 }
 

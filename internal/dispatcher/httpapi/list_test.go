@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -128,6 +129,49 @@ func TestListJobsByOutcome(t *testing.T) {
 		}
 		if len(seen) != want {
 			t.Errorf("%s, one a page: %d jobs, want %d", o, len(seen), want)
+		}
+	}
+}
+
+// Operators list the sessions of one tenant or of all. Other callers list only their own.
+func TestSessionsOfAllTenants(t *testing.T) {
+	t.Parallel()
+	f, _, _ := operated(t)
+	ids := map[string]job.ID{}
+	for _, tenant := range []string{"a", "b"} {
+		ids[tenant] = job.NewID()
+		if err := f.store.PutSession(t.Context(), tenant, job.Session{ID: ids[tenant], Worker: "w"}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := func(key, tenant string, live bool, want ...string) {
+		t.Helper()
+		found, err := f.client(client.WithToken(key)).TenantSessions(t.Context(), tenant, live)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range found {
+			if s.ID != ids[s.Tenant] {
+				t.Errorf("session %s is of %q", s.ID, s.Tenant)
+			}
+			got = append(got, s.Tenant)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s lists sessions of %q for %q, want %q", key, got, tenant, want)
+		}
+	}
+	for _, live := range []bool{true, false} {
+		list("key-o", client.AllTenants, live, "b", "a")
+		list("key-o", "a", live, "a")
+		list("key-o", "", live)
+		list("key-a", "", live, "a")
+		list("key-a", "a", live, "a")
+	}
+	for _, tenant := range []string{client.AllTenants, "b"} {
+		_, err := f.client(client.WithToken("key-a")).TenantSessions(t.Context(), tenant, true)
+		if !errors.Is(err, job.ErrRefused) || !strings.Contains(err.Error(), "sessions of other tenants are for operators") {
+			t.Errorf("tenant %q: %v", tenant, err)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (s *Service) admit(ctx context.Context, tenant string, spec job.SessionSpec
 func (s *Service) openAt(
 	ctx context.Context, w fleet.Worker, tenant string, id job.ID, spec job.SessionSpec, enforced []job.Enforcement, most int,
 ) (*job.Session, error) {
-	v := &job.Session{ID: id, Spec: spec, State: job.SessionLive, Worker: w.ID, CreatedAt: time.Now().UTC(), Enforcement: enforced}
+	v := &job.Session{ID: id, Tenant: tenant, Spec: spec, State: job.SessionLive, Worker: w.ID, CreatedAt: time.Now().UTC(), Enforcement: enforced}
 	record := func(ctx context.Context) error { return s.Store.PutSession(ctx, tenant, *v, most) }
 	err := s.recorded(ctx, tenant, v, most > 0, record, func() error {
 		reply, err := s.ask(ctx, w.ID, control.SessionCall{Op: control.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})

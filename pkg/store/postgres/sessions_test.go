@@ -32,6 +32,13 @@ func TestLiveSessionsAmongEnded(t *testing.T) {
 			}
 			return err
 		},
+		"list of all tenants, ended ones too": func() error {
+			found, err := p.ListSessions(ctx, "", false, 20)
+			if len(found) != 20 {
+				t.Errorf("%d sessions of all tenants", len(found))
+			}
+			return err
+		},
 		"count": func() error { return p.PutSession(ctx, "t", live, 5) },
 	} {
 		for range 2 { // the first call of a connection plans the statement

@@ -65,6 +65,22 @@ func testSessions(t *testing.T, open Open) {
 		if len(list) != 2 || list[1].ID != first.ID {
 			t.Errorf("live: %+v", list)
 		}
+		for _, live := range []bool{true, false} {
+			list, err = f.ListSessions(ctx, "", live, 10)
+			f.must(err)
+			of := map[string]int{}
+			for _, s := range list {
+				of[s.Tenant]++
+			}
+			if of["other"] != 1 || of[tenant] < 2 || len(of) != 2 {
+				t.Errorf("of all tenants, live %v: %+v", live, of)
+			}
+			list, err = f.ListSessions(ctx, "", live, 1)
+			f.must(err)
+			if len(list) != 1 || list[0].Tenant != "other" {
+				t.Errorf("the newest of all tenants, live %v: %+v", live, list)
+			}
+		}
 	})
 
 	t.Run("held in vain", func(t *testing.T) {

@@ -50,29 +50,11 @@ func (h *Handlers) Routes() []web.Route {
 
 // The selectable fields of lists, and fields that are always included.
 var (
-	summaryFields  = job.FieldNames(job.Summary{})
-	batchFields    = job.FieldNames(job.Batch{})
-	alwaysOfJob    = web.Fields{"id", "state", "created_at"}
-	alwaysOfBatch  = web.Fields{"id", "total", "counts", "outcomes", "created_at"}
-	errOtherTenant = fmt.Errorf("%w: jobs of other tenants are for operators", job.ErrRefused)
+	summaryFields = job.FieldNames(job.Summary{})
+	batchFields   = job.FieldNames(job.Batch{})
+	alwaysOfJob   = web.Fields{"id", "state", "created_at"}
+	alwaysOfBatch = web.Fields{"id", "total", "counts", "outcomes", "created_at"}
 )
-
-// tenantOf returns the tenant that a request is about: the caller's own or, for operators, another one or all (*, returned
-// as "").
-func tenantOf(r *http.Request) (string, error) {
-	text, who := r.URL.Query().Get("tenant"), web.Identity(r)
-	switch {
-	case text == "" || text == who.Tenant:
-		return who.Tenant, nil
-	case who.Role < identity.Operator:
-		return "", errOtherTenant
-	case text == "*":
-		return "", nil
-	case !identity.ValidName(text):
-		return "", job.Invalid("tenant", "%.80q must be the name of a tenant, 1 to 63 letters, digits, - and _, or * for all", text)
-	}
-	return text, nil
-}
 
 // read calls f when it is the tenant's turn at the database.
 func (h *Handlers) read(r *http.Request, f func() error) error {
@@ -127,7 +109,7 @@ func (h *Handlers) jobs(w http.ResponseWriter, r *http.Request, f store.JobFilte
 	if err != nil {
 		return err
 	}
-	tenant, err := tenantOf(r)
+	tenant, err := web.TenantAsked(r, "jobs")
 	if err != nil {
 		return err
 	}
@@ -154,7 +136,7 @@ func (h *Handlers) listBatches(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tenant, err := tenantOf(r)
+	tenant, err := web.TenantAsked(r, "batches")
 	if err != nil {
 		return err
 	}

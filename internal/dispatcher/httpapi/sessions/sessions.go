@@ -123,9 +123,13 @@ func (h *Handlers) list(w http.ResponseWriter, r *http.Request) error {
 	if live && state != string(job.SessionLive) {
 		return job.Invalid("state", "%.40q must be %s, or left out for all sessions", state, job.SessionLive)
 	}
+	tenant, err := web.TenantAsked(r, "sessions")
+	if err != nil {
+		return err
+	}
 	var found []job.Session
 	err = h.Reads.Do(r.Context(), web.Tenant(r), func() (err error) {
-		found, err = h.Store.ListSessions(r.Context(), web.Tenant(r), live, int(limit))
+		found, err = h.Store.ListSessions(r.Context(), tenant, live, int(limit))
 		return err
 	})
 	if err != nil {

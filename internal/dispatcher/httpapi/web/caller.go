@@ -47,6 +47,23 @@ func Identity(r *http.Request) identity.Identity {
 	return identity.Identity{}
 }
 
+// TenantAsked returns the tenant that a request for a list of things is about: the caller's own or, for operators, the
+// one of the parameter tenant or all (*, returned as ""). It returns job.ErrRefused for other callers.
+func TenantAsked(r *http.Request, things string) (string, error) {
+	text, who := r.URL.Query().Get("tenant"), Identity(r)
+	switch {
+	case text == "" || text == who.Tenant:
+		return who.Tenant, nil
+	case who.Role < identity.Operator:
+		return "", fmt.Errorf("%w: %s of other tenants are for operators", job.ErrRefused, things)
+	case text == "*":
+		return "", nil
+	case !identity.ValidName(text):
+		return "", job.Invalid("tenant", "%.80q must be the name of a tenant, 1 to 63 letters, digits, - and _, or * for all", text)
+	}
+	return text, nil
+}
+
 // Arrived returns the time at which the request arrived, before it was admitted.
 func Arrived(r *http.Request) time.Time {
 	if c := callerOf(r); c != nil {

@@ -74,7 +74,7 @@ func (s *Registry) ForkSession(ctx context.Context, tenant string, parent, id jo
 		if err != nil {
 			return err
 		}
-		v := &job.Session{ID: id, Parent: parent, State: job.SessionLive}
+		v := &job.Session{ID: id, Tenant: tenant, Parent: parent, State: job.SessionLive}
 		var spec, enforcement string
 		err = s.counted(ctx, t, id, most, func(db querier) error {
 			return db.QueryRow(ctx, `
@@ -103,12 +103,12 @@ func (s *Registry) ForgetSession(ctx context.Context, id job.ID) error {
 	})
 }
 
-const sessionColumns = `s.id::text, s.worker, coalesce(s.parent::text, ''), s.spec, s.state, coalesce(s.outcome, ''), coalesce(s.message, ''),
+const sessionColumns = `s.id::text, (SELECT name FROM tenants t WHERE t.id = s.tenant_id), s.worker, coalesce(s.parent::text, ''), s.spec, s.state, coalesce(s.outcome, ''), coalesce(s.message, ''),
 	s.created_at, s.ended_at, coalesce(s.enforcement, 'null'), s.executed`
 
 func scanSession(row pgx.CollectableRow) (v job.Session, err error) {
 	var spec, enforcement string
-	err = row.Scan(&v.ID, &v.Worker, &v.Parent, &spec, &v.State, &v.Outcome, &v.Message, &v.CreatedAt, &v.EndedAt, &enforcement, &v.Executions)
+	err = row.Scan(&v.ID, &v.Tenant, &v.Worker, &v.Parent, &spec, &v.State, &v.Outcome, &v.Message, &v.CreatedAt, &v.EndedAt, &enforcement, &v.Executions)
 	if err == nil {
 		err = errors.Join(json.Unmarshal([]byte(spec), &v.Spec), json.Unmarshal([]byte(enforcement), &v.Enforcement))
 	}
@@ -138,12 +138,20 @@ func (s *Registry) Session(ctx context.Context, tenant string, id job.ID) (out *
 	return out, s.db.TranslateNotFound(ctx, id, err)
 }
 
-const (
-	listSessions = `SELECT ` + sessionColumns + ` FROM sessions s WHERE s.tenant_id = $1 ORDER BY s.tenant_id DESC, s.id DESC LIMIT $2`
-	// The live ones have an index of their own: sessions_tenant_live.
-	listLiveSessions = `SELECT ` + sessionColumns + ` FROM sessions s
-		WHERE s.tenant_id = $1 AND s.state = 'live' ORDER BY s.tenant_id DESC, s.id DESC LIMIT $2`
-)
+// listSessions lists the sessions of a tenant ($1), or of all. The live ones of a tenant have an index of their own,
+// sessions_tenant_live. Those of all are few: OFFSET 0 makes sure that they are selected before they are sorted.
+func listSessions(all, live bool) string {
+	const list = `SELECT ` + sessionColumns + ` FROM `
+	switch {
+	case all && live:
+		return list + `(SELECT * FROM sessions WHERE state = 'live' AND $1::integer = 0 OFFSET 0) s ORDER BY s.id DESC LIMIT $2`
+	case all:
+		return list + `sessions s WHERE $1::integer = 0 ORDER BY s.id DESC LIMIT $2`
+	case live:
+		return list + `sessions s WHERE s.tenant_id = $1 AND s.state = 'live' ORDER BY s.tenant_id DESC, s.id DESC LIMIT $2`
+	}
+	return list + `sessions s WHERE s.tenant_id = $1 ORDER BY s.tenant_id DESC, s.id DESC LIMIT $2`
+}
 
 // ListSessions implements store.Sessions.
 func (s *Registry) ListSessions(ctx context.Context, tenant string, live bool, limit int) (out []job.Session, err error) {
@@ -152,11 +160,7 @@ func (s *Registry) ListSessions(ctx context.Context, tenant string, live bool, l
 		if err != nil {
 			return err
 		}
-		sql := listSessions
-		if live {
-			sql = listLiveSessions
-		}
-		rows, err := s.db.Pool.Query(ctx, sql, t, limit)
+		rows, err := s.db.Pool.Query(ctx, listSessions(t == 0, live), t, limit)
 		if err != nil {
 			return err
 		}

@@ -1147,14 +1147,15 @@ class AsyncAPI:
         await self._transport.send(c)
 
     async def list_sessions(
-        self, *, state: Literal["live"] | None = None, limit: int | None = None
+        self, *, state: Literal["live"] | None = None, tenant: str | None = None, limit: int | None = None
     ) -> models.SessionList:
         """Sessions, newest first.
 
         Args:
             state: live: only those.
+            tenant: For operators: sessions of this tenant, or of all (*).
         """
-        c = operation("GET", "/v1/sessions", query={"state": state, "limit": limit})
+        c = operation("GET", "/v1/sessions", query={"state": state, "tenant": tenant, "limit": limit})
         return models.SessionList.from_dict((await self._transport.send(c)).json())
 
     async def create_session(

@@ -1139,13 +1139,16 @@ class API:
         c = operation("PUT", "/v1/secrets/{name}", path={"name": name}, body=body, content="application/json")
         self._transport.send(c)
 
-    def list_sessions(self, *, state: Literal["live"] | None = None, limit: int | None = None) -> models.SessionList:
+    def list_sessions(
+        self, *, state: Literal["live"] | None = None, tenant: str | None = None, limit: int | None = None
+    ) -> models.SessionList:
         """Sessions, newest first.
 
         Args:
             state: live: only those.
+            tenant: For operators: sessions of this tenant, or of all (*).
         """
-        c = operation("GET", "/v1/sessions", query={"state": state, "limit": limit})
+        c = operation("GET", "/v1/sessions", query={"state": state, "tenant": tenant, "limit": limit})
         return models.SessionList.from_dict((self._transport.send(c)).json())
 
     def create_session(

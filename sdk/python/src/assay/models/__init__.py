@@ -2673,6 +2673,7 @@ class Session(Model):
     parent: str | None = None
     spec: SessionSpec
     state: Literal["live", "ended"]
+    tenant: str | None = None
     worker: str
     _shapes: ClassVar[dict[str, str]] = {
         "created_at": "@",

@@ -37,13 +37,17 @@ class Full:
         if path.endswith("/cancel"):
             self.canceled.append(path)
             return httpx.Response(200, json={"canceled": 1, "stopping": 0, "id": "b", "total": 1, "counts": {}})
+        if path in ("/v1/batches/b", "/v1/batches/b/keepalive"):
+            time.sleep(0.02)
+            counts = {"finished": 1} if self.looks <= 0 else {"queued": 1}
+            return httpx.Response(200, json={"id": "b", "total": 1, "counts": counts, "outcomes": {}, "lease": "60s"})
         if path == "/v1/jobs":
             return httpx.Response(200, json={"jobs": [{"id": "j"}]})
         if path == "/v1/jobs/j":
             self.looks -= 1
             return httpx.Response(200, json={"state": "queued", "waits_for": self.waits_for, "message": self.message})
         time.sleep(0.02)
-        result = {"id": "j", "outcome": "succeeded", "labels": self.jobs[0]["labels"], "tests": {"score": 1}}
+        result = {"id": "j", "outcome": "succeeded", "labels": self.jobs[0].get("labels", {}), "tests": {"score": 1}}
         if path == "/v1/jobs/j/result":
             return httpx.Response(200, json=result) if self.looks <= 0 else httpx.Response(404, json={})
         done = self.looks <= 0
@@ -82,6 +86,22 @@ def test_a_caller_may_wait_for_a_worker(call: str, on_wait: Any) -> None:
         else:
             assert [r.ok for r in fleet.client.map(["1"], on_wait=on_wait)] == [True]
     assert [NEEDS in str(w.message) for w in caught] == ([True] if on_wait == "warn" else [])
+
+
+@pytest.mark.parametrize("call", ["submit", "wait", "results"])
+def test_work_that_is_submitted_warns(call: str) -> None:
+    """Its caller may be away, so it stays in the queue."""
+    fleet = Full("needs", NEEDS, looks=2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if call == "submit":
+            assert fleet.client.submit("1").result(10).ok
+        elif call == "wait":
+            fleet.client.submit_batch(["1"]).wait(10)
+        else:
+            assert [r.ok for r in fleet.client.submit_batch(["1"]).results()] == [True]
+    assert [NEEDS in str(w.message) for w in caught] == [True]
+    assert not fleet.canceled
 
 
 @pytest.mark.parametrize("waits_for", ["worker", "pool", "image", "cores", "slot", "turn", "quota", "paused"])

@@ -149,7 +149,8 @@ class AsyncClient(AsyncOpener):
         labels: Mapping[str, LabelValue] | None = None,
         spec: Mapping[str, Any] | None = None,
     ) -> Future:
-        """Submits one program, and returns a future of its result. The future raises as run does, except NoWorkerError.
+        """Submits one program, and returns a future of its result. The future raises as run does, except NoWorkerError:
+        a job that no connected worker can run waits for one, and a warning says so.
 
         Canceling the future cancels the job. Programs that are submitted within a moment are sent together, so
         there may be many thousands. The fleet ends them a minute after the death of this process.

@@ -16,6 +16,7 @@ from ._concurrency import Tasks
 from ._run import cancel_batch, cancel_marked, run
 from ._transport import FOREVER, AsyncTransport
 from ._upload import submit
+from ._waits import warn_of_waits
 
 MOMENT = 0.002
 """Seconds for which submitted jobs are collected."""
@@ -116,7 +117,7 @@ class _Collector:
                 future.cancel()
 
     async def _one(self, spec: dict[str, Any], future: asyncio.Future[Result]) -> None:
-        task = asyncio.ensure_future(run(self._transport, spec, on_wait="ignore"))
+        task = asyncio.ensure_future(run(self._transport, spec, on_wait="warn"))
         future.add_done_callback(lambda f: task.cancel() if f.cancelled() else None)
         try:
             settle(future, await task)
@@ -144,6 +145,7 @@ class _Collector:
     async def _read(self, batch: models.Batch, futures: dict[str, asyncio.Future[Result]]) -> None:
         tasks, left = Tasks(), len(futures)
         tasks.start(keep, self._transport, batch.id, tasks)
+        tasks.start(warn_of_waits, self._transport, batch.id, tasks)
 
         def ended(f: asyncio.Future[Result], name: str) -> None:
             nonlocal left

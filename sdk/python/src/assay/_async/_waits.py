@@ -6,9 +6,10 @@ import warnings
 from typing import Any
 
 from .._calls import call, segment
-from .._errors import APIError, NoWorkerError
+from .._errors import APIError, AssayError, NoWorkerError
 from .._units import Deadline
 from .._waiting import LOOK, NEEDS, OnWait
+from ._concurrency import Tasks
 from ._transport import FOREVER, AsyncTransport
 
 
@@ -19,7 +20,7 @@ class AsyncWaits:
         self._transport = transport
         self._on_wait = on_wait
         self._before = ""  # the job that no worker could run at the last look
-        self._warned = False
+        self.warned = False
 
     async def look(self, id: str, deadline: Deadline = FOREVER) -> str:
         """Why a job waits, as a sentence; "" if it does not.
@@ -36,8 +37,8 @@ class AsyncWaits:
         again, self._before = self._before == id, id if job.get("waits_for") == NEEDS else ""
         if self._before and again and self._on_wait == "raise":
             raise NoWorkerError(f"job {id} {message}")
-        if self._before and again and self._on_wait == "warn" and not self._warned:
-            self._warned = True
+        if self._before and again and self._on_wait == "warn" and not self.warned:
+            self.warned = True
             warnings.warn(f"job {id} {message}", stacklevel=2)
         return message
 
@@ -54,4 +55,15 @@ class AsyncWaits:
     @property
     def pause(self) -> float:
         """Seconds to the next look."""
-        return LOOK if self._before and not self._warned else 4 * LOOK
+        return LOOK if self._before and not self.warned else 4 * LOOK
+
+
+async def warn_of_waits(transport: AsyncTransport, batch: str, tasks: Tasks) -> None:
+    """Warns once if no connected worker can run a queued job of a batch. The batch goes on: workers may come."""
+    waits, pause = AsyncWaits(transport, "warn"), LOOK
+    while not waits.warned and await tasks.sleep(pause):
+        try:
+            await waits.of_batch(batch)
+        except AssayError:
+            pass  # the waiting caller gets the error
+        pause = waits.pause

@@ -18,6 +18,7 @@ from .._units import Deadline, Seconds, duration, seconds
 from ._concurrency import Tasks
 from ._stream import ResultStream
 from ._transport import FOREVER, Transport
+from ._waits import warn_of_waits
 
 OVER = ("finished", "canceled")
 """States of finished jobs."""
@@ -147,12 +148,14 @@ class Batch:
         return models.Batch.from_dict((self._transport.send(call("GET", self._path))).json())
 
     def wait(self, timeout: Seconds | None = None) -> models.Batch:
-        """Waits until every job of the batch is over, and renews its lease meanwhile.
+        """Waits until every job of the batch is over, and renews its lease meanwhile. Warns if no connected worker can
+        run a queued job.
 
         Raises Timeout after that many seconds; the batch continues.
         """
         deadline, tasks = Deadline(timeout), Tasks()
         tasks.start(keep, self._transport, self.id, tasks)
+        tasks.start(warn_of_waits, self._transport, self.id, tasks)
         try:
             while True:
                 c = call("GET", self._path, wait=deadline.left(TURN))
@@ -170,8 +173,8 @@ class Batch:
         """The results in the order in which they became visible, each once, as jobs end.
 
         Args:
-            follow: wait for further results until the batch is done, and renew its lease meanwhile. Without it, the
-                results end with the last available one.
+            follow: wait for further results until the batch is done, and renew its lease meanwhile. It warns if no
+                connected worker can run a queued job. Without it, the results end with the last available one.
             fields: names of fields of a result; others are omitted. assay.BRIEF omits most of the bytes.
             timeout: seconds for all of it; then Timeout is raised, and the batch goes on.
         """
@@ -183,6 +186,7 @@ class Batch:
         tasks = Tasks()
         if follow:
             tasks.start(keep, self._transport, self.id, tasks)
+            tasks.start(warn_of_waits, self._transport, self.id, tasks)
         try:
             for found in pages(self._transport, self.id, follow=follow, fields=fields, deadline=deadline, tasks=tasks):
                 for result in found:

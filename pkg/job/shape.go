@@ -154,7 +154,7 @@ func Nearest(name string, names []string) string {
 	if len(name) > 40 {
 		return "" // too long for a typing error, and the search would be slow
 	}
-	best, least := "", 1+len(name)/3
+	best, least := "", max(1, len(name)/3) // so that gpus is not taken for cpu
 	for _, n := range names {
 		if d := distance(strings.ToLower(name), n); d <= least {
 			best, least = n, d-1
@@ -163,21 +163,25 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// distance is the number of edits (insert, drop, replace) between a and b.
+// distance is the number of edits (insert, drop, replace, swap of neighbours) between a and b.
 func distance(a, b string) int {
+	var before, last []int // the rows of the previous prefixes of a
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, last, row = last, row, make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
+			if a[i] == b[j] {
+				row[j+1] = last[j]
+				continue
 			}
-			diagonal, row[j+1] = row[j+1], cost
+			row[j+1] = 1 + min(last[j], last[j+1], row[j])
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], 1+before[j-1])
+			}
 		}
 	}
 	return row[len(b)]

@@ -105,6 +105,7 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		`{"time_limit":"1s"}`:            "policy.time_limit: unknown field; did you mean wall?",
 		`{"mem":"1Gi"}`:                  "policy.mem: unknown field; did you mean memory?",
 		`{"memory_limit":"1Gi"}`:         "policy.memory_limit: unknown field; did you mean memory?",
+		`{"gpus":1}`:                     "policy.gpus: unknown field; there are ",
 		`{"cpus":1}`:                     "policy.cpus: unknown field; did you mean cpu?",
 		`{"network":true}`:               `policy.network: must be an object such as {"mode": "open"}, not true or false`,
 		`{"network":["pypi.org"]}`:       `policy.network: must be an object such as {"mode": "open"}, not a list`,

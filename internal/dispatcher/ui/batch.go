@@ -3,7 +3,6 @@ package ui
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,7 +17,7 @@ import (
 type batchPage struct {
 	batchRow
 	Reasons   []reasonRow
-	Columns   []column // of the histogram
+	Durations *chart // nil: none is known
 	Clusters  []clusterRow
 	Sampled   int64 // results sampled of SampledOf, if not all
 	SampledOf int64
@@ -41,13 +40,6 @@ type reasonRow struct {
 	Jobs   int64
 }
 
-// column is a column of a histogram in a box of 1000 by 100.
-type column struct {
-	X, Y, W, H int
-	Label      string // upper bound
-	Jobs       int64
-}
-
 type clusterRow struct {
 	store.FailureCluster
 	URL string // of jobs with the same failure
@@ -67,7 +59,7 @@ func (s *Server) batch(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := batchPage{Later: later{!there, v.whole()}, batchRow: rowOf(sum.Batch, s.Now()), Columns: histogram(sum.Durations), Sampled: sum.Sampled, SampledOf: sum.SampledOf, Callback: sum.Batch.Callback}
+	p := batchPage{Later: later{!there, v.whole()}, batchRow: rowOf(sum.Batch, s.Now()), Durations: durationsOf(sum.Durations), Sampled: sum.Sampled, SampledOf: sum.SampledOf, Callback: sum.Batch.Callback}
 	if sum.Rate > 0 && !sum.Batch.Done() { // the recent rate predicts better
 		p.Rate, p.ETA = sum.Rate, sum.ETA.D()
 	}
@@ -109,8 +101,8 @@ func clustersOf(path string, all []store.FailureCluster) (out []clusterRow) {
 	return out
 }
 
-// histogram lays out the numbers of jobs by duration. Buckets are powers of two; empty ones between others are shown.
-func histogram(all []store.DurationBucket) []column {
+// durationsOf returns the histogram of durations. Buckets are powers of two; empty ones between others are shown.
+func durationsOf(all []store.DurationBucket) *chart {
 	by, first, last := map[float64]int64{}, 0.0, 0.0
 	for _, b := range all {
 		if by[b.UpToMS] = b.Jobs; b.Jobs > 0 {
@@ -119,26 +111,14 @@ func histogram(all []store.DurationBucket) []column {
 		}
 	}
 	var counts []int64
+	edges := []string{shown.Millis(first / 2)}
+	if first <= 1 { // the lowest bucket begins at 0
+		edges[0] = shown.Millis(0)
+	}
 	for ms := first; ms > 0 && ms <= last && len(counts) < 64; ms *= 2 {
-		counts = append(counts, by[ms])
+		counts, edges = append(counts, by[ms]), append(edges, shown.Millis(ms))
 	}
-	return columnsOf(counts, func(i int) string { return shown.Millis(math.Ldexp(first, i)) })
-}
-
-// columnsOf lays out a histogram. upTo returns the upper bound of a column.
-func columnsOf(counts []int64, upTo func(i int) string) (out []column) {
-	if len(counts) == 0 {
-		return nil
-	}
-	most, w := max(slices.Max(counts), 1), 1000/len(counts)
-	for i, n := range counts {
-		h := int(n * 96 / most)
-		if n > 0 {
-			h = max(h, 1)
-		}
-		out = append(out, column{X: i * w, Y: 100 - h, W: max(w-3, 1), H: h, Label: upTo(i), Jobs: n})
-	}
-	return out
+	return binned("chart-durations", "duration", counts, edges)
 }
 
 // mapMost is the most jobs on a map.

@@ -40,8 +40,6 @@ var helpers = template.FuncMap{
 	"infra":    func(n int64, of int64) string { return shown.Percent(n, of) },
 	"short":    func(id job.ID) string { return shortID(id) },
 	"score":    func(v *float64) string { return strconv.FormatFloat(*v, 'g', 4, 64) },
-	"bounds":   boundsOf,
-	"most":     mostOf,
 	"num":      func(n int) int64 { return int64(n) },
 	"add":      func(a, b int) int { return a + b },
 	"artifact": func(id job.ID, path string) string {
@@ -91,22 +89,6 @@ func sortedLabels(m map[string]string) []pair {
 		}
 	}
 	return out
-}
-
-// boundsOf returns the labels below a histogram: the first, the middle and the last upper bound.
-func boundsOf(all []column) (out []string) {
-	for _, i := range slices.Compact([]int{0, (len(all) - 1) / 2, len(all) - 1}) {
-		out = append(out, "≤ "+all[i].Label)
-	}
-	return out
-}
-
-// mostOf returns the jobs of the highest column.
-func mostOf(all []column) (most int64) {
-	for _, c := range all {
-		most = max(most, c.Jobs)
-	}
-	return most
 }
 
 // shortID returns the end of an id, which distinguishes the jobs of a batch.

@@ -34,7 +34,7 @@ var (
 		"label select option textarea dl dt dd section article details summary ol strong time meter img canvas output polyline line del ins")
 	allowedAttributes = strings.Fields("lang charset name content rel href type defer src class id aria-label aria-labelledby aria-current aria-hidden aria-describedby aria-live role tabindex method action value for " +
 		"maxlength required autofocus autocomplete spellcheck scope viewbox preserveaspectratio x y x1 x2 y1 y2 width height datetime min max placeholder selected checked download alt rows data-submit " +
-		"hx-get hx-trigger hx-swap hx-headers text-anchor data-map data-total data-open data-logs data-stream data-now hidden step title")
+		"hx-get hx-trigger hx-swap hx-headers text-anchor data-chart data-map data-total data-open data-logs data-stream data-now hidden step title")
 )
 
 // foreign lists the parts of a page that no template contains.

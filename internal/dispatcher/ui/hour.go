@@ -6,13 +6,11 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -20,8 +18,6 @@ const (
 	// hourBins and hourBin divide the last hour.
 	hourBins = 30
 	hourBin  = time.Hour / hourBins
-	// hourWidth is the width of a column in a box of 1000.
-	hourWidth = 1000 / hourBins
 	// hourBatches and hourJobs are the most batches and jobs of a chart. Older batches can still have run in the hour, up
 	// to hourBack before it.
 	hourBatches = 1000
@@ -48,8 +44,6 @@ type hourChart struct {
 // their program. Jobs of a batch count in parts.
 type hourCount struct{ Good, Failed, Lost, Other float64 }
 
-func (c hourCount) all() float64 { return c.Good + c.Failed + c.Lost + c.Other }
-
 // total returns the sums of all bins.
 func (h *hourChart) total() (sum hourCount) {
 	for _, c := range h.Bins {
@@ -58,102 +52,11 @@ func (h *hourChart) total() (sum hourCount) {
 	return sum
 }
 
-// Most returns the highest number of jobs in a bin.
-func (h *hourChart) Most() int64 {
-	most := 0.0
-	for _, c := range h.Bins {
-		most = max(most, c.all())
-	}
-	return int64(math.Ceil(most - 1e-6))
-}
-
-// Sums returns the totals for the legend.
-func (h *hourChart) Sums() []shown.Part {
-	sum := h.total()
-	return []shown.Part{{Class: "run", Label: "succeeded", N: rounded(sum.Good)}, {Class: "stop", Label: "failed", N: rounded(sum.Failed)},
-		{Class: "infra", Label: "without a verdict", N: rounded(sum.Other)}, {Class: "bad", Label: "lost", N: h.lost()}}
-}
-
 // lost returns the number of jobs that the fleet lost.
 func (h *hourChart) lost() int64 { return rounded(h.total().Lost) }
 
 // rounded rounds up from 0.1, so that a part of a failure is not lost.
 func rounded(n float64) int64 { return int64(math.Floor(n + 0.9)) }
-
-// hourColumn is one part of a column, in a box of 1000 by 100.
-type hourColumn struct {
-	Class      string
-	X, Y, W, H int
-}
-
-// Columns lays out the chart. Each part of a job is visible.
-func (h *hourChart) Columns() (out []hourColumn) {
-	most := float64(h.Most())
-	if most == 0 {
-		return nil
-	}
-	for i, c := range h.Bins {
-		y := 100
-		for _, p := range []struct {
-			class string
-			n     float64
-		}{{"run", c.Good}, {"stop", c.Failed}, {"infra", c.Other}, {"bad", c.Lost}} {
-			if p.n < 0.05 {
-				continue
-			}
-			height := min(max(int(p.n*100/most), 2), y)
-			y -= height
-			out = append(out, hourColumn{Class: p.class, X: i * hourWidth, Y: y, W: hourWidth - 4, H: height})
-		}
-	}
-	return out
-}
-
-// MostRunning returns the highest mean number of running jobs.
-func (h *hourChart) MostRunning() float64 { return slices.Max(h.Running[:]) }
-
-// RunningColumns lays out the running jobs.
-func (h *hourChart) RunningColumns() (out []hourColumn) {
-	most := h.MostRunning()
-	for i, n := range h.Running {
-		if n > 0 {
-			height := max(int(n*100/most), 1)
-			out = append(out, hourColumn{Class: "run", X: i * hourWidth, Y: 100 - height, W: hourWidth - 4, H: height})
-		}
-	}
-	return out
-}
-
-// hourTip is the text of a column, over its whole height.
-type hourTip struct {
-	X, W int
-	Text string
-}
-
-// Tips returns the texts of the columns of ended jobs.
-func (h *hourChart) Tips() (out []hourTip) {
-	for i, c := range h.Bins {
-		if c.all() > 0 {
-			out = append(out, h.tip(i, shown.Count(rounded(c.all()))+" ended, "+shown.Count(rounded(c.Failed))+" failed, "+
-				shown.Count(rounded(c.Other))+" without a verdict, "+shown.Count(rounded(c.Lost))+" lost"))
-		}
-	}
-	return out
-}
-
-// RunningTips returns the texts of the columns of running jobs.
-func (h *hourChart) RunningTips() (out []hourTip) {
-	for i, n := range h.Running {
-		if n > 0 {
-			out = append(out, h.tip(i, strconv.FormatFloat(n, 'f', 1, 64)+" running on average"))
-		}
-	}
-	return out
-}
-
-func (h *hourChart) tip(i int, text string) hourTip {
-	return hourTip{X: i * hourWidth, W: hourWidth, Text: h.From.Add(time.Duration(i)*hourBin).UTC().Format("15:04") + " UTC, 2 min: " + text}
-}
 
 // ran adds a job that ran from started to ended, or still runs if ended is zero.
 func (h *hourChart) ran(started, ended time.Time) {

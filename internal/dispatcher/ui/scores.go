@@ -40,14 +40,14 @@ var passAt = []int{1, 2, 4, 8, 16, 32, 64}
 
 // batchScores are statistics of the first results of a batch.
 type batchScores struct {
-	Read    int64 // results
-	Scored  int64 // results with a score
-	Mean    float64
-	Columns []column // distribution of the scores
-	Run     spread   // of the jobs that ran
-	Wait    spread
-	PassAt  []int // columns of Labels
-	Labels  []passRow
+	Read   int64 // results
+	Scored int64 // results with a score
+	Mean   float64
+	Bins   *chart // distribution of the scores; nil without tests
+	Run    spread // of the jobs that ran
+	Wait   spread
+	PassAt []int // columns of Labels
+	Labels []passRow
 }
 
 // spread has percentiles of a time in milliseconds.
@@ -144,9 +144,11 @@ func (s *scoring) stats() *batchScores {
 		out.Scored = 0
 	} else {
 		out.Mean = s.sum / float64(s.Scored)
-		out.Columns = columnsOf(s.bins[:], func(i int) string {
-			return strconv.FormatFloat(float64(i+1)/scoreBins, 'f', 1, 64)
-		})
+		edges := make([]string, scoreBins+1)
+		for i := range edges {
+			edges[i] = strconv.FormatFloat(float64(i)/scoreBins, 'f', 1, 64)
+		}
+		out.Bins = binned("chart-scores", "score, 0 to 1", s.bins[:], edges)
 	}
 	largest := 0
 	for _, key := range slices.Sorted(maps.Keys(s.labels)) {

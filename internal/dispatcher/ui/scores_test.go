@@ -51,7 +51,7 @@ func TestScoresOfABatch(t *testing.T) {
 	page := strings.Join(strings.Fields(f.as(oneKey).page("/ui/batches/"+string(batch))), " ")
 	for _, want := range []string{
 		`Mean score</dt><dd>0.500 <span class="quiet">of 6 results`, "Run time, p50 and p95</dt><dd>40.0 ms, 40.0 ms", "Wait, p50 and p95</dt><dd>1.50 s, 1.50 s",
-		`aria-label="2 up to 0.1, 0 up to 0.2, 0 up to 0.3, 0 up to 0.4, 0 up to 0.5, 2 up to 0.6, 0 up to 0.7, 0 up to 0.8, 0 up to 0.9, 2 up to 1.0"`,
+		`aria-label="Jobs by score, 0 to 1: 2 up to 0.1, 0 up to 0.2, 0 up to 0.3, 0 up to 0.4, 0 up to 0.5, 2 up to 0.6, 0 up to 0.7, 0 up to 0.8, 0 up to 0.9, 2 up to 1.0"`,
 		`<th scope="col" class="num">pass@4</th></tr>`, `<bdi>problem</bdi></th><td class="num">2</td><td class="num">2 to 4</td><td class="num">0.250</td><td class="num">0.417</td><td class="num">1.000</td>`,
 	} {
 		if !strings.Contains(page, want) {

@@ -35,7 +35,7 @@ var (
 func TestScriptsAreSmall(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob(filepath.Join(testenv.RepoRoot(t), "internal/dispatcher/ui/assets/*.js"))
-	if err != nil || len(names) < 3 {
+	if err != nil || len(names) < 6 {
 		t.Fatalf("scripts %v: %v", names, err)
 	}
 	var b bytes.Buffer
@@ -55,8 +55,10 @@ func TestScriptsAreSmall(t *testing.T) {
 	if t.Logf("%d bytes", b.Len()); b.Len() > 120_000 {
 		t.Errorf("the scripts have %d bytes, compressed", b.Len())
 	}
-	if _, err := os.Stat(filepath.Join(testenv.RepoRoot(t), "internal/dispatcher/ui/assets/htmx.LICENSE.txt")); err != nil {
-		t.Error(err)
+	for _, library := range []string{"htmx", "uplot"} {
+		if _, err := os.Stat(filepath.Join(testenv.RepoRoot(t), "internal/dispatcher/ui/assets", library+".LICENSE.txt")); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 		test func(t *testing.T, f *fleet, d data)
 	}{
 		{"canary", testCanary}, {"sign-in", testSignIn}, {"actions", testActions}, {"session", testSession}, {"issuer", testIssuer}, {"keys", testKeys}, {"grant", testGrant}, {"logs", testLogs}, {"link", testLink}, {"delete", testDelete},
-		{"live", testLive}, {"keyboard", testKeyboard},
+		{"live", testLive}, {"charts", testCharts}, {"keyboard", testKeyboard},
 		{"markup", testMarkup}, {"log", testLog}, {"filters", testFilters}, {"pages", testPages},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, f, d) })

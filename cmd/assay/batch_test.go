@@ -126,7 +126,7 @@ func TestJobCommands(t *testing.T) {
 			t.Errorf("%v: exit %d, %q", args, code, stderr)
 		}
 	}
-	if code, stdout, _ := s.assay(t.Context(), "", "worker", "list"); code != 0 || !strings.Contains(stdout, "w1") || !strings.Contains(stdout, " 18.8Gi ") || !strings.Contains(stdout, "gpu=a100,only cuda") {
+	if code, stdout, _ := s.assay(t.Context(), "", "worker", "list"); code != 0 || !strings.Contains(stdout, "w1") || !strings.Contains(stdout, " 18.8Gi ") || !strings.Contains(stdout, "gpu=a100,only cuda") || !strings.Contains(stdout, " 3.0Gi/8.0Gi  - ") {
 		t.Errorf("workers: exit %d, %q", code, stdout)
 	}
 	if code, stdout, _ := s.assay(t.Context(), "", "policy", "explain", write(t, "p.json", "{}")); code != 0 || !strings.Contains(stdout, "cgroup memory") {

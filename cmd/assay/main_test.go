@@ -200,7 +200,7 @@ func newServer(t *testing.T, result job.Result) *server {
 		_, _ = io.WriteString(w, `{"id":"a","outcome":"succeeded"}`+"\n"+`{"id":"b","outcome":"failed"}`+"\n")
 	})
 	mux.HandleFunc("GET /v1/workers", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, api.WorkerList{Workers: []store.Worker{{ID: "w1", Pool: "default", Slots: 8, StartedAt: time.Now(), Offer: json.RawMessage(`{"labels":{"gpu":"a100"},"images":["cuda"],"memory":20221211440}`)}}})
+		answer(w, http.StatusOK, api.WorkerList{Workers: []store.Worker{{ID: "w1", Pool: "default", Slots: 8, MemoryUsed: 3 << 30, Memory: 8 << 30, StartedAt: time.Now(), Offer: json.RawMessage(`{"labels":{"gpu":"a100"},"images":["cuda"],"memory":20221211440}`)}}})
 	})
 	sessions := []job.Session{
 		{ID: someID, Spec: job.SessionSpec{Name: "agent\x1b", Kind: job.SessionShell, Policy: json.RawMessage(`{"memory":"2Gi"}`)}, State: job.SessionLive, Worker: "w1", Executions: 3, CreatedAt: time.Now()},

@@ -58,7 +58,7 @@ func (c *workerListCmd) Run(a *app) error {
 		return a.printJSON(found)
 	}
 	var lacks []string
-	t := show.NewTable(a.stdout, "WORKER", "POOL", "RUNNING", "FREE", "CORES", "ISOLATION", "MEMORY", "LABELS", "UP", "VERSION")
+	t := show.NewTable(a.stdout, "WORKER", "POOL", "RUNNING", "FREE", "CORES", "MEM USED", "DISK USED", "ISOLATION", "MEMORY", "LABELS", "UP", "VERSION")
 	for _, w := range found {
 		var h policy.Host
 		_ = json.Unmarshal(w.Host, &h) // a worker of another version: shown without
@@ -88,7 +88,7 @@ func (c *workerListCmd) Run(a *app) error {
 			state += " (another worker of this name, started " + w.Rival.StartedAt.UTC().Format(time.RFC3339) + ", is refused)"
 		}
 		up := time.Since(w.StartedAt).Round(time.Second).String()
-		t.Row(w.ID, w.Pool, w.Running, w.Free, show.Cores(w.CoresUsed, w.Cores), strings.Join(levels, ","), most(o.Memory), special(o), up+state, w.Version)
+		t.Row(w.ID, w.Pool, w.Running, w.Free, show.Cores(w.CoresUsed, w.Cores), show.Share(w.MemoryUsed, w.Memory), show.Share(w.DiskUsed, w.Disk), strings.Join(levels, ","), most(o.Memory), special(o), up+state, w.Version)
 	}
 	if err := t.End(); err != nil {
 		return err

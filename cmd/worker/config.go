@@ -291,6 +291,7 @@ func (c *config) worker(host policy.Host) (worker.Config, error) {
 	out := worker.Config{
 		ID: c.ID, Pool: c.Pool, Version: version.String(), Slots: c.Slots, CPU: c.CPU, Labels: c.Labels, Images: c.Images, Grace: max(c.Grace, time.Millisecond),
 		CanaryImage:  c.canaryImage(),
+		Data:         c.StateDir,
 		InputCache:   filepath.Join(c.StateDir, containerd.Run, "inputs"),
 		CompileCache: filepath.Join(c.StateDir, containerd.Run, "compiled"),
 	}

@@ -36,6 +36,8 @@ func (c *cpuRate) read(now time.Time, spent time.Duration) float64 {
 func (w *Worker) load() *store.WorkerLoad {
 	l := &store.WorkerLoad{Cores: float64(w.Runtime.Host().Cores)}
 	l.Running, l.Results = w.leases.count()
+	u := w.usage.Last()
+	l.MemoryUsed, l.Memory, l.DiskUsed, l.Disk = u.MemoryUsed, u.Memory, u.DiskUsed, u.Disk
 	if m, ok := w.Runtime.(runtime.CPUMeter); ok {
 		if spent, err := m.CPU(); err == nil { // before the first sandbox there is no control group
 			l.CoresUsed = w.cpu.read(time.Now(), spent)

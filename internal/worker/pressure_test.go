@@ -45,3 +45,19 @@ func TestPressureIsSeen(t *testing.T) {
 	b.until("the job is recorded", func() bool { return f.row(id).done })
 	b.until("it says so", func() bool { return said() == "" })
 }
+
+// Heartbeats report the memory and the disk space in use.
+func TestUsageIsReported(t *testing.T) {
+	t.Parallel()
+	f := newFleet()
+	b := start(t, f, func(c *Config, _ *Parts) { c.Heartbeat, c.Data = 50*time.Millisecond, t.TempDir() })
+	b.until("a heartbeat has the usage", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(f.beats) == 0 {
+			return false
+		}
+		l := f.beats[len(f.beats)-1].Worker.Load
+		return l.MemoryUsed > 0 && l.MemoryUsed < l.Memory && l.DiskUsed > 0 && l.DiskUsed <= l.Disk
+	})
+}

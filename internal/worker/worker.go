@@ -82,6 +82,7 @@ type Config struct {
 	Sessions live.Limits // on the resources promised to sessions, besides the above
 
 	Pressure health.PressureLimits // host pressure above which no more jobs are taken; zero: no limit
+	Data     string                // directory on the file system whose usage is reported; empty: none is
 
 	Heartbeat time.Duration // between heartbeats
 	Margin    time.Duration // time between the kill of a sandbox and the end of its lease
@@ -150,6 +151,7 @@ type Worker struct {
 	proof    *health.Proof
 	breaker  *health.Breaker
 	pressure *health.Pressure
+	usage    *health.UsageMeter
 	metrics  *metrics
 	tally    *tally
 	sessions *live.Manager // nil: none are held here
@@ -191,6 +193,7 @@ func New(cfg Config, parts Parts) (*Worker, error) {
 		memory:   budget.New(mostResults, mostResults/2),
 		breaker:  &health.Breaker{},
 		pressure: health.NewPressure(cfg.Pressure),
+		usage:    &health.UsageMeter{Dir: cfg.Data, Proc: cfg.Pressure.Proc},
 		started:  time.Now(),
 		tally:    newTally(time.Now()),
 		beat:     make(chan struct{}, 1),
@@ -258,6 +261,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	service.Go(func() { w.fences(base) })
 	service.Go(func() { w.cancels(base) })
 	service.Go(func() { w.pressure.Run(ctx, w.beatNow) })
+	service.Go(func() { w.usage.Run(ctx) })
 	w.proof.Run(ctx, w.proved)
 	service.Go(func() { w.assignments(ctx, base) })
 	service.Go(func() { w.classes(ctx) })

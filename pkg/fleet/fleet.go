@@ -13,18 +13,24 @@ import (
 
 // Worker is a worker as it last described itself.
 type Worker struct {
-	ID        string          `json:"id"`
-	Pool      string          `json:"pool"`
-	Version   string          `json:"version"`
-	Slots     int             `json:"slots"`                // most short jobs at once
-	Running   int             `json:"running"`              // jobs under a lease, however long they have run
-	Cores     float64         `json:"cores,omitempty"`      // cores of the host
-	CoresUsed float64         `json:"cores_used,omitempty"` // cores in use by its jobs and sessions
-	Results   int             `json:"results,omitempty"`    // results that no dispatcher has confirmed yet
-	Load      Load            `json:"-"`                    // the four above, as it reported them
-	Free      int             `json:"free"`                 // jobs that would start at once; 0 while it takes none
-	Busy      int             `json:"busy"`                 // Running, under its former name
-	InUse     int             `json:"-"`                    // slots that jobs hold; jobs that have run for long hold none
+	ID        string  `json:"id"`
+	Pool      string  `json:"pool"`
+	Version   string  `json:"version"`
+	Slots     int     `json:"slots"`                // most short jobs at once
+	Running   int     `json:"running"`              // jobs under a lease, however long they have run
+	Cores     float64 `json:"cores,omitempty"`      // cores of the host
+	CoresUsed float64 `json:"cores_used,omitempty"` // cores in use by its jobs and sessions
+	Results   int     `json:"results,omitempty"`    // results that no dispatcher has confirmed yet
+	// The memory and disk space in use, in bytes; 0: not reported. See Load.
+	MemoryUsed int64 `json:"memory_used,omitempty"`
+	Memory     int64 `json:"memory,omitempty"`
+	DiskUsed   int64 `json:"disk_used,omitempty"`
+	Disk       int64 `json:"disk,omitempty"`
+
+	Load      Load            `json:"-"`    // the eight above, as it reported them
+	Free      int             `json:"free"` // jobs that would start at once; 0 while it takes none
+	Busy      int             `json:"busy"` // Running, under its former name
+	InUse     int             `json:"-"`    // slots that jobs hold; jobs that have run for long hold none
 	Draining  bool            `json:"draining"`
 	StartedAt time.Time       `json:"started_at"`
 	Host      json.RawMessage `json:"host,omitempty"`  // JSON of policy.Host
@@ -45,6 +51,7 @@ type Worker struct {
 // Settle computes the fields that follow from the others.
 func (w *Worker) Settle() {
 	w.Running, w.Cores, w.CoresUsed, w.Results = w.Load.Running, w.Load.Cores, w.Load.CoresUsed, w.Load.Results
+	w.MemoryUsed, w.Memory, w.DiskUsed, w.Disk = w.Load.MemoryUsed, w.Load.Memory, w.Load.DiskUsed, w.Load.Disk
 	w.Busy, w.Free = w.Running, max(w.Slots-w.InUse, 0)
 	if w.Draining || w.Held != "" || w.Quarantine != nil || w.Cordon != nil {
 		w.Free = 0
@@ -57,6 +64,12 @@ type Load struct {
 	Cores     float64 `json:"cores,omitempty"`      // cores of the host
 	CoresUsed float64 `json:"cores_used,omitempty"` // cores in use by its jobs and sessions
 	Results   int     `json:"results,omitempty"`    // results that no dispatcher has confirmed yet
+
+	// In bytes. Older workers do not send these.
+	MemoryUsed int64 `json:"memory_used,omitempty"`
+	Memory     int64 `json:"memory,omitempty"` // of the worker's control group if that has a limit, otherwise of the host
+	DiskUsed   int64 `json:"disk_used,omitempty"`
+	Disk       int64 `json:"disk,omitempty"` // of the file system of the worker's data
 }
 
 // WorkerJob is a job that a worker runs.

@@ -36,3 +36,11 @@ func Cores(used, all float64) string {
 	}
 	return fmt.Sprintf("%.1f/%g", used, all)
 }
+
+// Share formats bytes in use and all bytes, such as 1.5Gi/8.0Gi; "-" if they are not reported.
+func Share(used, all int64) string {
+	if all == 0 {
+		return "-"
+	}
+	return Size(max(used, 1)) + "/" + Size(all)
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/assay-run/assay/internal/dispatcher/httpapi"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
+	"github.com/assay-run/assay/pkg/store"
 )
 
 func TestListJobs(t *testing.T) {
@@ -174,4 +175,42 @@ func TestSessionsOfAllTenants(t *testing.T) {
 			t.Errorf("tenant %q: %v", tenant, err)
 		}
 	}
+}
+
+// Workers have the memory and the disk space in use that they report, in the fleet and in the list of workers.
+func TestWorkersHaveTheirUsage(t *testing.T) {
+	t.Parallel()
+	f, op, _ := operated(t)
+	load := store.WorkerLoad{Cores: 2, MemoryUsed: 3 << 30, Memory: 8 << 30, DiskUsed: 5 << 30, Disk: 1 << 50}
+	if err := f.store.PutWorkers(t.Context(), []store.Worker{{ID: "x", Pool: pool, Slots: 1, StartedAt: time.Now(), Load: load}}); err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, found ...store.Worker) {
+		t.Helper()
+		n := 0
+		for _, w := range found {
+			n++
+			got, want := store.WorkerLoad{Cores: w.Cores, MemoryUsed: w.MemoryUsed, Memory: w.Memory, DiskUsed: w.DiskUsed, Disk: w.Disk}, store.WorkerLoad{}
+			if w.ID == "x" {
+				want = load
+			}
+			if got != want {
+				t.Errorf("%s: worker %s has %+v, want %+v", what, w.ID, got, want)
+			}
+		}
+		if n == 0 {
+			t.Errorf("%s: no worker", what)
+		}
+	}
+	var list api.WorkerList
+	f.want(http.StatusOK, &list, "GET", "/v1/workers", "", "Authorization", "Bearer key-o")
+	check("workers", list.Workers...)
+	var now api.Fleet
+	f.want(http.StatusOK, &now, "GET", "/v1/fleet", "", "Authorization", "Bearer key-o")
+	check("fleet", now.Workers...)
+	one, err := op.Worker(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("worker", one.Worker)
 }

@@ -42,3 +42,28 @@ func TestMetersOfFullWorkers(t *testing.T) {
 		}
 	}
 }
+
+// A worker's card has its memory and disk in use. A worker that does not report them has neither.
+func TestWorkersPageShowsUsage(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	put := func(load store.WorkerLoad) string {
+		t.Helper()
+		w := store.Worker{ID: "w", Pool: "default", Slots: 1, StartedAt: time.Unix(1800000000, 0), Load: load}
+		if err := f.store.PutWorkers(t.Context(), []store.Worker{w}); err != nil {
+			t.Fatal(err)
+		}
+		_, page := f.as(opKey).get("/ui/workers")
+		return page
+	}
+	if page := put(store.WorkerLoad{Cores: 4}); strings.Contains(page, "in use</dt>") {
+		t.Errorf("usage that was not reported:\n%s", page)
+	}
+	f = newFleet(t) // another one caches no page
+	page := put(store.WorkerLoad{MemoryUsed: 3 << 30, Memory: 8 << 30, DiskUsed: 5 << 30, Disk: 20 << 30})
+	for _, want := range []string{"<dt>Memory in use</dt><dd>3.00 GiB of 8.00 GiB</dd>", "<dt>Disk in use</dt><dd>5.00 GiB of 20.0 GiB</dd>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q:\n%s", want, page)
+		}
+	}
+}

@@ -4,5 +4,5 @@
 //	breaker    while all jobs fail here, or a dispatcher orders a rest
 //	canary     before canary jobs have run, and at isolations where they failed
 //
-// Each decides independently; the worker consults all of them.
+// Each decides independently; the worker consults all of them. UsageMeter only measures, for heartbeats.
 package health

@@ -312,7 +312,7 @@ func testRegistry(t *testing.T, open Open) {
 		a := store.Worker{ID: "a", Pool: pool, Version: "1", Slots: 4, StartedAt: start, Host: json.RawMessage(`{"cores":2}`)}
 		b := store.Worker{ID: "b", Pool: "gpu", Version: "1", Slots: 8, StartedAt: start, Draining: true}
 		f.must(f.PutWorkers(ctx, []store.Worker{b, a, a}))
-		a.InUse, a.Load, a.Held, a.Tally = 3, store.WorkerLoad{Running: 20, Cores: 2, CoresUsed: 1.5, Results: 1}, "short of memory", &store.Tally{Outcomes: map[job.Outcome]int64{job.Succeeded: 7}, PerSecond: 1.5}
+		a.InUse, a.Load, a.Held, a.Tally = 3, store.WorkerLoad{Running: 20, Cores: 2, CoresUsed: 1.5, Results: 1, MemoryUsed: 1, Memory: 2, DiskUsed: 3, Disk: 1 << 50}, "short of memory", &store.Tally{Outcomes: map[job.Outcome]int64{job.Succeeded: 7}, PerSecond: 1.5}
 		f.must(f.PutWorkers(ctx, []store.Worker{a}))
 		got, err := f.Workers(ctx, time.Hour)
 		f.must(err)

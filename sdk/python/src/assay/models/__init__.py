@@ -3222,10 +3222,14 @@ class Worker(Model):
         cordon: An operator keeps it from taking jobs.
         cores: Cores of its host.
         cores_used: Cores that its jobs and sessions use.
+        disk: Bytes of that file system.
+        disk_used: Bytes in use on the file system of its data.
         free: Jobs that would start at once; 0 while it takes none.
         held: Why it takes no jobs at the moment; absent if it does.
         host: The limits that the machine can enforce, and its images, as reported by the worker. Workers of other
             versions may report more or less.
+        memory: Bytes of memory of its control group if that has a limit, otherwise of its host.
+        memory_used: Bytes of memory in use; absent, like the next three, if it does not report that.
         offer: Which jobs it can run: isolations, labels, images (none: any), cpu, memory.
         quarantine: Set while the worker takes no jobs because it fails more often than its pool.
         results: Results that no dispatcher has confirmed yet.
@@ -3239,11 +3243,15 @@ class Worker(Model):
     cordon: WorkerCordon | None = None
     cores: float | None = None
     cores_used: float | None = None
+    disk: int | None = None
+    disk_used: int | None = None
     draining: bool
     free: int
     held: str | None = None
     host: Host | None = None
     id: str
+    memory: int | None = None
+    memory_used: int | None = None
     offer: dict[str, Any] | None = None
     pool: str
     quarantine: WorkerQuarantine | None = None

@@ -180,11 +180,7 @@ var table = map[string]row{
 	"examples/sessioncallbacks":   {"a session that calls its host", []string{"api", "pkg/client", "pkg/job"}},
 
 	"test/bench": {"benchmarks over real binaries, and over simulated workers", with(outside,
-		"internal/pause", "internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake", "pkg/store/postgres",
-		"test/bench/bare", "test/bench/database", "test/bench/fusion")},
-	"test/bench/bare":     {"code in interpreters of this host, to compare with", nil},
-	"test/bench/database": {"a fleet's Postgres, through psql", nil},
-	"test/bench/fusion":   {"clients that ask in the format of SandboxFusion", nil},
+		"internal/pause", "internal/worker", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd/rawloop", "pkg/runtime/fake", "pkg/store/postgres")},
 
 	"test/conformance": {"every program held to every limit, over real binaries", outside},
 	"test/cheats":      {"attempts to forge a pass", with(outside, "internal/worker/compile", "internal/worker/grade", "pkg/language", "test/corpus")},

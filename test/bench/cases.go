@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/test/bench/fusion"
 )
 
 const (
@@ -26,11 +25,11 @@ func cases(ctx context.Context, b *bench) (r Report, err error) {
 		return nil, err
 	}
 	defer t.stopped(&err)
-	tests, questions := job.Tests{Language: "python", Code: adding}, []fusion.Question{}
+	tests, questions := job.Tests{Language: "python", Code: adding}, []fusionQuestion{}
 	for i := range casesOf {
 		in, out := fmt.Sprintf("%d %d\n", i, i), fmt.Sprintln(2*i)
 		tests.Stdio = append(tests.Stdio, job.Stdio{Stdin: in, Stdout: out})
-		questions = append(questions, fusion.AskWith(adding, in, out, 10))
+		questions = append(questions, askFusionWith(adding, in, out, 10))
 	}
 	spec := pythonJob(isolation)
 	spec.Program = job.Program{Tests: &tests}
@@ -39,7 +38,7 @@ func cases(ctx context.Context, b *bench) (r Report, err error) {
 		if round == 1 { // the first round is the warm-up
 			native, dropIn = rated{}, rated{}
 		}
-		err = dropIn.run(ctx, b.duration/(2*casesRounds), func() (bool, error) { return fusion.All(ctx, t.url, questions) })
+		err = dropIn.run(ctx, b.duration/(2*casesRounds), func() (bool, error) { return allFusion(ctx, t.url, questions) })
 		if err == nil {
 			err = native.run(ctx, b.duration/(2*casesRounds), func() (bool, error) {
 				res, err := t.Run(ctx, spec)

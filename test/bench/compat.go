@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"time"
-
-	"github.com/assay-run/assay/test/bench/fusion"
 )
 
 const compatClients = 64 // clients that wait for an answer each, as a trainer's threads do
@@ -13,8 +11,8 @@ const compatClients = 64 // clients that wait for an answer each, as a trainer's
 // few. As many as fit into the worker's memory share the cores. They should all finish within the
 // time of a request, else none does.
 var (
-	prints = fusion.Ask("print(1+1)", "2\n", 10)
-	works  = fusion.Ask("import time\nwhile time.process_time() < 0.3: pass\nprint('done')", "done\n", 10)
+	prints = askFusion("print(1+1)", "2\n", 10)
+	works  = askFusion("import time\nwhile time.process_time() < 0.3: pass\nprint('done')", "done\n", 10)
 )
 
 // compat measures requests in the format of SandboxFusion from clients that wait for each answer,
@@ -27,9 +25,9 @@ func compat(ctx context.Context, b *bench) (r Report, err error) {
 	}
 	defer t.stopped(&err)
 	var bare outcome
-	var few, many, over fusion.Answers
-	asked := func(into *fusion.Answers, q fusion.Question, clients int, d time.Duration) func() error {
-		return func() (err error) { *into, err = fusion.Run(ctx, t.url, q, clients, d); return err }
+	var few, many, over fusionAnswers
+	asked := func(into *fusionAnswers, q fusionQuestion, clients int, d time.Duration) func() error {
+		return func() (err error) { *into, err = runFusion(ctx, t.url, q, clients, d); return err }
 	}
 	half := func() error {
 		o, err := t.batches(ctx, pythonJob(isolation), 0, b.duration/2, 200)

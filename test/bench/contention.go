@@ -12,7 +12,6 @@ import (
 
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/test/bench/bare"
 )
 
 // The programs of contention, and their limit.
@@ -52,7 +51,7 @@ func contention(ctx context.Context, b *bench) (r Report, err error) {
 			return nil, err
 		}
 	}
-	toyNeeds, err := bare.CPU(ctx, toy.Program.Python.Code, 20)
+	toyNeeds, err := bareCPU(ctx, toy.Program.Python.Code, 20)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
-
-	"github.com/assay-run/assay/test/bench/database"
 )
 
 // child returns the fleet's process of that program.
@@ -26,13 +24,13 @@ func (t *target) child(program string) (process, error) {
 }
 
 // database returns the address of the fleet's database.
-func (t *target) database() (database.URL, error) {
+func (t *target) database() (databaseURL, error) {
 	dispatcher, err := t.child("dispatcher")
 	if err != nil {
 		return "", err
 	}
 	url, err := dispatcher.Env("ASSAY_DATABASE_URL")
-	return database.URL(url), err
+	return databaseURL(url), err
 }
 
 // controlPlaneCPU returns the CPU time so far of the dispatcher, Postgres and NATS (which runs

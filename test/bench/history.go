@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/assay-run/assay/test/bench/database"
 )
 
 // historySteps are the numbers of days of history in each measurement.
@@ -95,7 +93,7 @@ INSERT INTO results SELECT (jsonb_populate_record(r, jsonb_build_object('id', i.
 var parents = []string{"jobs", "specs", "attempts", "results"}
 
 // addDays extends the history from one number of days to another.
-func addDays(ctx context.Context, db database.URL, from, to int) error {
+func addDays(ctx context.Context, db databaseURL, from, to int) error {
 	var script []string
 	for n := from; n < to; n++ {
 		day := oldDay(n).Format(time.DateOnly)
@@ -108,7 +106,7 @@ func addDays(ctx context.Context, db database.URL, from, to int) error {
 }
 
 // dropDays removes the days of the history.
-func dropDays(ctx context.Context, db database.URL, days int) error {
+func dropDays(ctx context.Context, db databaseURL, days int) error {
 	var script []string
 	for n := range days {
 		for _, parent := range parents {

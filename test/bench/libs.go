@@ -14,7 +14,6 @@ import (
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/test/bench/bare"
 )
 
 // library is a program that imports packages.
@@ -125,12 +124,12 @@ func (l library) measure(ctx context.Context, b *bench, t *target, isolation pol
 	}
 	part := b.duration / 4
 	b.logf("%s: bare interpreters", l.name)
-	one, err := bare.PerSecond(ctx, site, l.code, 1, min(part, 2*time.Second))
+	one, err := barePerSecond(ctx, site, l.code, 1, min(part, 2*time.Second))
 	if err != nil {
 		return err
 	}
 	r[l.name+"_first_ratio"] = Round(res.Timings.RunMS/1000*one, 2)
-	loop, err := bare.PerSecond(ctx, site, l.code, runtime.NumCPU(), part)
+	loop, err := barePerSecond(ctx, site, l.code, runtime.NumCPU(), part)
 	if err != nil {
 		return err
 	}
@@ -153,7 +152,7 @@ func (l library) measure(ctx context.Context, b *bench, t *target, isolation pol
 	if err != nil {
 		return err
 	}
-	again, err := bare.PerSecond(ctx, site, l.code, runtime.NumCPU(), part)
+	again, err := barePerSecond(ctx, site, l.code, runtime.NumCPU(), part)
 	if err != nil {
 		return err
 	}

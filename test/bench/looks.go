@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/store/postgres"
-	"github.com/assay-run/assay/test/bench/database"
 )
 
 // measuredLooks is the number of measured scheduler passes, after warmLooks unmeasured ones.
@@ -23,7 +22,7 @@ var requeueLooks = []string{`UPDATE jobs SET state = 'queued' WHERE state = 'dis
 // lookCost returns the median CPU time of a scheduler pass that fills that many places, in
 // milliseconds: of this process, which does the dispatcher's part, and of the servers of its
 // connections.
-func lookCost(ctx context.Context, db database.URL, places int) (float64, error) {
+func lookCost(ctx context.Context, db databaseURL, places int) (float64, error) {
 	s, err := postgres.Open(ctx, postgres.Config{DSN: string(db), MaxConns: 1, MinConns: 1, ApplicationTag: looksClass})
 	if err != nil {
 		return 0, err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/assay-run/assay/test/bench/database"
 )
 
 const (
@@ -96,7 +94,7 @@ var lookPlaces = []int{16, 100, 500, 2000}
 
 // lookCosts returns the CPU time of a scheduler pass in milliseconds, with one tenant and with
 // many, by places.
-func lookCosts(ctx context.Context, b *bench, db database.URL, many int) (map[int][2]float64, error) {
+func lookCosts(ctx context.Context, b *bench, db databaseURL, many int) (map[int][2]float64, error) {
 	costs := map[int][2]float64{}
 	for i, n := range []int{1, many} {
 		b.logf("looks with %d tenants", n)

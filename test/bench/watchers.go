@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/pause"
-	"github.com/assay-run/assay/test/bench/database"
 )
 
 const (
@@ -75,7 +74,7 @@ func watchers(ctx context.Context, b *bench) (r Report, err error) {
 
 // heldBatches makes n batches of a job each and returns their ids. They do not end, since the
 // worker is stopped.
-func (t *target) heldBatches(ctx context.Context, db database.URL, worker process, n int) ([]string, error) {
+func (t *target) heldBatches(ctx context.Context, db databaseURL, worker process, n int) ([]string, error) {
 	if _, err := t.runBatch(ctx, pythonJob("task"), 10); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package fusion
+package main
 
 import (
 	"strings"
@@ -6,8 +6,8 @@ import (
 )
 
 func TestCount(t *testing.T) {
-	var a Answers
-	prints := Ask("print(1+1)", "2\n", 10)
+	var a fusionAnswers
+	prints := askFusion("print(1+1)", "2\n", 10)
 	for _, c := range []struct {
 		status int
 		body   string

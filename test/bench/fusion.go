@@ -1,6 +1,4 @@
-// Package fusion sends requests in the format of SandboxFusion, from many clients that wait for
-// each answer, and counts the answers.
-package fusion
+package main
 
 import (
 	"context"
@@ -14,35 +12,37 @@ import (
 	"time"
 )
 
-// timeout is longer than any of these requests may wait in a fleet.
-const timeout = 60 * time.Second
+// fusionTimeout is longer than any of these requests may wait in a fleet.
+const fusionTimeout = 60 * time.Second
 
-// Question is a program and its expected output.
-type Question struct{ body, prints string }
+// fusionQuestion is a program and its expected output.
+type fusionQuestion struct{ body, prints string }
 
-// Ask returns a request as verl sends it, with the same limit for compiling as for running, in seconds.
-func Ask(code, prints string, limit float64) Question { return AskWith(code, "", prints, limit) }
+// askFusion returns a request as verl sends it, with the same limit for compiling as for running, in seconds.
+func askFusion(code, prints string, limit float64) fusionQuestion {
+	return askFusionWith(code, "", prints, limit)
+}
 
-// AskWith is Ask for a program with input.
-func AskWith(code, stdin, prints string, limit float64) Question {
+// askFusionWith is askFusion for a program with input.
+func askFusionWith(code, stdin, prints string, limit float64) fusionQuestion {
 	body, _ := json.Marshal(map[string]any{ // strings and numbers only
 		"compile_timeout": limit, "run_timeout": limit, "code": code, "stdin": stdin, "memory_limit_MB": 256, "language": "python",
 		"files": map[string]string{}, "fetch_files": []string{},
 	})
-	return Question{string(body), prints}
+	return fusionQuestion{string(body), prints}
 }
 
-// Answers counts the answers.
-type Answers struct {
+// fusionAnswers counts the answers.
+type fusionAnswers struct {
 	OK, Late, Wrong, Other int       // right; 504; an undeserved verdict; anything else
 	Strange                string    // the first wrong or other answer
 	MS                     []float64 // of each right answer, in milliseconds
 	Took                   time.Duration
 }
 
-// Run sends a question from several clients to the server at url, repeatedly for d.
-func Run(ctx context.Context, url string, q Question, clients int, d time.Duration) (all Answers, err error) {
-	c := &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+// runFusion sends a question from several clients to the server at url, repeatedly for d.
+func runFusion(ctx context.Context, url string, q fusionQuestion, clients int, d time.Duration) (all fusionAnswers, err error) {
+	c := &http.Client{Timeout: fusionTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	defer c.CloseIdleConnections()
 	var mu sync.Mutex
 	var failed atomic.Pointer[error]
@@ -52,7 +52,7 @@ func Run(ctx context.Context, url string, q Question, clients int, d time.Durati
 		wg.Go(func() {
 			for time.Since(began) < d && ctx.Err() == nil && failed.Load() == nil {
 				sent := time.Now()
-				status, body, err := send(ctx, c, url, q)
+				status, body, err := sendFusion(ctx, c, url, q)
 				if err != nil {
 					failed.CompareAndSwap(nil, &err)
 					return
@@ -71,14 +71,14 @@ func Run(ctx context.Context, url string, q Question, clients int, d time.Durati
 	return all, ctx.Err()
 }
 
-// All sends questions at once, and reports whether each answer was right.
-func All(ctx context.Context, url string, questions []Question) (right bool, err error) {
+// allFusion sends questions at once, and reports whether each answer was right.
+func allFusion(ctx context.Context, url string, questions []fusionQuestion) (right bool, err error) {
 	var mu sync.Mutex
-	var all Answers
+	var all fusionAnswers
 	var wg sync.WaitGroup
 	for _, q := range questions {
 		wg.Go(func() {
-			status, body, sendErr := send(ctx, keeping, url, q)
+			status, body, sendErr := sendFusion(ctx, fusionClient, url, q)
 			mu.Lock()
 			defer mu.Unlock()
 			if sendErr != nil {
@@ -92,10 +92,10 @@ func All(ctx context.Context, url string, questions []Question) (right bool, err
 	return all.OK == len(questions), err
 }
 
-// keeping keeps the connections of All open, as clients do.
-var keeping = &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+// fusionClient keeps the connections of allFusion open, as clients do.
+var fusionClient = &http.Client{Timeout: fusionTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
 
-func send(ctx context.Context, c *http.Client, url string, q Question) (status int, body []byte, err error) {
+func sendFusion(ctx context.Context, c *http.Client, url string, q fusionQuestion) (status int, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/sandboxfusion/run_code", strings.NewReader(q.body))
 	if err != nil {
 		return 0, nil, err
@@ -111,7 +111,7 @@ func send(ctx context.Context, c *http.Client, url string, q Question) (status i
 }
 
 // count judges one answer.
-func (a *Answers) count(q Question, status int, body []byte, ms float64) {
+func (a *fusionAnswers) count(q fusionQuestion, status int, body []byte, ms float64) {
 	var got struct {
 		Status    string
 		RunResult struct{ Stdout string } `json:"run_result"`

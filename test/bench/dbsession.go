@@ -1,4 +1,4 @@
-package database
+package main
 
 import (
 	"bufio"
@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// Session is a connection that keeps its transaction until it is closed.
-type Session struct {
+// databaseSession is a connection that keeps its transaction until it is closed.
+type databaseSession struct {
 	psql *exec.Cmd
 	in   io.WriteCloser
 	said bytes.Buffer
 }
 
 // Open runs statements and returns when they are done. Their transaction stays open.
-func (d URL) Open(ctx context.Context, script string) (*Session, error) {
-	s := &Session{psql: d.psql(ctx)}
+func (d databaseURL) Open(ctx context.Context, script string) (*databaseSession, error) {
+	s := &databaseSession{psql: d.psql(ctx)}
 	s.psql.Stderr = &s.said
 	in, err := s.psql.StdinPipe()
 	if err != nil {
@@ -45,7 +45,7 @@ func (d URL) Open(ctx context.Context, script string) (*Session, error) {
 }
 
 // Close ends the session. It may be called again.
-func (s *Session) Close() error {
+func (s *databaseSession) Close() error {
 	if s.in == nil {
 		return nil
 	}

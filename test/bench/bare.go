@@ -1,5 +1,4 @@
-// Package bare runs code in interpreters of this host, without sandboxes, for comparison.
-package bare
+package main
 
 import (
 	"context"
@@ -12,9 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// interpreter returns the path of this host's Python. The python3 in PATH may be a wrapper script,
+// hostPython returns the path of this host's Python. The python3 in PATH may be a wrapper script,
 // whose extra time would favour the fleet.
-func interpreter(ctx context.Context) (string, error) {
+func hostPython(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "python3", "-c", "import sys; print(sys.executable)").Output()
 	if err != nil {
 		return "", fmt.Errorf("look for the interpreter of this host: %w", err)
@@ -22,17 +21,17 @@ func interpreter(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// command returns code in an interpreter that can also import the packages below site.
-func command(ctx context.Context, python, site, code string) *exec.Cmd {
+// bareCommand returns code in an interpreter that can also import the packages below site.
+func bareCommand(ctx context.Context, python, site, code string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, python, "-B", "-c", code)
 	cmd.Env = []string{"PYTHONPATH=" + site, "HOME=/nonexistent", "OPENBLAS_NUM_THREADS=1"}
 	return cmd
 }
 
-// PerSecond runs code in interpreters of this host, at as many at once, and returns how many it ran
+// barePerSecond runs code in interpreters of this host, at as many at once, and returns how many it ran
 // a second.
-func PerSecond(ctx context.Context, site, code string, at int, d time.Duration) (float64, error) {
-	python, err := interpreter(ctx)
+func barePerSecond(ctx context.Context, site, code string, at int, d time.Duration) (float64, error) {
+	python, err := hostPython(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -42,7 +41,7 @@ func PerSecond(ctx context.Context, site, code string, at int, d time.Duration) 
 	for range at {
 		group.Go(func() error {
 			for time.Since(began) < d && ctx.Err() == nil {
-				if out, err := command(ctx, python, site, code).CombinedOutput(); err != nil {
+				if out, err := bareCommand(ctx, python, site, code).CombinedOutput(); err != nil {
 					return fmt.Errorf("a bare interpreter: %w\n%s", err, out)
 				}
 				n.Add(1)
@@ -54,10 +53,10 @@ func PerSecond(ctx context.Context, site, code string, at int, d time.Duration) 
 	return float64(n.Load()) / time.Since(began).Seconds(), err
 }
 
-// CPU returns the mean CPU time of code in an interpreter of this host, over n sequential runs. The
+// bareCPU returns the mean CPU time of code in an interpreter of this host, over n sequential runs. The
 // interpreters see no installed packages, which would cost more.
-func CPU(ctx context.Context, code string, n int) (sum time.Duration, err error) {
-	python, err := interpreter(ctx)
+func bareCPU(ctx context.Context, code string, n int) (sum time.Duration, err error) {
+	python, err := hostPython(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -1,5 +1,4 @@
-// Package database connects to a fleet's Postgres, through psql.
-package database
+package main
 
 import (
 	"bytes"
@@ -9,17 +8,17 @@ import (
 	"strings"
 )
 
-// URL is the address of a database.
-type URL string
+// databaseURL is the address of a database.
+type databaseURL string
 
 // Run runs statements, each in a transaction of its own.
-func (d URL) Run(ctx context.Context, statements []string) error {
+func (d databaseURL) Run(ctx context.Context, statements []string) error {
 	_, err := d.Ask(ctx, strings.Join(statements, ";\n"))
 	return err
 }
 
 // Ask returns the output of statements, a line for each row.
-func (d URL) Ask(ctx context.Context, script string) (string, error) {
+func (d databaseURL) Ask(ctx context.Context, script string) (string, error) {
 	psql := d.psql(ctx)
 	psql.Stdin = strings.NewReader(script + ";\n")
 	var out, said bytes.Buffer
@@ -30,6 +29,6 @@ func (d URL) Ask(ctx context.Context, script string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-func (d URL) psql(ctx context.Context) *exec.Cmd {
+func (d databaseURL) psql(ctx context.Context) *exec.Cmd {
 	return exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1", "--dbname="+string(d))
 }

@@ -48,9 +48,10 @@ func rowOf(b job.Batch, now time.Time) batchRow {
 }
 
 type batchesPage struct {
-	Rows []batchRow
-	Next string
-	More bool // this is not the first page
+	Rows   []batchRow
+	Next   string
+	More   bool // this is not the first page
+	Owners owners
 }
 
 func (s *Server) batches(v *visit) error {
@@ -59,18 +60,20 @@ func (s *Server) batches(v *visit) error {
 	if before != "" {
 		q.Set("before", before)
 	}
+	p := batchesPage{More: before != "", Owners: v.ownersOf(q)}
 	var list api.BatchList
 	if err := v.get("/v1/batches", q, &list); err != nil {
 		return err
 	}
-	p := batchesPage{More: before != ""}
 	live := before == ""
 	for _, b := range list.Batches {
 		p.Rows = append(p.Rows, rowOf(b, s.Now()))
 		live = live || !b.Done()
 	}
 	if list.Next != "" {
-		p.Next = "/ui/batches?before=" + string(list.Next)
+		next := url.Values{"before": {string(list.Next)}}
+		p.Owners.keep(next)
+		p.Next = "/ui/batches?" + next.Encode()
 	}
 	return v.show("batches", "Batches", live, p)
 }

@@ -93,6 +93,9 @@ var actionsOfOthers = map[string]struct {
 	"pause-batch": {"{batch}", 403, 0}, "resume-batch": {"{batch}", 403, 0}, "pause-tenant": {"one", 403, 0}, "resume-tenant": {"one", 403, 0}, "pause-pool": {"p", 403, 0}, "resume-pool": {"p", 403, 0},
 }
 
+// listsOfAll are the pages that list rows of all tenants for admins. Their links lead to no other tenant's objects.
+var listsOfAll = []string{"audit", "keys", "batches", "jobs", "sessions"}
+
 // No page shows and no action changes another tenant's objects.
 func TestEveryPageOfAnotherTenant(t *testing.T) {
 	t.Parallel()
@@ -114,9 +117,14 @@ func TestEveryPageOfAnotherTenant(t *testing.T) {
 			if who == b && !slices.Contains(c.want, resp.StatusCode) {
 				t.Errorf("%s: %d, want one of %v", pattern, resp.StatusCode, c.want)
 			}
-			fleets := who == admin && (strings.HasSuffix(pattern, "/audit") || strings.HasSuffix(pattern, "/keys")) // these have all tenants for admins
+			fleets := who == admin && slices.Contains(listsOfAll, strings.TrimPrefix(pattern, "GET /ui/"))
 			if strings.Contains(page, secretOfOne) && !fleets {
 				t.Errorf("%s shows what another tenant has", pattern)
+			}
+			for _, id := range []job.ID{has.job, has.batch, has.session} {
+				if strings.Contains(page, `href="/ui/`) && strings.Contains(page, "/"+string(id)+`"`) && resp.StatusCode == http.StatusOK {
+					t.Errorf("%s links to what another tenant has", pattern)
+				}
 			}
 		}
 	}

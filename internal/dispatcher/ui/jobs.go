@@ -3,6 +3,7 @@ package ui
 import (
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/pkg/job"
@@ -20,6 +21,7 @@ type jobsPage struct {
 	States   []job.State
 	OfBatch  bool
 	Wrong    string // error in the filters
+	Owners   owners
 }
 
 // Chosen reports whether a filter has a value.
@@ -55,6 +57,10 @@ func (v *visit) jobsOf(path, at string) (jobsPage, error) {
 	for name, values := range p.Filter {
 		q[name] = values
 	}
+	if !p.OfBatch {
+		p.Owners = v.ownersOf(q)
+	}
+	sinceNow(q, v.s.Now())
 	if before := v.r.URL.Query().Get("before"); before != "" {
 		q.Set("before", before)
 		p.More = true
@@ -72,9 +78,19 @@ func (v *visit) jobsOf(path, at string) (jobsPage, error) {
 	if list.Next != "" {
 		next := filterOf(p.Filter)
 		next.Set("before", string(list.Next))
+		p.Owners.keep(next)
 		p.Next = at + "?" + next.Encode() + "#jobs"
 	}
 	return p, nil
+}
+
+// sinceNow replaces durations before now, such as 2h, by times.
+func sinceNow(q url.Values, now time.Time) {
+	for _, name := range []string{"since", "until"} {
+		if d, err := job.ParseDuration(q.Get(name)); err == nil && d > 0 {
+			q.Set(name, now.Add(-d).UTC().Format(time.RFC3339))
+		}
+	}
 }
 
 func (s *Server) jobs(v *visit) error {

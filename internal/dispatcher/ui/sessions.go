@@ -17,6 +17,7 @@ import (
 type sessionsPage struct {
 	Sessions []job.Session
 	All      bool
+	Owners   owners
 }
 
 func (s *Server) sessions(v *visit) error {
@@ -25,6 +26,7 @@ func (s *Server) sessions(v *visit) error {
 	if !p.All {
 		q.Set("state", "live")
 	}
+	p.Owners = v.ownersOf(q)
 	var list api.SessionList
 	if err := v.get("/v1/sessions", q, &list); err != nil {
 		return err

@@ -71,7 +71,7 @@ func judgeVacuum(d fleet.Database) Finding {
 
 // intOf reads the number at the beginning of a setting such as 60s.
 func intOf(setting string) int {
-	n, _ := strconv.Atoi(strings.TrimRight(setting, "abcdefghijklmnopqrstuvwxyzBMGkT"))
+	n, _ := strconv.Atoi(strings.TrimRight(setting, "abcdefghijklmnopqrstuvwxyzBMGT"))
 	return n
 }
 

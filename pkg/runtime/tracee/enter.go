@@ -155,7 +155,7 @@ func (t *Process) Settle() error {
 }
 
 // ErrNoNamespace means that a process has no descriptor of a namespace of its copy. It closed it, or had no room for it.
-var ErrNoNamespace = errors.New("the interpreter closed a namespace of its copy, or policy.open_files leaves no room for it:")
+var ErrNoNamespace = errors.New("the interpreter closed a namespace of its copy, or policy.open_files leaves no room for it")
 
 // openIn returns the descriptors of a process that refer to another process's namespaces.
 func openIn(pid, box int) ([]uintptr, error) {
@@ -180,7 +180,7 @@ func openIn(pid, box int) ([]uintptr, error) {
 		}
 		fd, ok := open[link]
 		if !ok {
-			return nil, fmt.Errorf("%w %s", ErrNoNamespace, name)
+			return nil, fmt.Errorf("%w: %s", ErrNoNamespace, name)
 		}
 		out = append(out, fd)
 	}

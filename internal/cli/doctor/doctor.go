@@ -130,14 +130,25 @@ func ok(check, found string) Finding { return Finding{Check: check, Level: OK, F
 
 func (h Host) kernel() Finding {
 	release := h.read("/proc/sys/kernel/osrelease")
-	var major, minor int
-	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+	var major, minor, patch int
+	if n, _ := fmt.Sscanf(release, "%d.%d.%d", &major, &minor, &patch); n < 2 { // 6.18-rc1 has no patch level
 		return Finding{"kernel", Limited, "unknown", "Assay needs Linux 5.10 or newer; /proc has no readable version"}
 	}
 	if major < 5 || major == 5 && minor < 10 {
 		return Finding{"kernel", Missing, release, "use a distribution with Linux 5.10 or newer, such as Debian 12"}
 	}
+	if starvesThreads(major, minor, patch) {
+		return Finding{"kernel", Limited, release + " has a scheduler bug: kernel threads can starve, and all jobs hang for minutes",
+			"use 6.18.45 or later, or before 6.13"}
+	}
 	return ok("kernel", release)
+}
+
+// starvesThreads reports whether a kernel has the scheduler bug of commit 6d71a9c61604 (Linux 6.13). Re-weighting a
+// running cgroup can owe it minutes of CPU, and kernel threads on its core starve meanwhile. Commit 101f3498b4bd
+// reverts it, in 6.18.45 too. Linux 6.19 and later count as repaired.
+func starvesThreads(major, minor, patch int) bool {
+	return major == 6 && (minor >= 13 && minor < 18 || minor == 18 && patch < 45)
 }
 
 func (h Host) root() Finding {

@@ -37,7 +37,7 @@ func TestFindings(t *testing.T) {
 		level Level
 		found string
 	}{
-		"new kernel":         {map[string]string{"proc/sys/kernel/osrelease": "6.18.5"}, Host.kernel, OK, "6.18.5"},
+		"new kernel":         {map[string]string{"proc/sys/kernel/osrelease": "6.18.52"}, Host.kernel, OK, "6.18.52"},
 		"oldest kernel":      {map[string]string{"proc/sys/kernel/osrelease": "5.10.0-28-amd64"}, Host.kernel, OK, "5.10.0"},
 		"old kernel":         {map[string]string{"proc/sys/kernel/osrelease": "4.19.0"}, Host.kernel, Missing, "4.19.0"},
 		"no kernel release":  {nil, Host.kernel, Limited, "unknown"},
@@ -73,6 +73,31 @@ func TestFindings(t *testing.T) {
 				t.Errorf("advice %q at level %s", got.Advice, got.Level)
 			}
 		})
+	}
+}
+
+func TestKernelsThatStarveThreads(t *testing.T) {
+	t.Parallel()
+	for release, level := range map[string]Level{
+		"6.12.30":           OK,
+		"6.13.0":            Limited,
+		"6.13-rc1":          Limited,
+		"6.14.0-37-generic": Limited,
+		"6.17.13":           Limited,
+		"6.18":              Limited,
+		"6.18.44-fc":        Limited,
+		"6.18.45":           OK,
+		"6.19.0-rc1":        OK, // unknown
+		"7.0.1":             OK,
+		"5.18.0":            OK,
+	} {
+		got := host(t, map[string]string{"proc/sys/kernel/osrelease": release}).kernel()
+		if got.Level != level || !strings.HasPrefix(got.Found, release) {
+			t.Errorf("%s: %+v, want level %s", release, got, level)
+		}
+		if level == Limited && got.Advice != "use 6.18.45 or later, or before 6.13" {
+			t.Errorf("%s: advice %q", release, got.Advice)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -181,13 +182,16 @@ func (a *attempt) acquire(ctx context.Context, kind, python string) (runtime.Slo
 	})
 }
 
-// imageFault returns the text of an error that refuses a job because of its image. A text that
-// names a field omits its context, which would name the image again.
+// imageFault returns the text of an error that refuses a job because of its image. The text begins with image, once.
+// A text that names a field omits its context, which would name the image again.
 func imageFault(err error) string {
+	text := err.Error()
 	if field := new(job.FieldError); errors.As(err, &field) && field.Field != "" {
-		return job.ClipMessage(field.Error())
+		text = field.Error()
+	} else if !strings.HasPrefix(text, "image") {
+		text = "image: " + text
 	}
-	return job.ClipMessage("image: " + err.Error())
+	return job.ClipMessage(text)
 }
 
 // slot acquires a slot of the key's kind for the job.

@@ -160,3 +160,25 @@ func TestPullError(t *testing.T) {
 		t.Errorf("no error: %v", err)
 	}
 }
+
+func TestErrorsNameTheImageOnce(t *testing.T) {
+	t.Parallel()
+	const ref = "assay.local/x:1"
+	missing := job.Invalid("image", "there is no image %s on this worker", ref)
+	for want, err := range map[string]error{
+		"image: there is no image assay.local/x:1 on this worker":                 missing,
+		"image: there is no image assay.local/x:1 on this worker ":                fmt.Errorf("pull: %w", job.Invalid("image", "there is no image %s on this worker ", ref)),
+		"image: assay.local/x:1: its layers are invalid":                          job.Invalid("image", "its layers are invalid"),
+		"image assay.local/x:1: packages: are unknown":                            job.Invalid("packages", "are unknown"),
+		"image assay.local/x:1: broken":                                           errors.New("broken"),
+		"image assay.local/x:1: " + ErrCollected.Error() + ": " + missing.Error(): fmt.Errorf("%w: %w", ErrCollected, missing),
+	} {
+		got := named(ref, err)
+		if got.Error() != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+		if errors.Is(err, job.ErrInvalid) != errors.Is(got, job.ErrInvalid) || errors.Is(err, ErrCollected) != errors.Is(got, ErrCollected) {
+			t.Errorf("%v: %v is another kind of error", err, got)
+		}
+	}
+}

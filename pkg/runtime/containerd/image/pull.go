@@ -53,7 +53,7 @@ func (m *Store) pull(ctx context.Context, ref string) (client.Image, error) {
 	}
 	if !m.registries.Lists(ref) {
 		host, _, _ := strings.Cut(ref, "/")
-		return nil, job.Invalid("image", "there is no image %s on this worker, and its operator does not allow pulls from registry %s (--image-registries)", ref, host)
+		return nil, job.Invalid("image", "there is no image %s on this worker, and its operator does not allow pulls from registry %s (--image-registries); import it (assay image import)", ref, host)
 	}
 	select {
 	case m.pulls <- struct{}{}:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -161,7 +162,7 @@ func (m *Store) resolve(ctx context.Context, ref string) (*Image, error) {
 		img, err = m.pull(ctx, ref)
 	}
 	if err != nil {
-		err = fmt.Errorf("image %s: %w", ref, err)
+		err = named(ref, err)
 		if errors.Is(err, runtime.ErrImage) {
 			m.failed(ref, err)
 		}
@@ -172,7 +173,7 @@ func (m *Store) resolve(ctx context.Context, ref string) (*Image, error) {
 		err = fmt.Errorf("%w: %w", ErrCollected, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("image %s: %w", ref, err)
+		return nil, named(ref, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,6 +186,19 @@ func (m *Store) resolve(ctx context.Context, ref string) (*Image, error) {
 	m.byName[ref] = entry{image: out, until: time.Now().Add(imageTTL)}
 	m.known[out.Digest] = out
 	return out, nil
+}
+
+// named adds the name of an image to an error, unless the error has it. An error about the field image has the prefix
+// "image: " already.
+func named(ref string, err error) error {
+	field := new(job.FieldError)
+	switch {
+	case !errors.As(err, &field) || field.Field != "image" || errors.Is(err, ErrCollected):
+		return fmt.Errorf("image %s: %w", ref, err)
+	case strings.Contains(field.Problem, ref):
+		return field
+	}
+	return job.Invalid("image", "%s: %s", ref, field.Problem)
 }
 
 // failed records that ref is unavailable for now, and drops older records.

@@ -12,7 +12,7 @@ func TestImageFaultNamesTheImageOnce(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
 		"image: there is no image x on this worker": fmt.Errorf("image x: %w", job.Invalid("image", "there is no image x on this worker")),
-		"image x: invalid":                         fmt.Errorf("image x: %w", job.ErrInvalid),
+		"image x: invalid":                          fmt.Errorf("image x: %w", job.ErrInvalid),
 		"image: x: invalid":                         fmt.Errorf("x: %w", job.ErrInvalid),
 	} {
 		if got := imageFault(err); got != want {

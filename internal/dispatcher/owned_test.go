@@ -1,7 +1,6 @@
 package dispatcher
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -55,38 +54,12 @@ func TestOwnArtifacts(t *testing.T) {
 	}
 }
 
-// TestResultsAboveTheLimitAreRefused checks that a result above the limit is rejected among others, so that the
-// worker sends it alone. The dispatcher does not rely on the worker's own limit.
+// TestResultsAboveTheLimitAreRefused checks that the dispatcher rejects a result above the limit. It does not rely on
+// the worker's own limit.
 func TestResultsAboveTheLimitAreRefused(t *testing.T) {
 	f := store.Finish{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 7}, Result: make([]byte, job.MaxResult+1)}
 	_, err := new(recorder).HandleFinish(t.Context(), control.FinishRequest{Worker: "w", Finishes: []store.Finish{f, {}}})
 	if !errors.Is(err, job.ErrTooLarge) || !strings.Contains(err.Error(), "32Mi") || !strings.Contains(err.Error(), string(f.Job)) {
 		t.Errorf("got %v, want one that names the job and the limit", err)
-	}
-}
-
-// TestLoneResultAboveTheLimitIsCut checks that such a result alone ends its job, whether it arrives whole or as its
-// size. A worker of an older release would run the job again and again.
-func TestLoneResultAboveTheLimitIsCut(t *testing.T) {
-	lease := store.LeaseRef{Job: job.NewID(), Lease: 7}
-	for size, req := range map[string]control.FinishRequest{
-		"33554433": {Finishes: []store.Finish{{LeaseRef: lease, Outcome: job.Succeeded, Result: make([]byte, job.MaxResult+1)}}},
-		"99999999": {Finishes: []store.Finish{{LeaseRef: lease, Outcome: job.Succeeded}}, Omitted: 99_999_999},
-	} {
-		cut, err := cutResult(&req)
-		var res job.Result
-		if err := json.Unmarshal(req.Finishes[0].Result, &res); err != nil {
-			t.Fatal(err)
-		}
-		if err != nil || !cut || req.Finishes[0].Outcome != job.OutputLimit || res.Outcome != job.OutputLimit || res.State != job.Finished {
-			t.Errorf("%s bytes: %v, %v, %+v", size, cut, err, res)
-		}
-		if !strings.Contains(res.Message, size) || !strings.Contains(res.Message, "32Mi") {
-			t.Errorf("message %q does not say how large it was", res.Message)
-		}
-	}
-	fits := control.FinishRequest{Finishes: []store.Finish{{LeaseRef: lease, Outcome: job.Succeeded, Result: make([]byte, job.MaxResult)}}}
-	if cut, err := cutResult(&fits); cut || err != nil {
-		t.Errorf("the largest that fits: %v, %v", cut, err)
 	}
 }

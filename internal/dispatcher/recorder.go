@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -191,15 +190,15 @@ func (r *recorder) refuse(ctx context.Context, w control.WorkerInfo, reply *cont
 	}
 }
 
-// HandleFinish records results and answers after the commit. It rejects results that name objects of other attempts.
+// HandleFinish records results and answers after the commit. It rejects results above job.MaxResult, and those
+// that name objects of other attempts.
 func (r *recorder) HandleFinish(ctx context.Context, req control.FinishRequest) (control.FinishReply, error) {
-	cut, err := cutResult(&req)
-	if err != nil {
-		return control.FinishReply{}, err
-	}
 	for i := range req.Finishes {
 		f := &req.Finishes[i]
 		f.Worker = req.Worker
+		if n := len(f.Result); n > int(job.MaxResult) {
+			return control.FinishReply{}, fmt.Errorf("%w: result of job %s has %d bytes, and %s are the most", job.ErrTooLarge, f.Job, n, job.MaxResult)
+		}
 		if err := ownArtifacts(f); err != nil {
 			return control.FinishReply{}, err
 		}
@@ -209,32 +208,7 @@ func (r *recorder) HandleFinish(ctx context.Context, req control.FinishRequest) 
 		r.scheduler.noteEnd(req.Worker, len(statuses))
 		r.fleet.RecordResults(req.Worker, finished(req.Finishes))
 	}
-	if err == nil && cut {
-		r.log.WarnContext(ctx, "result above the size limit; recorded without its content", "job", req.Finishes[0].Job, "worker", req.Worker)
-		statuses[0] = store.Fenced // the worker discards its stored outputs
-	}
 	return control.FinishReply{Statuses: statuses}, err
-}
-
-// cutResult replaces a result larger than job.MaxResult with an output-limit result. Its worker is of a release that
-// does not bound results, and would run a rejected job again and again. In a request with more results it returns
-// job.ErrTooLarge, and the worker sends each alone.
-func cutResult(req *control.FinishRequest) (cut bool, err error) {
-	for i := range req.Finishes {
-		f := &req.Finishes[i]
-		n := max(len(f.Result), req.Omitted)
-		if n <= int(job.MaxResult) {
-			continue
-		}
-		if len(req.Finishes) > 1 {
-			return false, fmt.Errorf("%w: result of job %s has %d bytes, and %s are the most", job.ErrTooLarge, f.Job, n, job.MaxResult)
-		}
-		f.Outcome = job.OutputLimit
-		f.Result, err = json.Marshal(job.Result{Outcome: f.Outcome, State: f.Outcome.State(), Message: fmt.Sprintf(
-			"the result takes %d bytes, and %s are the most; it is recorded without all that was in it: its worker is of a release that does not keep outputs beside the result", n, job.MaxResult)})
-		return true, err
-	}
-	return false, nil
 }
 
 // HandleRelease returns attempts to the queue.

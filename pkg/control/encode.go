@@ -65,14 +65,8 @@ func (r FinishRequest) apart() (FinishRequest, []byte) {
 	return r, load
 }
 
-// unpackResults restores the results of r. Older workers send them inside the JSON.
+// unpackResults restores the results of r.
 func (r *FinishRequest) unpackResults(load []byte) error {
-	if r.Omitted > 0 && len(r.Finishes) == 1 {
-		r.Finishes[0].Result = nil // it is null in the JSON
-	}
-	if len(r.Sizes) == 0 {
-		return nil
-	}
 	if len(r.Sizes) != len(r.Finishes) {
 		return fmt.Errorf("%d sizes for %d results", len(r.Sizes), len(r.Finishes))
 	}

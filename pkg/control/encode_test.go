@@ -3,12 +3,9 @@ package control
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
@@ -39,7 +36,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Results follow the request. Results inside it, as older workers send them, are accepted as well.
+// Results follow the request.
 func TestResultsAreBehindTheRequest(t *testing.T) {
 	want := FinishRequest{Worker: "w", Finishes: []store.Finish{
 		{Outcome: job.Succeeded, Result: json.RawMessage("{\"a\":\"<\\n>\"}")},
@@ -55,30 +52,23 @@ func TestResultsAreBehindTheRequest(t *testing.T) {
 	if !bytes.HasSuffix(raw, []byte("\n{\"a\":\"<\\n>\"}{\n}")) {
 		t.Errorf("results are not behind it, as they are: %s", raw)
 	}
-	inside, err := json.Marshal(want)
-	if err != nil {
+	var got FinishRequest
+	if err := Decode(raw, &got); err != nil {
 		t.Fatal(err)
 	}
-	for name, raw := range map[string][]byte{"behind": raw, "inside": inside} {
-		var got FinishRequest
-		if err := Decode(raw, &got); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if len(got.Finishes) != 2 || got.Sizes != nil || got.Finishes[0].Outcome != job.Succeeded || got.Finishes[1].Outcome != job.Failed {
-			t.Errorf("%s: %+v", name, got)
-			continue
-		}
-		for i, f := range got.Finishes {
-			var a, b any
-			if err := errors.Join(json.Unmarshal(f.Result, &a), json.Unmarshal(want.Finishes[i].Result, &b)); err != nil || !cmp.Equal(a, b) {
-				t.Errorf("%s: result %d is %s, want %s (%v)", name, i, f.Result, want.Finishes[i].Result, err)
-			}
+	if len(got.Finishes) != 2 || got.Sizes != nil || got.Finishes[0].Outcome != job.Succeeded || got.Finishes[1].Outcome != job.Failed {
+		t.Fatalf("%+v", got)
+	}
+	for i, f := range got.Finishes {
+		if !bytes.Equal(f.Result, want.Finishes[i].Result) {
+			t.Errorf("result %d is %s, want %s", i, f.Result, want.Finishes[i].Result)
 		}
 	}
 }
 
 func TestResultsThatAreNotThere(t *testing.T) {
 	for _, raw := range []string{
+		`{"finishes":[{"result":{}}]}`,
 		`{"finishes":[{"result":null}],"sizes":[2,2]}` + "\n{}{}",
 		`{"finishes":[{"result":null}],"sizes":[3]}` + "\n{}",
 		`{"finishes":[{"result":null}],"sizes":[-1]}` + "\n{}",
@@ -89,38 +79,6 @@ func TestResultsThatAreNotThere(t *testing.T) {
 		var got FinishRequest
 		if err := Decode([]byte(raw), &got); err == nil {
 			t.Errorf("%q was taken: %+v", raw, got)
-		}
-	}
-}
-
-// The first chunk of a request that is too large keeps the important fields.
-func TestWithoutResult(t *testing.T) {
-	one := store.Finish{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 3}, Outcome: job.Succeeded, Tenant: "t", Result: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)}
-	encode := func(fs ...store.Finish) []byte {
-		t.Helper()
-		raw, err := Encode(FinishRequest{Worker: "w", Finishes: fs})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	}
-	raw := encode(one)
-	out, ok := WithoutResult(raw[:len(raw)-900])
-	if !ok {
-		t.Fatal("not understood")
-	}
-	var got FinishRequest
-	if err := Decode(out, &got); err != nil {
-		t.Fatal(err)
-	}
-	want := FinishRequest{Worker: "w", Finishes: []store.Finish{one}, Omitted: 1002}
-	want.Finishes[0].Result = nil
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	for name, raw := range map[string][]byte{"half of the head": raw[:40], "two": encode(one, one), "none": encode(), "no request": []byte("x\ny"), "empty": nil} {
-		if out, ok := WithoutResult(raw); ok {
-			t.Errorf("%s: %s", name, out)
 		}
 	}
 }

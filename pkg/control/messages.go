@@ -103,8 +103,6 @@ type FinishRequest struct {
 	Finishes []store.Finish `json:"finishes"`
 	// Sizes are the sizes of the results that follow the JSON, in bytes: see Encode.
 	Sizes []int `json:"sizes,omitempty"`
-	// Omitted is the size of the only result in bytes, if it was too large to send.
-	Omitted int `json:"omitted,omitempty"`
 }
 
 // FinishReply has one status for each finish, in order. It is sent after the commit.

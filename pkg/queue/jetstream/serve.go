@@ -151,9 +151,7 @@ func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Ms
 	}
 	body, done, err := s.q.take(ctx, m, worker)
 	if err != nil {
-		if body, done, err = omit[Request](m, err); err != nil {
-			return err
-		}
+		return err
 	}
 	defer done()
 	reply, err := answer(ctx, m.Subject, body, func(ctx context.Context, r Request) (reply Reply, err error) {
@@ -169,17 +167,6 @@ func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Ms
 		return err
 	}
 	return s.respond(m, reply, restPrefix+token(worker), s.q.answerable(worker))
-}
-
-// omit returns a request without its result if the result was too large; the handler then decides
-// the job's outcome. For other errors it returns err.
-func omit[Request any](m *nats.Msg, err error) (body []byte, done func(), _ error) {
-	if _, finish := any(*new(Request)).(control.FinishRequest); finish && errors.Is(err, job.ErrTooLarge) {
-		if body, ok := control.WithoutResult(m.Data); ok {
-			return body, func() {}, nil
-		}
-	}
-	return nil, nil, err
 }
 
 // serveWorker handles requests to one worker, each in its own goroutine, until ctx ends. It returns

@@ -156,6 +156,9 @@ func Nearest(name string, names []string) string {
 	}
 	best, least := "", max(1, len(name)/3) // so that gpus is not taken for cpu
 	for _, n := range names {
+		if 0 < len(name) && len(name) <= 4 && !strings.EqualFold(name[:1], n[:1]) {
+			continue // in short names the first letter is rarely wrong
+		}
 		if d := distance(strings.ToLower(name), n); d <= least {
 			best, least = n, d-1
 		}

@@ -49,19 +49,22 @@ func lacks(need placement.Need, all []Worker) (job.Wait, string) {
 	case len(paused) > 0:
 		return job.WaitsPaused, "waits until " + distinct(paused)
 	}
-	wait, who := job.WaitsWorker, "none that takes jobs without the name of a pool"
+	wait, who := job.WaitsWorker, "no worker"
 	if need.Pool != placement.Any {
-		wait, who = job.WaitsPool, fmt.Sprintf("none of pool %q", need.Pool)
+		wait, who = job.WaitsPool, fmt.Sprintf("no worker of pool %q", need.Pool)
 	}
 	why := "waits for a worker: " + who + " is connected"
 	switch {
 	case open > 0 && need.String() == "":
 		wait, why = job.WaitsImage, "waits for a worker: the connected workers of its pool are reserved for certain images"
 	case open > 0:
-		wait, why = job.WaitsNeeds, fmt.Sprintf("waits for a worker: %s that is connected has what the job needs (%s)", who, need)
+		wait, why = job.WaitsNeeds, fmt.Sprintf("waits for a worker: %s is connected with what the job needs (%s)", who, need)
 	}
 	if len(closed) > 0 {
 		wait = job.WaitsPool
+		if open == 0 {
+			why = "waits for a worker: none is connected that takes jobs without a pool"
+		}
 		why += fmt.Sprintf("; pool %s could run it, if the job named it", strings.Join(slices.Sorted(maps.Keys(closed)), " or "))
 	}
 	return wait, why

@@ -45,9 +45,9 @@ func TestPoolsOfJobs(t *testing.T) {
 
 	var a api.Accepted
 	for spec, want := range map[string]string{
-		`{"pool":"apart","requires":{"gpu":"1"},`: `none of pool "apart" that is connected has what the job needs (label gpu=1)`,
+		`{"pool":"apart","requires":{"gpu":"1"},`: `no worker of pool "apart" is connected with what the job needs (label gpu=1)`,
 		`{"requires":{"tpu":"5"},`:                `; pool apart could run it, if the job named it`,
-		`{"requires":{"tpu":"6"},`:                `has what the job needs (label tpu=6)`,
+		`{"requires":{"tpu":"6"},`:                `with what the job needs (label tpu=6)`,
 	} {
 		f.want(http.StatusCreated, &a, "POST", "/v1/jobs", spec+program)
 		var j job.Job

@@ -14,7 +14,7 @@ import assay
 from assay import _waiting
 
 CASES = {"function": "f", "cases": [{"args": [1], "expected": 2}]}
-NEEDS = "waits for a worker: none that is connected has what the job needs (memory 64Gi)"
+NEEDS = "waits for a worker: no worker is connected with what the job needs (memory 64Gi)"
 
 
 class Full:
@@ -70,7 +70,7 @@ def test_a_job_that_no_worker_can_run_raises(call: str) -> None:
         "map": lambda: list(fleet.client.map(["1"], policy=policy)),
         "grade": lambda: fleet.client.grade(["a"], CASES, policy=policy),
     }
-    with pytest.raises(assay.NoWorkerError, match=r"none that is connected .* \(memory 64Gi\)"):
+    with pytest.raises(assay.NoWorkerError, match=r"no worker is connected .* \(memory 64Gi\)"):
         calls[call]()
     assert fleet.canceled, "the job stays in no queue"
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/assay-run/assay/api"
@@ -41,7 +42,8 @@ func (s *Service) open(ctx context.Context, tenant string, id job.ID, spec job.S
 	if err := ceiling.CheckImage(spec.Image); err != nil {
 		return nil, err
 	}
-	refusal := fmt.Errorf("%w: no worker is connected that could hold a session", job.ErrUnavailable)
+	none := fmt.Errorf("%w: no worker is connected that could hold a session", job.ErrUnavailable)
+	refusal := none
 	for _, w := range s.workers(ctx, placement.Need{Pool: spec.Pool, Image: spec.Image}) {
 		plan, err := p.PlanFor(w.Host, policy.UseOf(spec.Kind))
 		if err != nil {
@@ -51,11 +53,18 @@ func (s *Service) open(ctx context.Context, tenant string, id job.ID, spec job.S
 		v, err := s.openAt(ctx, w, tenant, id, spec, plan.Enforcement, ceiling.Sessions)
 		id = job.NewID()
 		switch {
-		case errors.Is(err, job.ErrLost), errors.Is(err, job.ErrUnavailable):
-			// without its type, because no session was lost
+		case errors.Is(err, job.ErrLost): // without its type, because no session was lost
 			refusal = fmt.Errorf("%w: open a session: %v", job.ErrUnavailable, err)
 			continue
-		case errors.Is(err, errFull): // here, but perhaps not elsewhere
+		case errors.Is(err, job.ErrUnavailable):
+			refusal = err
+			continue
+		case errors.Is(err, job.ErrInvalid) && !errors.Is(err, job.ErrTooMany): // such as more memory than this worker gives to sessions
+			if !errors.Is(refusal, job.ErrUnavailable) || refusal == none {
+				refusal = ofField(err.Error(), "policy")
+			}
+			continue
+		case errors.As(err, new(*fullError)): // here, but perhaps not elsewhere
 			refusal = ofSessions(err)
 			continue
 		case err != nil:
@@ -111,7 +120,7 @@ func (s *Service) openAt(
 	err := s.recorded(ctx, tenant, v, most > 0, record, func() error {
 		reply, err := s.ask(ctx, w.ID, control.SessionCall{Op: control.SessionOpen, Session: v.ID, Tenant: tenant, Spec: &spec})
 		if errors.Is(err, job.ErrTooMany) {
-			err = fmt.Errorf("%w: %w", errFull, err)
+			err = &fullError{err}
 		}
 		if err == nil && reply.Ended != nil {
 			err = fmt.Errorf("%w: the session ended as it began: %s", job.ErrRefused, reply.Ended.Message)
@@ -121,15 +130,30 @@ func (s *Service) openAt(
 	return v, err
 }
 
-// errFull is the error of a worker on which the tenant's sessions have their share.
-var errFull = errors.New("open a session")
+// fullError is the error of a worker on which the tenant's sessions have their share.
+type fullError struct{ error }
 
-// ofSessions adds the field to a worker's error, because waiting does not help.
+func (e *fullError) Unwrap() error { return e.error }
+
+// ofSessions adds the field to a worker's error, because waiting does not help. The worker's text begins with the field.
 func ofSessions(err error) error {
-	if errors.Is(err, job.ErrTooMany) && len(api.FieldErrors(err)) == 0 {
-		return fmt.Errorf("%w: %w", job.ErrTooMany, job.Invalid("sessions", "%v", err))
+	if !errors.Is(err, job.ErrTooMany) || len(api.FieldErrors(err)) > 0 {
+		return err
 	}
-	return err
+	text := err.Error()
+	if i := strings.LastIndex(text, job.ErrTooMany.Error()+": "); i >= 0 {
+		text = text[i+len(job.ErrTooMany.Error()+": "):]
+	}
+	return fmt.Errorf("%w: %w", job.ErrTooMany, ofField(text, "sessions"))
+}
+
+// ofField makes an error of a worker's text "FIELD: problem"; else the field is otherwise.
+func ofField(text, otherwise string) error {
+	field, problem, found := strings.Cut(text, ": ")
+	if !found || strings.Contains(field, " ") {
+		field, problem = otherwise, text
+	}
+	return job.Invalid(field, "%s", problem)
 }
 
 // Fork creates a copy of a tenant's session on the same worker.

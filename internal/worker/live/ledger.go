@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/assay-run/assay/pkg/job"
@@ -51,7 +52,7 @@ func newLedger(l Limits) *ledger {
 }
 
 // take adds a session, or returns why there is no room: job.ErrUnavailable if no tenant would get
-// any, job.ErrTooMany if the tenant has its share.
+// any now, job.ErrInvalid if never, job.ErrTooMany if the tenant has its share.
 func (l *ledger) take(tenant string, n share) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,12 +66,14 @@ func (l *ledger) take(tenant string, n share) error {
 		show               func(int64) string
 	}{
 		{"sessions", l.most.places, l.all.places, t.places, n.places, func(v int64) string { return fmt.Sprint(v) }},
-		{"policy.memory", l.most.mem, l.all.mem, t.mem, n.mem, func(v int64) string { return job.Size(v).String() }},
+		{"policy.memory", l.most.mem, l.all.mem, t.mem, n.mem, gibibytes},
 		{"policy.cpu", l.most.milli, l.all.milli, t.milli, n.milli, func(v int64) string { return fmt.Sprint(float64(v) / 1000) }},
 	} {
 		free := r.most - r.all - r.n
 		switch {
 		case r.most == 0:
+		case r.n > r.most:
+			return job.Invalid(r.what, "%s is more than the %s that this worker gives to all sessions", r.show(r.n), r.show(r.most))
 		case free < 0:
 			return fmt.Errorf("%w: %s: the sessions of this worker use %s of %s, and this one needs %s",
 				job.ErrUnavailable, r.what, r.show(r.all), r.show(r.most), r.show(r.n))
@@ -83,6 +86,14 @@ func (l *ledger) take(tenant string, n share) error {
 	t.add(n)
 	l.all.add(n)
 	return nil
+}
+
+// gibibytes formats a size as people read it: 512Mi, 1Gi, 150.7Gi.
+func gibibytes(v int64) string {
+	if v < int64(job.GiB) || v%int64(job.GiB) == 0 {
+		return job.Size(v).String()
+	}
+	return strconv.FormatFloat(float64(v)/float64(job.GiB), 'f', 1, 64) + "Gi"
 }
 
 // give removes a session.

@@ -103,3 +103,24 @@ func TestLargest(t *testing.T) {
 		t.Errorf("largest = %q", got)
 	}
 }
+
+// TestErrorsOfTheLedger checks the sentinels and texts: field, amounts with units, remedy.
+func TestErrorsOfTheLedger(t *testing.T) {
+	t.Parallel()
+	l := newLedger(Limits{Places: 8, Memory: 10*job.GiB + 300*job.MiB})
+	for _, c := range []struct {
+		mem      job.Size
+		sentinel error
+		text     string
+	}{
+		{64 * job.GiB, job.ErrInvalid, "policy.memory: 64Gi is more than the 10.3Gi that this worker gives to all sessions"},
+		{4 * job.GiB, nil, ""},
+		{2 * job.GiB, job.ErrTooMany, "too many: policy.memory: this tenant's sessions hold 4Gi of the 10.3Gi that this worker gives to sessions, and 2Gi more would be above its share; close some"},
+		{7 * job.GiB, job.ErrUnavailable, "temporarily unavailable: policy.memory: the sessions of this worker use 4Gi of 10.3Gi, and this one needs 7Gi"},
+	} {
+		err := l.take("a", share{1, 0, int64(c.mem)})
+		if !errors.Is(err, c.sentinel) || err != nil && err.Error() != c.text {
+			t.Errorf("%v: %v", c.mem, err)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -131,7 +132,7 @@ func (q *Queue) exchange(ctx context.Context, ask requester, m *nats.Msg, body [
 		return nil, unavailable("no reply", err)
 	}
 	if code := reply.Header.Get(errorHeader); code != "" {
-		return nil, fmt.Errorf("%s: %w", reply.Data, codeError(code))
+		return nil, &remoteError{string(reply.Data), codeError(code)}
 	}
 	answer, err := readFrame(ctx, ask, reply, theirs, maxAnswer)
 	if err != nil {
@@ -139,6 +140,21 @@ func (q *Queue) exchange(ctx context.Context, ask requester, m *nats.Msg, body [
 	}
 	return answer, nil
 }
+
+// remoteError is the error of the other side. Its text has the sentinel's already, unless the other side knew a more exact one.
+type remoteError struct {
+	text     string
+	sentinel error
+}
+
+func (e *remoteError) Error() string {
+	if e.sentinel == job.ErrInvalid || strings.Contains(e.text, e.sentinel.Error()) { // what is invalid begins with its field
+		return e.text
+	}
+	return fmt.Sprintf("%s: %v", e.text, e.sentinel)
+}
+
+func (e *remoteError) Unwrap() error { return e.sentinel }
 
 // codes lists the errors that keep their identity on the wire. The first match wins.
 var codes = []struct {

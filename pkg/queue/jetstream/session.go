@@ -48,7 +48,7 @@ func (q *Queue) callSession(ctx context.Context, worker string, c control.Sessio
 	case errors.Is(err, nats.ErrNoResponders):
 		return reply, fmt.Errorf("%w: worker %s is no longer connected", job.ErrLost, worker)
 	case err != nil:
-		return reply, fmt.Errorf("%s: %w", c.Op, err)
+		return reply, err
 	}
 	if err := control.Decode(answer, &reply); err != nil {
 		return reply, unavailable("session", fmt.Errorf("reply: %w", err))

@@ -21,7 +21,7 @@ var homes = []home{
 	{"github.com/nats-io/nats-server/", []string{"internal/cli/dev", "internal/testenv"}, "the embedded server is for one machine and for tests; a fleet runs its own"},
 	{"github.com/containerd/", []string{"pkg/runtime/containerd", "pkg/runtime/containerd/engine", "pkg/runtime/containerd/image", "pkg/runtime/containerd/image/imagetest", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/containerd/filter", "pkg/runtime/containerd/rawloop"},
 		"containers, images, their layers, the registries they come from and a profile of its own, each apart, and nothing else; " + adapters},
-	{"github.com/opencontainers/runtime-spec/", []string{"pkg/runtime/containerd/...", "pkg/runtime/cell", "pkg/runtime/seccomp"}, adapters},
+	{"github.com/opencontainers/runtime-spec/", []string{"pkg/runtime/containerd/...", "pkg/runtime/cell"}, adapters},
 	{"gocloud.dev/", []string{"pkg/object"}, adapters},
 	{"github.com/go-jose/", []string{"internal/dispatcher/identity/oidc", "internal/dispatcher/identity/oidc/oidctest"}, adapters},
 	{"golang.org/x/oauth2", []string{"internal/dispatcher/identity/oidc"}, adapters},

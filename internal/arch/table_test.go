@@ -51,9 +51,9 @@ var table = map[string]row{
 	"pkg/runtime/containerd": {"over containerd", []string{
 		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/background", "pkg/runtime/cell", "pkg/runtime/cgroup", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
 		"pkg/runtime/containerd/engine", "pkg/runtime/containerd/image", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/environment", "pkg/runtime/hostcheck", "pkg/runtime/meter",
-		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "pkg/runtime/seccomp", "internal/guest", "guest/python"}},
+		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "internal/guest", "guest/python"}},
 	"pkg/runtime/containerd/engine":  {"containers, made and destroyed", []string{"pkg/runtime/process", "pkg/runtime/sandbox", "internal/guest"}},
-	"pkg/runtime/containerd/filter":  {"which system calls programs may make", []string{"pkg/policy", "pkg/runtime/seccomp"}},
+	"pkg/runtime/containerd/filter":  {"which system calls programs may make, compiled without cgo", []string{"pkg/policy"}},
 	"pkg/runtime/containerd/rawloop": {"a bare client loop, to compare with", []string{"pkg/runtime/cgroup"}},
 	"pkg/runtime/fake":               {"without walls, scripted", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
 	"pkg/runtime/runtimetest":        {"its specification", []string{"pkg/job", "pkg/policy", "pkg/runtime"}},
@@ -82,7 +82,6 @@ var table = map[string]row{
 	"pkg/runtime/sandbox": {"one program in a place, under limits", []string{
 		"pkg/job", "pkg/netrule", "pkg/policy", "pkg/runtime", "pkg/runtime/artifact", "pkg/runtime/capture", "pkg/runtime/cgroup", "pkg/runtime/sandbox/owntime",
 		"pkg/runtime/cores", "pkg/runtime/egress", "pkg/runtime/mask", "pkg/runtime/packet", "pkg/runtime/poll", "pkg/runtime/process", "pkg/runtime/toll", "internal/boundedjson", "internal/guest", "guest/python"}},
-	"pkg/runtime/seccomp": {"system call filters, without cgo", nil},
 
 	"pkg/runtime/containerd/image": {"images of a containerd: found, pulled, mounted, collected", []string{
 		"pkg/job", "pkg/language", "pkg/policy", "pkg/runtime", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/meter", "pkg/runtime/sandbox"}},

@@ -29,7 +29,6 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/egress"
 	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
-	"github.com/assay-run/assay/pkg/runtime/seccomp"
 )
 
 // Runtime runs attempts in containers of one containerd.
@@ -97,7 +96,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if r.network, err = egress.Open(ctx, cfg.Egress); err != nil {
 		return nil, err
 	}
-	if r.filter, err = seccomp.Compile(filter.Program()); err != nil {
+	if r.filter, err = filter.Compile(filter.Program()); err != nil {
 		return nil, err
 	}
 	state, err := cfg.stateDir()

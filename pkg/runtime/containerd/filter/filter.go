@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/runtime/seccomp"
 )
 
 //go:embed strict.txt
@@ -90,7 +89,7 @@ func (f *Filters) Of(p *policy.Policy, usual []byte) ([]byte, error) {
 	if filter, ok := f.kept[r]; ok {
 		return filter, nil
 	}
-	filter, err := seccomp.Compile(r.profile())
+	filter, err := Compile(r.profile())
 	if err != nil {
 		return nil, fmt.Errorf("policy.syscalls: %w", err)
 	}

@@ -7,8 +7,6 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
-
-	"github.com/assay-run/assay/pkg/runtime/seccomp"
 )
 
 // vm runs a compiled filter. It reads numbers as a network has them.
@@ -50,7 +48,7 @@ func TestLevelsHaveOneList(t *testing.T) {
 		t.Log("the table is that of amd64")
 		return
 	}
-	cell, err := seccomp.Compile(Cell())
+	cell, err := Compile(Cell())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,14 +56,14 @@ func TestLevelsHaveOneList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := seccomp.Compile(Program())
+	program, err := Compile(Program())
 	if err != nil {
 		t.Fatal(err)
 	}
 	inCell, onTop, alone := vm(t, cell), vm(t, job), vm(t, program)
 	for _, strict := range []bool{false, true} { // a policy removes the same calls, too: both levels use the newer filter
 		for _, r := range []restriction{{strict: strict, alone: true}, {strict: strict}, {strict: strict, network: strict}} {
-			filter, err := seccomp.Compile(r.profile())
+			filter, err := Compile(r.profile())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,9 +1,4 @@
-// Package seccomp compiles a seccomp profile in the OCI format to the kernel's program.
-//
-// A container runtime does the same with libseccomp for every container, which takes an eighth of
-// its start. This package compiles once, and the guest installs the result in each program just
-// before its start. A cell has to do so in any case.
-package seccomp
+package filter
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package seccomp
+package filter
 
 import (
 	_ "embed"

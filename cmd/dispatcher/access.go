@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/assay-run/assay/internal/dispatcher/certs"
 	"github.com/assay-run/assay/internal/dispatcher/httpapi"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
 	"github.com/assay-run/assay/internal/dispatcher/identity/oidc"
@@ -131,11 +130,11 @@ func (c *config) site(g identity.Gate) (site.Guard, error) {
 }
 
 // certificate returns the certificate of --listen, or nil without TLS.
-func (a *access) certificate() (*certs.Files, error) {
+func (a *access) certificate() (*certFiles, error) {
 	if a.TLSCert == "" {
 		return nil, nil
 	}
-	f, err := certs.Open(a.TLSCert, a.TLSKey)
+	f, err := openCert(a.TLSCert, a.TLSKey)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
 	}

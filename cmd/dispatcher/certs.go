@@ -1,5 +1,4 @@
-// Package certs reads a certificate and its key from files and reloads them when they change.
-package certs
+package main
 
 import (
 	"crypto/tls"
@@ -10,26 +9,26 @@ import (
 	"time"
 )
 
-// look is the minimum time between checks of the files.
-const look = time.Second
+// certLook is the minimum time between checks of the files.
+const certLook = time.Second
 
-// Files is a server certificate.
-type Files struct {
+// certFiles is a server certificate.
+type certFiles struct {
 	cert, key string
 	look      time.Duration
 
 	mu     sync.Mutex
 	shown  *tls.Certificate
 	looked time.Time
-	loaded stamp // of the loaded certificate, or of the last failed load
+	loaded certStamp // of the loaded certificate, or of the last failed load
 }
 
-// stamp identifies a state of the files.
-type stamp struct{ certAt, keyAt, certSize, keySize int64 }
+// certStamp identifies a state of the files.
+type certStamp struct{ certAt, keyAt, certSize, keySize int64 }
 
-// Open reads the files.
-func Open(cert, key string) (*Files, error) {
-	f := &Files{cert: cert, key: key, look: look}
+// openCert reads the files.
+func openCert(cert, key string) (*certFiles, error) {
+	f := &certFiles{cert: cert, key: key, look: certLook}
 	now, err := f.stamp()
 	if err != nil {
 		return nil, err
@@ -44,13 +43,13 @@ func Open(cert, key string) (*Files, error) {
 
 // Config returns a server configuration. It requires TLS 1.2, which browsers and programs of the
 // last ten years support.
-func (f *Files) Config() *tls.Config {
+func (f *certFiles) Config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: f.certificate, NextProtos: []string{"h2", "http/1.1"}}
 }
 
 // certificate returns the current certificate of the files. If they cannot be read, for example
 // between the writes of the two files, it returns the previous certificate.
-func (f *Files) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (f *certFiles) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if time.Since(f.looked) < f.look {
@@ -78,7 +77,7 @@ func (f *Files) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 }
 
 // stamp returns the stamp of the files, or zero if they cannot be examined.
-func (f *Files) stamp() (s stamp, err error) {
+func (f *certFiles) stamp() (s certStamp, err error) {
 	cert, err := os.Stat(f.cert)
 	if err != nil {
 		return s, err
@@ -87,5 +86,5 @@ func (f *Files) stamp() (s stamp, err error) {
 	if err != nil {
 		return s, err
 	}
-	return stamp{cert.ModTime().UnixNano(), key.ModTime().UnixNano(), cert.Size(), key.Size()}, nil
+	return certStamp{cert.ModTime().UnixNano(), key.ModTime().UnixNano(), cert.Size(), key.Size()}, nil
 }

@@ -1,4 +1,4 @@
-package certs_test
+package main
 
 import (
 	"crypto/ecdsa"
@@ -17,12 +17,10 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/assay-run/assay/internal/dispatcher/certs"
 )
 
-// write creates a self-signed certificate of a name, and returns a pool that trusts it.
-func write(t *testing.T, dir, name string) *x509.CertPool {
+// writeCert creates a self-signed certificate of a name, and returns a pool that trusts it.
+func writeCert(t *testing.T, dir, name string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -40,8 +38,8 @@ func write(t *testing.T, dir, name string) *x509.CertPool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(dir, "tls.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	put(t, filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+	putFile(t, filepath.Join(dir, "tls.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	putFile(t, filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 	pool := x509.NewCertPool()
 	own, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -51,7 +49,7 @@ func write(t *testing.T, dir, name string) *x509.CertPool {
 	return pool
 }
 
-func put(t *testing.T, path string, text []byte) {
+func putFile(t *testing.T, path string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
@@ -63,15 +61,15 @@ func put(t *testing.T, path string, text []byte) {
 func TestRenewal(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	if _, err := certs.Open(cert, key); err == nil {
+	if _, err := openCert(cert, key); err == nil {
 		t.Error("files that are not there are taken")
 	}
-	first := write(t, dir, "first")
-	f, err := certs.Open(cert, key)
+	first := writeCert(t, dir, "first")
+	f, err := openCert(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.LookAlways()
+	f.look = 0 // check the files for each connection
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -95,11 +93,11 @@ func TestRenewal(t *testing.T) {
 	if got, err := shown(first, tls.VersionTLS11); err == nil {
 		t.Errorf("TLS 1.1 is spoken: %q", got)
 	}
-	second := write(t, dir, "second")
+	second := writeCert(t, dir, "second")
 	if got, err := shown(second, 0); err != nil || got != "HTTP/2.0 second" {
 		t.Errorf("after a renewal: %q, %v", got, err)
 	}
-	put(t, key, []byte("no key"))
+	putFile(t, key, []byte("no key"))
 	if got, err := shown(second, 0); err != nil || got != "HTTP/2.0 second" {
 		t.Errorf("with a key that is none: %q, %v", got, err)
 	}
@@ -109,11 +107,11 @@ func TestRenewal(t *testing.T) {
 	if got, err := shown(second, 0); err != nil || got != "HTTP/2.0 second" {
 		t.Errorf("without a certificate: %q, %v", got, err)
 	}
-	third := write(t, dir, "third")
+	third := writeCert(t, dir, "third")
 	if got, err := shown(third, 0); err != nil || got != "HTTP/2.0 third" {
 		t.Errorf("when there is one again: %q, %v", got, err)
 	}
-	if _, err := certs.Open(cert, cert); err == nil {
+	if _, err := openCert(cert, cert); err == nil {
 		t.Error("a certificate is taken for its key")
 	}
 }

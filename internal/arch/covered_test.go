@@ -28,7 +28,6 @@ var coveredBy = map[string]string{
 	"internal/fault":                             "test/e2e",
 	"pkg/fleet":                                  "pkg/store/postgres",
 	"pkg/queue":                                  "pkg/queue/jetstream",
-	"pkg/queue/jetstream/seal":                   "pkg/queue/jetstream",
 	"pkg/queue/queuetest":                        "pkg/queue/jetstream",
 	"pkg/runtime/containerd/engine":              "pkg/runtime/containerd",
 	"pkg/runtime/containerd/image/imagetest":     "pkg/runtime/containerd/image",

@@ -41,11 +41,10 @@ var table = map[string]row{
 	"pkg/store/storetest":                   {"its specification", []string{"pkg/fleet", "pkg/job", "pkg/store"}},
 	"migrations":                            {"the schema, embedded", nil},
 
-	"pkg/queue":                {"delivery: the idea", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
-	"pkg/queue/identity":       {"who is who on the queue", []string{"pkg/job"}},
-	"pkg/queue/jetstream":      {"over NATS JetStream", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue", "pkg/queue/identity", "pkg/queue/jetstream/seal"}},
-	"pkg/queue/jetstream/seal": {"what one process alone may read", []string{"pkg/job"}},
-	"pkg/queue/queuetest":      {"its specification", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue"}},
+	"pkg/queue":           {"delivery: the idea", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/placement", "pkg/store"}},
+	"pkg/queue/identity":  {"who is who on the queue", []string{"pkg/job"}},
+	"pkg/queue/jetstream": {"over NATS JetStream", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/placement", "pkg/store", "pkg/queue", "pkg/queue/identity"}},
+	"pkg/queue/queuetest": {"its specification", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/store", "pkg/queue"}},
 
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{

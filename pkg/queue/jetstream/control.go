@@ -12,7 +12,6 @@ import (
 
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue/jetstream/seal"
 )
 
 // The kinds of requests from workers: the component of the subject after the worker.
@@ -70,7 +69,7 @@ func request[Reply any](ctx context.Context, q *Queue, worker, kind string, req 
 	if err != nil {
 		return reply, fmt.Errorf("%s: %w: %w", kind, job.ErrInvalid, err)
 	}
-	m := &nats.Msg{Subject: q.request(worker, kind), Header: nats.Header{seal.Header: {q.own.Public}}}
+	m := &nats.Msg{Subject: q.request(worker, kind), Header: nats.Header{keyHeader: {q.own.Public}}}
 	if until, ok := ctx.Deadline(); ok {
 		m.Header.Set(patienceHeader, strconv.FormatInt(time.Until(until).Milliseconds(), 10))
 	}
@@ -108,7 +107,7 @@ func (q *Queue) ask(ctx context.Context, worker, kind string, body []byte) ([]by
 			return nil, err
 		}
 		answer, err := exchange(kind, secret)
-		if !errors.Is(err, seal.ErrSealed) || again {
+		if !errors.Is(err, errSealed) || again {
 			return answer, err
 		}
 		q.seals.Forget(worker) // the worker has restarted since
@@ -168,7 +167,7 @@ var codes = []struct {
 	{"lost", job.ErrLost},
 	{"too_large", job.ErrTooLarge},
 	{"refused", job.ErrRefused},
-	{"sealed", seal.ErrSealed},
+	{"sealed", errSealed},
 	{"unavailable", job.ErrUnavailable},
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/queue"
 	"github.com/assay-run/assay/pkg/queue/identity"
-	"github.com/assay-run/assay/pkg/queue/jetstream/seal"
 )
 
 // Config holds the server's address and timeouts. Only URL is required.
@@ -67,8 +66,8 @@ type Queue struct {
 	placed   placed    // deliveries in the stream
 	receipts *receipts // of a worker
 
-	own      *seal.Sealer        // opens messages sealed to this process
-	seals    *seal.Keys          // the workers' keys
+	own      *sealer             // opens messages sealed to this process
+	seals    *workerKeys         // the workers' keys
 	frames   *semaphore.Weighted // bytes of framed requests in progress
 	messages *semaphore.Weighted // bytes of other requests in progress
 	offered  sync.Map            // workers whose key is offered on this connection
@@ -100,7 +99,7 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{}), frames: semaphore.NewWeighted(framesRoom), messages: semaphore.NewWeighted(messagesRoom), own: seal.New(), seals: seal.NewKeys()}
+	q := &Queue{cfg: cfg, log: cfg.Log, epoch: make(chan struct{}), frames: semaphore.NewWeighted(framesRoom), messages: semaphore.NewWeighted(messagesRoom), own: newSealer(), seals: newWorkerKeys()}
 	q.receipts = newReceipts(q.sayReceipts)
 	for try := 0; ; try++ {
 		err := q.connect(ctx)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/queue/jetstream/seal"
 )
 
 // Serve handles control requests until ctx ends, and then completes those in progress.
@@ -145,7 +144,7 @@ func (q *Queue) take(ctx context.Context, m *nats.Msg, worker string) (body []by
 
 // answerWorker handles a request of a worker and seals the response to it.
 func answerWorker[Request, Reply any](ctx context.Context, s *server, m *nats.Msg, worker string, f func(context.Context, Request) (Reply, error)) error {
-	key, err := s.q.seals.Note(worker, m.Header.Get(seal.Header))
+	key, err := s.q.seals.Note(worker, m.Header.Get(keyHeader))
 	if err != nil {
 		return err
 	}

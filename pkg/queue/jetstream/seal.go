@@ -1,5 +1,4 @@
-// Package seal encrypts messages to one process.
-package seal
+package jetstream
 
 import (
 	"crypto/aes"
@@ -18,7 +17,7 @@ import (
 
 // A dispatcher seals its messages to a worker (specs, secrets, code of sessions) to a key that the
 // worker creates for its process. An eavesdropper at the server or in an inbox sees ciphertext
-// only. The worker's messages carry its public key (Header), on a subject of its own. A sealed body
+// only. The worker's messages carry its public key (keyHeader), on a subject of its own. A sealed body
 // is
 //
 //	'S' | public key of the dispatcher, 32 bytes | nonce and ciphertext of AES-256-GCM
@@ -26,43 +25,43 @@ import (
 // under a key that both sides derive by X25519 and HKDF. It costs one key agreement for each pair
 // of processes, and then AES.
 const (
-	// Header carries a process's public key.
-	Header     = "Assay-Key"
+	// keyHeader carries a process's public key.
+	keyHeader  = "Assay-Key"
 	sealed     = 'S'
 	publicSize = 32
 	mostPeers  = 1 << 14 // keys of processes in memory; above this number all are dropped
 )
 
-// PublicKey is the public key of one process.
-type PublicKey [publicSize]byte
+// publicKey is the public key of one process.
+type publicKey [publicSize]byte
 
-// ErrSealed means that a body was sealed to another process, usually the previous one with this
+// errSealed means that a body was sealed to another process, usually the previous one with this
 // name.
-var ErrSealed = fmt.Errorf("%w: not sealed to this process", job.ErrUnavailable)
+var errSealed = fmt.Errorf("%w: not sealed to this process", job.ErrUnavailable)
 
-// Sealer holds the key of this process and the shared keys with others.
-type Sealer struct {
+// sealer holds the key of this process and the shared keys with others.
+type sealer struct {
 	private *ecdh.PrivateKey
 	Public  string // base64
 
 	mu    sync.Mutex
-	peers map[PublicKey]cipher.AEAD
+	peers map[publicKey]cipher.AEAD
 }
 
-// New returns a Sealer with a new key.
-func New() *Sealer {
+// newSealer returns a sealer with a new key.
+func newSealer() *sealer {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		panic(err) // the random source never fails
 	}
-	return &Sealer{
+	return &sealer{
 		private: private, Public: base64.RawURLEncoding.EncodeToString(private.PublicKey().Bytes()),
-		peers: map[PublicKey]cipher.AEAD{},
+		peers: map[publicKey]cipher.AEAD{},
 	}
 }
 
 // with returns the cipher shared with the owner of a public key.
-func (s *Sealer) with(public PublicKey, toThem bool) (cipher.AEAD, error) {
+func (s *sealer) with(public publicKey, toThem bool) (cipher.AEAD, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.peers[public]; c != nil {
@@ -101,10 +100,10 @@ func (s *Sealer) with(public PublicKey, toThem bool) (cipher.AEAD, error) {
 }
 
 // Seal encrypts body to the owner of a public key.
-func (s *Sealer) Seal(public PublicKey, body []byte) ([]byte, error) {
+func (s *sealer) Seal(public publicKey, body []byte) ([]byte, error) {
 	c, err := s.with(public, true)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", job.ErrInvalid, Header, err)
+		return nil, fmt.Errorf("%w: %s: %w", job.ErrInvalid, keyHeader, err)
 	}
 	out := make([]byte, 0, 1+publicSize+len(body)+c.Overhead())
 	out = append(append(out, sealed), s.private.PublicKey().Bytes()...)
@@ -112,32 +111,32 @@ func (s *Sealer) Seal(public PublicKey, body []byte) ([]byte, error) {
 }
 
 // Open decrypts the output of Seal. It rejects plain text, because dispatchers seal every message.
-func (s *Sealer) Open(body []byte) ([]byte, error) {
+func (s *sealer) Open(body []byte) ([]byte, error) {
 	if len(body) < 1+publicSize || body[0] != sealed {
-		return nil, ErrSealed
+		return nil, errSealed
 	}
-	c, err := s.with(PublicKey(body[1:1+publicSize]), false)
+	c, err := s.with(publicKey(body[1:1+publicSize]), false)
 	if err != nil {
-		return nil, errors.Join(ErrSealed, err)
+		return nil, errors.Join(errSealed, err)
 	}
 	out, err := c.Open(nil, nil, body[1+publicSize:], nil)
 	if err != nil {
-		return nil, ErrSealed
+		return nil, errSealed
 	}
 	return out, nil
 }
 
-// Keys holds the keys of the workers.
-type Keys struct {
+// workerKeys holds the keys of the workers.
+type workerKeys struct {
 	mu   sync.Mutex
-	keys map[string]PublicKey // by worker
+	keys map[string]publicKey // by worker
 }
 
-// NewKeys returns an empty Keys.
-func NewKeys() *Keys { return &Keys{keys: map[string]PublicKey{}} }
+// newWorkerKeys returns an empty workerKeys.
+func newWorkerKeys() *workerKeys { return &workerKeys{keys: map[string]publicKey{}} }
 
 // Of returns the key of a worker, if it is known.
-func (s *Keys) Of(worker string) (key PublicKey, ok bool) {
+func (s *workerKeys) Of(worker string) (key publicKey, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key, ok = s.keys[worker]
@@ -145,12 +144,12 @@ func (s *Keys) Of(worker string) (key PublicKey, ok bool) {
 }
 
 // Note stores and returns the key in a worker's message.
-func (s *Keys) Note(worker, text string) (key PublicKey, err error) {
+func (s *workerKeys) Note(worker, text string) (key publicKey, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(raw) != publicSize {
-		return key, job.Invalid(Header, "is no key")
+		return key, job.Invalid(keyHeader, "is no key")
 	}
-	key = PublicKey(raw)
+	key = publicKey(raw)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.keys[worker]; !known && len(s.keys) >= mostPeers {
@@ -161,7 +160,7 @@ func (s *Keys) Note(worker, text string) (key PublicKey, err error) {
 }
 
 // Forget drops a worker's key, so that it is requested again.
-func (s *Keys) Forget(worker string) {
+func (s *workerKeys) Forget(worker string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.keys, worker)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	clikeys "github.com/assay-run/assay/internal/cli/keys"
 	"github.com/assay-run/assay/internal/cli/operate"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/job"
@@ -44,9 +43,9 @@ type cli struct {
 	Eval    evalCmd    `cmd:"" group:"Programs" help:"Import problems to grade solutions with."`
 	MCP     mcpCmd     `cmd:"" group:"Programs" name:"mcp" help:"Serve sandboxes to an agent as MCP tools on stdin and stdout."`
 
-	Policy policyCmd   `cmd:"" group:"Rules" help:"Manage policies: limits and permissions of programs."`
-	Secret secretCmd   `cmd:"" group:"Rules" help:"Manage secrets for the environment of programs."`
-	Keys   clikeys.Cmd `cmd:"" group:"Rules" help:"Manage API keys."`
+	Policy policyCmd    `cmd:"" group:"Rules" help:"Manage policies: limits and permissions of programs."`
+	Secret secretCmd    `cmd:"" group:"Rules" help:"Manage secrets for the environment of programs."`
+	Keys   operate.Keys `cmd:"" group:"Rules" help:"Manage API keys."`
 
 	Top       topCmd          `cmd:"" group:"Fleet" help:"Show the fleet live: workers, queue and outcomes."`
 	Worker    workerCmd       `cmd:"" group:"Fleet" help:"List, cordon and drain workers, one or many."`
@@ -109,7 +108,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	a := &app{globals: c.globals, ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
 	parsed.BindTo(a, (*operate.Host)(nil))
-	return a.report(parsed.Run(a, &clikeys.Env{Ctx: ctx, Client: a.client, JSON: a.JSON, Out: stdout, Err: stderr}))
+	return a.report(parsed.Run(a, &operate.KeysEnv{Ctx: ctx, Client: a.client, JSON: a.JSON, Out: stdout, Err: stderr}))
 }
 
 // newParser returns the parser of the command line. After --help it panics with exited.

@@ -15,7 +15,6 @@ const smallLines = 100
 var coveredBy = map[string]string{
 	"cmd/guest":                                  "test/e2e",
 	"images":                                     "internal/cli/dev",
-	"internal/cli/operate":                       "cmd/assay",
 	"internal/daemon":                            "internal/cli/dev",
 	"internal/dispatcher/httpapi/account":        "internal/dispatcher/httpapi",
 	"internal/dispatcher/httpapi/browse":         "internal/dispatcher/httpapi",

@@ -160,11 +160,10 @@ var table = map[string]row{
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake", "pkg/runtime/toll",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/worker/awake", "internal/daemon", "internal/fault", "internal/worker/live", "internal/site", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/fleet", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",
-		"internal/cli/keys", "internal/cli/operate", "internal/cli/problems", "internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/cli/dev", "internal/cli/doctor", "internal/mcp", "internal/pause", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
-	"internal/cli/keys":     {"keys, as a command line", []string{"api", "pkg/client", "pkg/fleet", "pkg/job", "internal/cli/show"}},
+		"internal/cli/operate", "internal/cli/problems", "internal/cli/program", "internal/cli/show", "internal/cli/top", "internal/cli/dev", "internal/cli/doctor", "internal/mcp", "internal/pause", "internal/sysmon", "internal/telemetry", "internal/version", "examples/humaneval")}, // which assay demo runs
 	"internal/cli/program":  {"programs and policies, as a command line names them", []string{"pkg/job"}},
 	"internal/cli/problems": {"problems that others have packed, as tests", []string{"pkg/job", "pkg/language"}},
-	"internal/cli/operate":  {"what tenants are granted, and who did what", []string{"api", "internal/cli/show", "internal/transfer", "pkg/client", "pkg/fleet", "pkg/job"}},
+	"internal/cli/operate":  {"what tenants are granted, their keys, and who did what", []string{"api", "internal/cli/show", "internal/transfer", "pkg/client", "pkg/fleet", "pkg/job"}},
 	"internal/cli/show":     {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
 	"internal/cli/top":      {"a fleet or a batch, live, on a terminal", []string{"api", "pkg/fleet", "pkg/job", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
 	"cmd/guest":             {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon", "internal/version"}},

@@ -1,4 +1,4 @@
-// Package operate has commands for operators and tenants of a fleet: limits of tenants, and
+// Package operate has commands for operators and tenants of a fleet: limits of tenants, API keys, and
 // recorded actions.
 package operate
 

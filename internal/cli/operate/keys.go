@@ -1,5 +1,4 @@
-// Package keys has the commands that manage API keys.
-package keys
+package operate
 
 import (
 	"context"
@@ -15,8 +14,8 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// Env is the environment of the commands.
-type Env struct {
+// KeysEnv is the environment of the commands of Keys.
+type KeysEnv struct {
 	Ctx    context.Context
 	Client func() (*client.Client, error)
 	JSON   bool // print JSON
@@ -24,15 +23,15 @@ type Env struct {
 	Err    io.Writer // for messages besides the result
 }
 
-// Cmd has the commands.
-type Cmd struct {
-	Create CreateCmd `cmd:"" help:"Create a key and print its token, which is never shown again."`
-	List   ListCmd   `cmd:"" help:"List the keys of a tenant, newest first."`
-	Revoke RevokeCmd `cmd:"" help:"Revoke a key, immediately and permanently."`
+// Keys has the commands that manage API keys.
+type Keys struct {
+	Create createKey `cmd:"" help:"Create a key and print its token, which is never shown again."`
+	List   listKeys  `cmd:"" help:"List the keys of a tenant, newest first."`
+	Revoke revokeKey `cmd:"" help:"Revoke a key, immediately and permanently."`
 }
 
-// CreateCmd makes a key.
-type CreateCmd struct {
+// createKey makes a key.
+type createKey struct {
 	Name   string        `arg:"" help:"Name of the holder, for the audit log."`
 	Tenant string        `name:"tenant" placeholder:"TENANT" help:"Tenant of the key (default: your own); another tenant needs an admin's token."`
 	Role   string        `name:"role" default:"submitter" enum:"reader,submitter,operator,admin" help:"Role: reader, submitter, operator or admin."`
@@ -43,7 +42,7 @@ type CreateCmd struct {
 }
 
 // Run prints only the token to stdout, so that programs can read it. Messages go to Err.
-func (c *CreateCmd) Run(e *Env) error {
+func (c *createKey) Run(e *KeysEnv) error {
 	fleet, err := e.Client()
 	if err != nil {
 		return err
@@ -61,14 +60,14 @@ func (c *CreateCmd) Run(e *Env) error {
 	return nil
 }
 
-// ListCmd lists keys.
-type ListCmd struct {
+// listKeys lists keys.
+type listKeys struct {
 	Tenant string `name:"tenant" placeholder:"TENANT" help:"Tenant (default: your own); another tenant needs an operator's token."`
 	All    bool   `name:"all" help:"Include revoked and expired keys."`
 }
 
 // Run lists keys.
-func (c *ListCmd) Run(e *Env) error {
+func (c *listKeys) Run(e *KeysEnv) error {
 	from, err := e.Client()
 	if err != nil {
 		return err
@@ -78,7 +77,7 @@ func (c *ListCmd) Run(e *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.All || state(k) == "live" {
+		if c.All || keyState(k) == "live" {
 			found = append(found, k)
 		}
 	}
@@ -87,23 +86,23 @@ func (c *ListCmd) Run(e *Env) error {
 	}
 	t := show.NewTable(e.Out, "ID", "NAME", "TENANT", "ROLE", "HELD TO", "MARK", "STATE", "USED")
 	for _, k := range found {
-		t.Row(k.ID, k.Name, k.Tenant, k.Role, held(k), k.Mark, state(k), when(k.LastUsedAt))
+		t.Row(k.ID, k.Name, k.Tenant, k.Role, keyLimits(k), k.Mark, keyState(k), timeOrDash(k.LastUsedAt))
 	}
 	return t.End()
 }
 
-// state returns whether a key is valid, by the clock of this machine.
-func state(k fleet.Key) string {
+// keyState returns whether a key is valid, by the clock of this machine.
+func keyState(k fleet.Key) string {
 	switch {
 	case k.RevokedAt != nil:
-		return "revoked " + when(k.RevokedAt)
+		return "revoked " + timeOrDash(k.RevokedAt)
 	case k.ExpiresAt != nil && k.ExpiresAt.Before(time.Now()):
-		return "expired " + when(k.ExpiresAt)
+		return "expired " + timeOrDash(k.ExpiresAt)
 	}
 	return "live"
 }
 
-func held(k fleet.Key) string {
+func keyLimits(k fleet.Key) string {
 	switch {
 	case k.Label != "" && k.Policy != "":
 		return k.Label + ", policy " + k.Policy
@@ -115,21 +114,21 @@ func held(k fleet.Key) string {
 	return "-"
 }
 
-func when(t *time.Time) string {
+func timeOrDash(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}
 	return t.Local().Format(time.DateTime)
 }
 
-// RevokeCmd revokes a key.
-type RevokeCmd struct {
+// revokeKey revokes a key.
+type revokeKey struct {
 	ID     string `arg:"" help:"Id of the key, as in assay keys list."`
 	Reason string `name:"reason" short:"m" help:"Reason for the audit log."`
 }
 
 // Run revokes a key.
-func (c *RevokeCmd) Run(e *Env) error {
+func (c *revokeKey) Run(e *KeysEnv) error {
 	id, err := job.ParseID(c.ID)
 	if err != nil {
 		return fmt.Errorf("ID: %.80q is not the id of a key; see assay keys list", c.ID)
@@ -145,12 +144,12 @@ func (c *RevokeCmd) Run(e *Env) error {
 	if e.JSON {
 		return e.json(k)
 	}
-	fmt.Fprintf(e.Out, "key %s (%s of %s): %s by %s\n", k.ID, show.Plain(k.Name), show.Plain(k.Tenant), state(k), show.Plain(k.RevokedBy))
+	fmt.Fprintf(e.Out, "key %s (%s of %s): %s by %s\n", k.ID, show.Plain(k.Name), show.Plain(k.Tenant), keyState(k), show.Plain(k.RevokedBy))
 	return nil
 }
 
 // json prints v as one line.
-func (e *Env) json(v any) error {
+func (e *KeysEnv) json(v any) error {
 	enc := json.NewEncoder(e.Out)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)

@@ -1,4 +1,4 @@
-package keys_test
+package operate_test
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/cli/keys"
+	"github.com/assay-run/assay/internal/cli/operate"
 	"github.com/assay-run/assay/pkg/client"
 	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/job"
@@ -45,7 +45,7 @@ func run(t *testing.T, args ...string) (out, beside, asked string, err error) {
 		_ = json.NewEncoder(w).Encode(v)
 	}))
 	defer srv.Close()
-	var cmd keys.Cmd
+	var cmd operate.Keys
 	p, err := kong.New(&cmd)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func run(t *testing.T, args ...string) (out, beside, asked string, err error) {
 		return "", "", "", err
 	}
 	var o, e strings.Builder
-	err = parsed.Run(&keys.Env{Ctx: t.Context(), Out: &o, Err: &e, Client: func() (*client.Client, error) { return client.New(srv.URL) }})
+	err = parsed.Run(&operate.KeysEnv{Ctx: t.Context(), Out: &o, Err: &e, Client: func() (*client.Client, error) { return client.New(srv.URL) }})
 	return o.String(), e.String(), asked, err
 }
 

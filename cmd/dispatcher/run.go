@@ -22,7 +22,6 @@ import (
 	"github.com/assay-run/assay/internal/dispatcher/identity"
 	"github.com/assay-run/assay/internal/dispatcher/intake"
 	"github.com/assay-run/assay/internal/dispatcher/secret"
-	"github.com/assay-run/assay/internal/dispatcher/tenants"
 	"github.com/assay-run/assay/internal/dispatcher/ui"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/internal/version"
@@ -80,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 
-	others, err := tenants.Apply(ctx, store, cfg.TenantsFile)
+	others, err := admin.ApplyTenants(ctx, store, cfg.TenantsFile)
 	if err != nil {
 		return err
 	}

@@ -95,9 +95,8 @@ var table = map[string]row{
 
 	"api/openapi": {"the OpenAPI document as JSON", []string{"api"}},
 
-	"internal/dispatcher/admin":                  {"what operators do by hand", []string{"api", "pkg/fleet", "pkg/job", "pkg/object", "pkg/store", "internal/dispatcher/fleet", "internal/dispatcher/identity", "internal/dispatcher/secret", "internal/dispatcher/tenants", "internal/transfer"}},
+	"internal/dispatcher/admin":                  {"what operators do, by hand or in the file of tenants", []string{"api", "pkg/fleet", "pkg/job", "pkg/object", "pkg/policy", "pkg/store", "internal/dispatcher/fleet", "internal/dispatcher/identity", "internal/dispatcher/secret", "internal/transfer"}},
 	"internal/transfer":                          {"the file that moves a tenant", []string{"pkg/job"}},
-	"internal/dispatcher/tenants":                {"what tenants are granted: judged, and read from a file", []string{"pkg/job", "pkg/policy", "pkg/store"}},
 	"internal/dispatcher/admit":                  {"bytes in, accepted jobs out", with(ideas, "api", "pkg/language", "pkg/object")},
 	"internal/dispatcher/recent":                 {"what was read a moment ago, for many", nil},
 	"internal/dispatcher/fleet":                  {"who is connected, what fits, who has room", with(ideas, "internal/dispatcher/recent")},
@@ -156,7 +155,7 @@ var table = map[string]row{
 	"internal/arch":                     {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/dispatcher/admin", "internal/dispatcher/admit", "internal/dispatcher/callback", "internal/dispatcher/identity/oidc", "internal/dispatcher/tenants", "internal/dispatcher", "internal/fault", "internal/dispatcher/httpapi", "internal/dispatcher/identity", "internal/dispatcher/intake", "internal/dispatcher/session", "internal/site", "internal/sysmon", "internal/dispatcher/secret", "internal/dispatcher/sweep", "internal/telemetry", "internal/dispatcher/ui", "internal/version", "pkg/netrule")},
+		"internal/dispatcher/admin", "internal/dispatcher/admit", "internal/dispatcher/callback", "internal/dispatcher/identity/oidc", "internal/dispatcher", "internal/fault", "internal/dispatcher/httpapi", "internal/dispatcher/identity", "internal/dispatcher/intake", "internal/dispatcher/session", "internal/site", "internal/sysmon", "internal/dispatcher/secret", "internal/dispatcher/sweep", "internal/telemetry", "internal/dispatcher/ui", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake", "pkg/runtime/toll",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/worker/awake", "internal/daemon", "internal/fault", "internal/worker/live", "internal/site", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/fleet", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",

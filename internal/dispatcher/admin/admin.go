@@ -1,5 +1,5 @@
 // Package admin implements the operators' actions on a fleet. It checks requests, changes the store, notifies
-// dispatchers and workers, and records each action.
+// dispatchers and workers, and records each action. It also applies the file of tenants.
 package admin
 
 import (

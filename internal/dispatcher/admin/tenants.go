@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/dispatcher/tenants"
 	"github.com/assay-run/assay/pkg/fleet"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -15,7 +14,7 @@ import (
 // PutTenant replaces the settings of a tenant. It returns job.ErrStale if the tenant's version is not the given one;
 // nil matches any.
 func (a *Admin) PutTenant(ctx context.Context, who Actor, name string, q api.TenantGrant, version *int64) (store.Tenant, error) {
-	t, err := tenants.Check(store.Tenant{Name: name, Weight: q.Weight, MaxRunning: q.MaxRunning, LabelCaps: q.LabelCaps, Ceiling: q.Ceiling})
+	t, err := checkTenant(store.Tenant{Name: name, Weight: q.Weight, MaxRunning: q.MaxRunning, LabelCaps: q.LabelCaps, Ceiling: q.Ceiling})
 	if err != nil {
 		return t, err
 	}

@@ -125,9 +125,6 @@ func (a *Admin) Override(ctx context.Context, who Actor, tenant string, q api.Ov
 	return a.onTenant(ctx, who, "override", tenant, q.Reason, func(done *store.Action) error { return a.Store.Override(ctx, done, tenant, o, q.For.D()) })
 }
 
-// maxRunning is the largest count that the store supports.
-const maxRunning = 1 << 30
-
 func checkOverride(q api.OverrideRequest) error {
 	switch {
 	case q.Weight == nil && q.MaxRunning == nil && q.LabelCaps == nil:

@@ -1,4 +1,4 @@
-package tenants
+package admin
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 // anybody is the name of the entry for tenants without a ceiling, or whose ceiling sets no limit.
 const anybody = "*"
 
-// Unnamed is the limits of such tenants; 0 means the default.
-type Unnamed struct {
+// UnnamedTenants is the limits of such tenants; 0 means the default.
+type UnnamedTenants struct {
 	Name    string `json:"name"`
 	Ceiling struct {
 		Queued  int64 `json:"queued"`
@@ -28,14 +28,14 @@ type Unnamed struct {
 	} `json:"ceiling"`
 }
 
-// file is the parsed file of tenants.
-type file struct {
+// tenantsFile is the parsed file of tenants.
+type tenantsFile struct {
 	tenants []tenantSettings
-	others  Unnamed
+	others  UnnamedTenants
 }
 
-// read reads a JSON list of tenants.
-func read(path string) (f file, err error) {
+// readTenants reads a JSON list of tenants.
+func readTenants(path string) (f tenantsFile, err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return f, err
@@ -53,7 +53,7 @@ func read(path string) (f file, err error) {
 }
 
 // add checks and adds one entry.
-func (f *file) add(row json.RawMessage, at string) error {
+func (f *tenantsFile) add(row json.RawMessage, at string) error {
 	var named struct{ Name string }
 	if json.Unmarshal(row, &named) == nil && named.Name == anybody {
 		return f.addUnnamed(row, at)
@@ -73,7 +73,7 @@ func (f *file) add(row json.RawMessage, at string) error {
 	return nil
 }
 
-func (f *file) addUnnamed(row json.RawMessage, at string) error {
+func (f *tenantsFile) addUnnamed(row json.RawMessage, at string) error {
 	if f.others.Name != "" {
 		return job.Invalid(at, "has two entries for %q", anybody)
 	}
@@ -86,20 +86,20 @@ func (f *file) addUnnamed(row json.RawMessage, at string) error {
 	return nil
 }
 
-// Store is the part of the store that Apply uses.
-type Store interface {
+// TenantsStore is the part of the store that ApplyTenants uses.
+type TenantsStore interface {
 	store.Tenants
 	store.Policies
 }
 
-// Apply applies the file of tenants to s. An empty path means no file. It applies an entry only if its text differs
+// ApplyTenants applies the file of tenants to s. An empty path means no file. It applies an entry only if its text differs
 // from the last applied one. So changes over the API last until the entry changes. Unlisted tenants and policies stay
-// unchanged, and an unchanged policy gets no new version. Apply returns the limits of unnamed tenants.
-func Apply(ctx context.Context, s Store, path string) (others Unnamed, err error) {
+// unchanged, and an unchanged policy gets no new version. ApplyTenants returns the limits of unnamed tenants.
+func ApplyTenants(ctx context.Context, s TenantsStore, path string) (others UnnamedTenants, err error) {
 	if path == "" {
 		return others, nil
 	}
-	f, err := read(path)
+	f, err := readTenants(path)
 	for i := 0; err == nil && i < len(f.tenants); i++ {
 		err = f.tenants[i].apply(ctx, s)
 	}
@@ -111,7 +111,7 @@ func Apply(ctx context.Context, s Store, path string) (others Unnamed, err error
 
 // apply stores an entry unless it is the last one that was applied. The entry is noted last, with the tenant, so that the next
 // start repeats an entry that failed.
-func (g *tenantSettings) apply(ctx context.Context, s Store) error {
+func (g *tenantSettings) apply(ctx context.Context, s TenantsStore) error {
 	var packed bytes.Buffer
 	if err := json.Compact(&packed, g.text); err != nil {
 		return err

@@ -1,5 +1,4 @@
-// Package tenants checks the settings that operators give to tenants, in a file or a request, and applies the file.
-package tenants
+package admin
 
 import (
 	"bytes"
@@ -42,8 +41,8 @@ const (
 	maxRunning = 1 << 30 // largest count that the store supports
 )
 
-// Check returns the tenant as it is stored. It returns job.ErrInvalid for invalid settings.
-func Check(t store.Tenant) (store.Tenant, error) {
+// checkTenant returns the tenant as it is stored. It returns job.ErrInvalid for invalid settings.
+func checkTenant(t store.Tenant) (store.Tenant, error) {
 	g := tenantSettings{Name: t.Name, Weight: t.Weight, MaxRunning: t.MaxRunning, LabelCaps: t.LabelCaps, Ceiling: t.Ceiling}
 	if err := g.check(); err != nil {
 		return t, err

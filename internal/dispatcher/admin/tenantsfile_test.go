@@ -1,4 +1,4 @@
-package tenants
+package admin
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func TestReadTenants(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := read(file)
+		_, err := readTenants(file)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
@@ -71,12 +71,12 @@ func openStore(t *testing.T) *postgres.Store {
 func TestPoliciesOfTenants(t *testing.T) {
 	s := openStore(t)
 	file := filepath.Join(t.TempDir(), "tenants.json")
-	put := func(text string) (others Unnamed) {
+	put := func(text string) (others UnnamedTenants) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		others, err := Apply(t.Context(), s, file)
+		others, err := ApplyTenants(t.Context(), s, file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestTheFileAndTheAPI(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Apply(t.Context(), s, file); err != nil {
+		if _, err := ApplyTenants(t.Context(), s, file); err != nil {
 			t.Fatal(err)
 		}
 		got, err := s.Tenant(t.Context(), "a")
@@ -133,7 +133,7 @@ func TestTheFileAndTheAPI(t *testing.T) {
 }
 
 // unputting is a store that fails to store policies.
-type unputting struct{ Store }
+type unputting struct{ TenantsStore }
 
 func (unputting) PutPolicy(context.Context, *store.Action, string, string, json.RawMessage) error {
 	return errors.New("no")
@@ -146,10 +146,10 @@ func TestEntriesThatFailAreAppliedAgain(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`[{"name":"a","weight":2,"policies":{"small":{"memory":"64Mi"}}}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Apply(t.Context(), unputting{s}, file); err == nil {
+	if _, err := ApplyTenants(t.Context(), unputting{s}, file); err == nil {
 		t.Fatal("a policy that was not stored is no error")
 	}
-	if _, err := Apply(t.Context(), s, file); err != nil {
+	if _, err := ApplyTenants(t.Context(), s, file); err != nil {
 		t.Fatal(err)
 	}
 	found, err := s.Policies(t.Context(), "a")

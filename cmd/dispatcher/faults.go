@@ -5,7 +5,6 @@ package main
 import (
 	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/internal/dispatcher/httpapi"
-	"github.com/assay-run/assay/internal/dispatcher/sweep"
 	"github.com/assay-run/assay/internal/fault"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/object"
@@ -15,7 +14,7 @@ import (
 )
 
 type objects interface {
-	sweep.Objects
+	dispatcher.Objects
 	httpapi.Objects
 }
 

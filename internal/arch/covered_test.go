@@ -23,7 +23,6 @@ var coveredBy = map[string]string{
 	"internal/dispatcher/httpapi/web":            "internal/dispatcher/httpapi",
 	"internal/dispatcher/identity/oidc/oidctest": "internal/dispatcher/identity/oidc",
 	"internal/dispatcher/session":                "internal/dispatcher/httpapi",
-	"internal/dispatcher/sweep":                  "internal/dispatcher",
 	"internal/fault":                             "test/e2e",
 	"pkg/fleet":                                  "pkg/store/postgres",
 	"pkg/queue":                                  "pkg/queue/jetstream",

@@ -120,8 +120,7 @@ var table = map[string]row{
 	"internal/dispatcher/ui":            {"the web page", []string{"api", "internal/dispatcher/identity", "internal/dispatcher/recent", "internal/site", "internal/dispatcher/token", "internal/dispatcher/ui/shown", "pkg/job", "pkg/store"}},
 	"internal/dispatcher/ui/shown":      {"what strangers wrote, fit to be looked at", []string{"pkg/job"}},
 	"internal/mcp":                      {"sandboxes as tools for agents", []string{"api", "pkg/client", "pkg/job", "internal/version"}},
-	"internal/dispatcher/sweep":         {"removes from the object store what is nobody's", []string{"api", "pkg/job", "pkg/object", "pkg/store"}},
-	"internal/dispatcher":               {"schedule, relay, record, reap", with(ideas, "api", "pkg/object", "internal/dispatcher/fleet", "internal/dispatcher/session", "internal/dispatcher/sweep", "internal/telemetry")},
+	"internal/dispatcher":               {"schedule, relay, record, reap, sweep", with(ideas, "api", "pkg/object", "internal/dispatcher/fleet", "internal/dispatcher/session", "internal/telemetry")},
 	"internal/fault":                    {"failing stores and queues, for tests", []string{"pkg/control", "pkg/job", "pkg/object", "pkg/queue", "pkg/store"}},
 	"internal/dispatcher/callback":      {"telling others that a batch is done", []string{"pkg/job", "pkg/netrule", "pkg/store"}},
 	"internal/dispatcher/secret":        {"what jobs are told and nobody else may read", []string{"pkg/control", "pkg/job", "pkg/policy", "pkg/queue", "pkg/store"}},
@@ -155,7 +154,7 @@ var table = map[string]row{
 	"internal/arch":                     {"this table", nil},
 
 	"cmd/dispatcher": {"wiring", with(ideas, "api", "migrations", "pkg/object", "pkg/store/postgres", "pkg/queue/jetstream", "pkg/queue/identity",
-		"internal/dispatcher/admin", "internal/dispatcher/admit", "internal/dispatcher/callback", "internal/dispatcher/identity/oidc", "internal/dispatcher", "internal/fault", "internal/dispatcher/httpapi", "internal/dispatcher/identity", "internal/dispatcher/intake", "internal/dispatcher/session", "internal/site", "internal/sysmon", "internal/dispatcher/secret", "internal/dispatcher/sweep", "internal/telemetry", "internal/dispatcher/ui", "internal/version", "pkg/netrule")},
+		"internal/dispatcher/admin", "internal/dispatcher/admit", "internal/dispatcher/callback", "internal/dispatcher/identity/oidc", "internal/dispatcher", "internal/fault", "internal/dispatcher/httpapi", "internal/dispatcher/identity", "internal/dispatcher/intake", "internal/dispatcher/session", "internal/site", "internal/sysmon", "internal/dispatcher/secret", "internal/telemetry", "internal/dispatcher/ui", "internal/version", "pkg/netrule")},
 	"cmd/worker": {"wiring", with(ideas, "pkg/object", "pkg/queue/jetstream", "pkg/queue/identity", "pkg/runtime/containerd", "pkg/runtime/containerd/image", "pkg/runtime/fake", "pkg/runtime/toll",
 		"pkg/netrule", "pkg/runtime/cgroup", "pkg/runtime/egress", "pkg/runtime/environment", "internal/advisories", "internal/worker/awake", "internal/daemon", "internal/fault", "internal/worker/live", "internal/site", "internal/sysmon", "internal/worker", "internal/worker/health", "internal/worker/transfer", "internal/telemetry", "internal/version")},
 	"cmd/assay": {"command line", with(ideas, "api", "pkg/fleet", "pkg/client", "pkg/runtime/containerd/image", "pkg/runtime/cgroup",

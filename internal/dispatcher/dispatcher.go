@@ -12,7 +12,6 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/fleet"
 	"github.com/assay-run/assay/internal/dispatcher/session"
-	"github.com/assay-run/assay/internal/dispatcher/sweep"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/control"
 	nouns "github.com/assay-run/assay/pkg/fleet"
@@ -29,7 +28,7 @@ type Config struct {
 	ReapEvery      time.Duration       // period of the reaper; default 2s
 	RepublishAfter time.Duration       // age at which unclaimed jobs are published again; default 15s
 	RegistryEvery  time.Duration       // period of storing and counting workers; default 3s
-	Objects        sweep.Objects       // store that is swept of orphaned objects; default: none
+	Objects        Objects             // store that is swept of orphaned objects; default: none
 	SweepEvery     time.Duration       // period of the sweeper; default 6h
 	OrphanAge      time.Duration       // minimum age of swept objects; default 24h
 	BlobAge        time.Duration       // inputs and environments not requested within it are removed; 0: never
@@ -97,7 +96,7 @@ type Dispatcher struct {
 	leader    *leader
 	reaper    *reaper
 	keeper    *keeper
-	sweeper   *sweep.Sweeper
+	sweeper   *sweeper
 	gauges    *gauges
 	reports   *reporter
 }
@@ -128,7 +127,7 @@ func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
 	keeper := keeper{store: s, leader: d.leader, metrics: m, log: d.log, retention: cfg.Retention, audit: cfg.AuditRetention}
 	d.keeper = keeper.start()
 	d.reports.upkeep, d.reports.learn = d.keeper.done, d.keeper.learn
-	d.sweeper = &sweep.Sweeper{Store: s, Objects: cfg.Objects, Leads: d.leader.is, Removed: m.removed, SweepEvery: cfg.SweepEvery,
+	d.sweeper = &sweeper{Store: s, Objects: cfg.Objects, Leads: d.leader.is, Removed: m.removed, SweepEvery: cfg.SweepEvery,
 		OrphanAge: cfg.OrphanAge, BlobAge: cfg.BlobAge, Retention: cfg.Retention, Log: d.log}
 	d.gauges = &gauges{store: s, reports: d.reports, fleet: d.fleet, leader: d.leader, pools: cfg.Pools, every: cfg.RegistryEvery, log: d.log}
 	return d, nil

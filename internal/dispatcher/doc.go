@@ -5,6 +5,7 @@
 //	scheduler  queued → dispatched, through a small window, as late as possible
 //	recorder   answers the workers' claims, heartbeats and results, in bulk
 //	reaper     takes back lost jobs, publishes unclaimed ones again
+//	sweeper    removes objects that no record names; only the leader sweeps
 //	fleet      (a package) connected workers, and how many jobs they take at once
 //	gauges     the current state of the fleet
 //

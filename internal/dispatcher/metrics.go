@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/assay-run/assay/internal/dispatcher/sweep"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -105,7 +104,7 @@ func (m *metrics) zero() {
 	for kind := range reapedKinds(store.ReapStats{}) {
 		m.reaps.Add(ctx, 0, label("kind", kind))
 	}
-	for _, kind := range sweep.Kinds {
+	for _, kind := range sweptKinds {
 		m.reaps.Add(ctx, 0, label("kind", kind))
 	}
 }

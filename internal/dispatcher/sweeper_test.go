@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/assay-run/assay/internal/dispatcher/sweep"
+	"github.com/assay-run/assay/internal/dispatcher"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/placement"
@@ -140,7 +140,7 @@ func TestObjectsOfOthersAreNotSwept(t *testing.T) {
 
 // asking counts sweeps by their first step.
 type asking struct {
-	sweep.Objects
+	dispatcher.Objects
 	n atomic.Int64
 }
 
@@ -151,7 +151,7 @@ func (a *asking) Get(ctx context.Context, key string) (io.ReadCloser, object.Inf
 
 // counting counts sweeps by their last step.
 type counting struct {
-	sweep.Objects
+	dispatcher.Objects
 	n atomic.Int64
 }
 

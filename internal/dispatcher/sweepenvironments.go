@@ -1,4 +1,4 @@
-package sweep
+package dispatcher
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // sweepEnvironments removes environments from the object store that were not fetched or offered within BlobAge, and
 // forgets older statements about them. In a dry run it only counts them. Removal is safe: a worker builds a missing
 // environment.
-func (s *Sweeper) sweepEnvironments(ctx context.Context, dry bool) (found api.SweepReport, err error) {
+func (s *sweeper) sweepEnvironments(ctx context.Context, dry bool) (found api.SweepReport, err error) {
 	if s.BlobAge == 0 {
 		return found, nil
 	}

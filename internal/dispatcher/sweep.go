@@ -1,6 +1,4 @@
-// Package sweep removes objects from the object store that belong to no record or that were not
-// requested for a long time. Only the leading dispatcher sweeps.
-package sweep
+package dispatcher
 
 import (
 	"context"
@@ -30,8 +28,8 @@ type Objects interface {
 	SweepTemp(ctx context.Context, age time.Duration) (int, error)
 }
 
-// Store is the part of the store that a Sweeper needs.
-type Store interface {
+// sweeperStore is the part of the store that a sweeper needs.
+type sweeperStore interface {
 	// Fleet, Orphans and Inputs are methods of store.Store.
 	Fleet(ctx context.Context) (string, error)
 	Orphans(ctx context.Context, refs []store.LeaseRef) ([]store.LeaseRef, error)
@@ -39,11 +37,11 @@ type Store interface {
 	ForgetEnvironments(ctx context.Context, age time.Duration) (int64, error)
 }
 
-// Sweeper removes the objects of attempts that did not become the record. A worker removes its own
+// sweeper removes the objects of attempts that did not become the record. A worker removes its own
 // objects, unless it is killed or the object store is not available. Every field is required unless
 // marked otherwise.
-type Sweeper struct {
-	Store      Store
+type sweeper struct {
+	Store      sweeperStore
 	Objects    Objects // nil: there is nothing to sweep
 	Leads      func() bool
 	Removed    func(ctx context.Context, kind string, n int64) // counts the removed objects
@@ -56,11 +54,11 @@ type Sweeper struct {
 	sweeping sync.Mutex
 }
 
-// Kinds are the kinds of removed objects, as passed to Removed.
-var Kinds = []string{"object", "blob"}
+// sweptKinds are the kinds of removed objects, as passed to Removed.
+var sweptKinds = []string{"object", "blob"}
 
 // Sweep sweeps once, outside the schedule. With dry it only counts.
-func (s *Sweeper) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) {
+func (s *sweeper) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) {
 	if s.Objects == nil {
 		return api.SweepReport{}, fmt.Errorf("%w: this dispatcher has no object store to sweep", job.ErrUnavailable)
 	}
@@ -78,11 +76,11 @@ func (s *Sweeper) Sweep(ctx context.Context, dry bool) (api.SweepReport, error) 
 	return found, err
 }
 
-// sweep sweeps one kind of object.
-type sweep func(ctx context.Context, dry bool) (api.SweepReport, error)
+// sweepFunc sweeps one kind of object.
+type sweepFunc func(ctx context.Context, dry bool) (api.SweepReport, error)
 
 // runExclusively sweeps unless a sweep is running.
-func (s *Sweeper) runExclusively(ctx context.Context, dry bool, sweep sweep) (api.SweepReport, error) {
+func (s *sweeper) runExclusively(ctx context.Context, dry bool, sweep sweepFunc) (api.SweepReport, error) {
 	if !s.sweeping.TryLock() {
 		return api.SweepReport{}, fmt.Errorf("%w: a sweep is under way at this dispatcher", job.ErrUnavailable)
 	}
@@ -103,7 +101,7 @@ const (
 )
 
 // Run sweeps regularly while this dispatcher leads, until ctx ends.
-func (s *Sweeper) Run(ctx context.Context) {
+func (s *sweeper) Run(ctx context.Context) {
 	if s.Objects == nil {
 		return
 	}
@@ -118,7 +116,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 		if !s.Leads() {
 			continue
 		}
-		for kind, sweep := range map[string]sweep{"object": s.sweep, "blob": s.sweepBlobs, "environment": s.sweepEnvironments} {
+		for kind, sweep := range map[string]sweepFunc{"object": s.sweep, "blob": s.sweepBlobs, "environment": s.sweepEnvironments} {
 			found, err := s.runExclusively(ctx, false, sweep)
 			if err != nil && ctx.Err() == nil {
 				s.Log.WarnContext(ctx, "sweep of the object store failed", "kind", kind, "error", err)
@@ -131,8 +129,8 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// stored is one attempt that has objects.
-type stored struct {
+// storedAttempt is one attempt that has objects.
+type storedAttempt struct {
 	store.LeaseRef
 	prefix string
 	bytes  int64
@@ -141,12 +139,12 @@ type stored struct {
 // sweep makes one pass over the object store. It skips objects younger than OrphanAge, because their attempts may
 // still run. This also gives time to notice objects of another owner, for example after the restore of an old backup.
 // With dry it removes and writes nothing.
-func (s *Sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, err error) {
+func (s *sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, err error) {
 	if err := s.checkOwner(ctx, dry); err != nil {
 		return found, err
 	}
-	var orphaned, asked []stored
-	young := func(as []stored) (n int) {
+	var orphaned, asked []storedAttempt
+	young := func(as []storedAttempt) (n int) {
 		for _, a := range as {
 			if s.Retention == 0 || time.Since(a.Job.Time()) < s.Retention {
 				n++
@@ -160,7 +158,7 @@ func (s *Sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, e
 			return found, err
 		}
 		found.Attempts++
-		all += young([]stored{a})
+		all += young([]storedAttempt{a})
 		if asked = append(asked, a); len(asked) == sweepChunk {
 			if orphaned, err = s.orphans(ctx, orphaned, asked); err != nil {
 				return found, err
@@ -188,7 +186,7 @@ func (s *Sweeper) sweep(ctx context.Context, dry bool) (found api.SweepReport, e
 }
 
 // remove runs after the listing, which would otherwise skip entries.
-func (s *Sweeper) remove(ctx context.Context, orphaned []stored, found *api.SweepReport) error {
+func (s *sweeper) remove(ctx context.Context, orphaned []storedAttempt, found *api.SweepReport) error {
 	var errs []error
 	for _, a := range orphaned {
 		n, err := s.Objects.DeletePrefix(ctx, a.prefix)
@@ -202,7 +200,7 @@ func (s *Sweeper) remove(ctx context.Context, orphaned []stored, found *api.Swee
 
 // checkOwner rejects an object store that is marked for another fleet. It marks an unmarked store, unless it must not
 // write. A dispatcher with the wrong address, or with a copy of a database, must not remove unknown objects.
-func (s *Sweeper) checkOwner(ctx context.Context, dry bool) error {
+func (s *sweeper) checkOwner(ctx context.Context, dry bool) error {
 	name, err := s.Store.Fleet(ctx)
 	if err != nil {
 		return err
@@ -226,7 +224,7 @@ func (s *Sweeper) checkOwner(ctx context.Context, dry bool) error {
 	return nil
 }
 
-func (s *Sweeper) owner(ctx context.Context) (string, error) {
+func (s *sweeper) owner(ctx context.Context) (string, error) {
 	r, _, err := s.Objects.Get(ctx, fleetKey)
 	if err != nil {
 		return "", err
@@ -238,13 +236,13 @@ func (s *Sweeper) owner(ctx context.Context) (string, error) {
 
 // attempts yields the attempts whose newest object is from before. The listing is in key order, so
 // the objects of one attempt come together.
-func (s *Sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[stored, error] {
-	return func(yield func(stored, error) bool) {
-		var last stored
+func (s *sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[storedAttempt, error] {
+	return func(yield func(storedAttempt, error) bool) {
+		var last storedAttempt
 		old := false
 		for o, err := range s.Objects.List(ctx, "") {
 			if err != nil {
-				yield(stored{}, err)
+				yield(storedAttempt{}, err)
 				return
 			}
 			prefix, id, lease, ok := object.AttemptOf(o.Key)
@@ -255,7 +253,7 @@ func (s *Sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[stor
 				if old && !yield(last, nil) {
 					return
 				}
-				last, old = stored{store.LeaseRef{Job: id, Lease: lease}, prefix, 0}, true
+				last, old = storedAttempt{store.LeaseRef{Job: id, Lease: lease}, prefix, 0}, true
 			}
 			old = old && o.Modified.Before(before)
 			last.bytes += o.Bytes
@@ -267,9 +265,9 @@ func (s *Sweeper) attempts(ctx context.Context, before time.Time) iter.Seq2[stor
 }
 
 // orphans appends the orphaned attempts to out.
-func (s *Sweeper) orphans(ctx context.Context, out, asked []stored) ([]stored, error) {
+func (s *sweeper) orphans(ctx context.Context, out, asked []storedAttempt) ([]storedAttempt, error) {
 	refs := make([]store.LeaseRef, len(asked))
-	of := make(map[store.LeaseRef][]stored, len(asked))
+	of := make(map[store.LeaseRef][]storedAttempt, len(asked))
 	for i, a := range asked {
 		refs[i] = a.LeaseRef
 		of[a.LeaseRef] = append(of[a.LeaseRef], a)

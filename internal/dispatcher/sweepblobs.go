@@ -1,4 +1,4 @@
-package sweep
+package dispatcher
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 //
 // A submit between the last check of a blob and its removal may reset the age. Its job then fails
 // and reports the missing blob.
-func (s *Sweeper) sweepBlobs(ctx context.Context, dry bool) (found api.SweepReport, err error) {
+func (s *sweeper) sweepBlobs(ctx context.Context, dry bool) (found api.SweepReport, err error) {
 	if s.BlobAge == 0 {
 		return found, nil
 	}
@@ -45,7 +45,7 @@ func (s *Sweeper) sweepBlobs(ctx context.Context, dry bool) (found api.SweepRepo
 
 // old returns the keys below a prefix whose age was not reset since before. meant selects them; nil
 // selects all.
-func (s *Sweeper) old(ctx context.Context, prefix string, before time.Time, meant func(key string) bool) (old []object.Info, err error) {
+func (s *sweeper) old(ctx context.Context, prefix string, before time.Time, meant func(key string) bool) (old []object.Info, err error) {
 	for o, err := range s.Objects.List(ctx, prefix) {
 		if err != nil {
 			return nil, err
@@ -61,7 +61,7 @@ func (s *Sweeper) old(ctx context.Context, prefix string, before time.Time, mean
 }
 
 // removeOld removes the keys that are still old. In a dry run it counts their bytes.
-func (s *Sweeper) removeOld(ctx context.Context, old []object.Info, before time.Time, dry bool) (found api.SweepReport, err error) {
+func (s *sweeper) removeOld(ctx context.Context, old []object.Info, before time.Time, dry bool) (found api.SweepReport, err error) {
 	var errs []error
 	for _, o := range old {
 		found.Bytes += o.Bytes
@@ -80,7 +80,7 @@ func (s *Sweeper) removeOld(ctx context.Context, old []object.Info, before time.
 
 // usedBlobs returns the keys that jobs need. A submit in the last half of BlobAge reset the ages of
 // its blobs, even if the upload took long.
-func (s *Sweeper) usedBlobs(ctx context.Context) (map[string]bool, error) {
+func (s *sweeper) usedBlobs(ctx context.Context) (map[string]bool, error) {
 	inputs, err := s.Store.Inputs(ctx, time.Now().Add(-s.BlobAge/2))
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (s *Sweeper) usedBlobs(ctx context.Context) (map[string]bool, error) {
 }
 
 // removeBlob removes a blob if it is still old.
-func (s *Sweeper) removeBlob(ctx context.Context, key string, before time.Time) (bool, error) {
+func (s *sweeper) removeBlob(ctx context.Context, key string, before time.Time) (bool, error) {
 	o, err := s.Objects.Stat(ctx, key)
 	if err == nil && !o.Modified.Before(before) {
 		return false, nil

@@ -35,14 +35,14 @@ type attempt struct {
 	claimed store.Claimed
 	told    control.Secrets
 
-	spec    job.Spec
-	plan    *policy.Plan
-	kept    *transfer.Artifacts // nil: the policy allows none
-	alone   string              // see runtime.Key; "" at first
-	timings job.Timings
-	outputs transfer.Outputs // stored beside the result
-	code    *compile.Code    // the program or solution, if it is in a language of the catalogue
-	checker *compile.Code    // the tests' checker, if it is in a language of the catalogue
+	spec         job.Spec
+	plan         *policy.Plan
+	kept         *transfer.Artifacts // nil: the policy allows none
+	sandboxGroup string              // see runtime.Key; "" at first
+	timings      job.Timings
+	outputs      transfer.Outputs // stored beside the result
+	code         *compile.Code    // the program or solution, if it is in a language of the catalogue
+	checker      *compile.Code    // the tests' checker, if it is in a language of the catalogue
 }
 
 // owner returns the owner of the attempt's objects.
@@ -196,7 +196,7 @@ func imageFault(err error) string {
 
 // slot acquires a slot of the key's kind for the job.
 func (a *attempt) slot(ctx context.Context, key runtime.Key) (runtime.Slot, error) {
-	key.Tenant, key.Image, key.Alone = a.claimed.Tenant, a.spec.Image, a.alone
+	key.Tenant, key.Image, key.SandboxGroup = a.claimed.Tenant, a.spec.Image, a.sandboxGroup
 	key.Isolation, key.CPU = a.plan.Policy.Isolation, a.plan.Policy.CPU
 	waiting, end := telemetry.StartSpan(ctx, "slot")
 	slot, err := a.Runtime.Acquire(waiting, key)

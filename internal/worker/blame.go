@@ -41,7 +41,7 @@ func runOrBlame[T any](ctx context.Context, a *attempt, run func() (*T, error)) 
 		return res, err
 	}
 	slog.WarnContext(ctx, "sandbox broken; rerunning the job in isolation", "job", a.lease.Job, "tenant", a.claimed.Tenant, "error", err)
-	a.alone = string(a.lease.Job)
+	a.sandboxGroup = string(a.lease.Job)
 	if a.kept != nil && len(a.kept.Stored().Artifacts) > 0 { // artifacts of the first try belong to no record
 		a.transfer.Discard(ctx, a.owner())
 	}

@@ -11,7 +11,7 @@ import (
 var ErrCanceled = errors.New("canceled by a client, or with its batch")
 
 // ErrBroken is wrapped by an error of Slot.Run or Acquire when a sandbox failed around its program.
-// This program or its neighbours may have caused it: see Key.Alone.
+// This program or its neighbours may have caused it: see Key.SandboxGroup.
 var ErrBroken = errors.New("the sandbox broke")
 
 // BuildError means that a job's packages are unavailable. It ends the job and is not our failure.

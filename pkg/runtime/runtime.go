@@ -66,7 +66,8 @@ type Key struct {
 	// cores; selects a preloaded interpreter
 	Imports string
 	CPU     float64
-	Alone   string // slots with different Alone values share no sandbox, so that a broken one can be blamed on its job
+	// slots with different values share no sandbox, so that a broken one can be blamed on its job
+	SandboxGroup string
 }
 
 // Slot is a place for exactly one attempt.

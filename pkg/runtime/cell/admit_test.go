@@ -51,7 +51,7 @@ func TestLosingAZygoteIsABrokenSandbox(t *testing.T) {
 	r := newRuntime(t, func(c *Settings) { c.CellWarm = 0 })
 	begin := func(alone string) (*slot, chan error) {
 		key := cellKeys["python"]
-		key.Alone = alone
+		key.SandboxGroup = alone
 		got, err := r.Acquire(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ type Cells struct {
 }
 
 // owner identifies the jobs that may share a cell. Tenants never share one.
-type owner struct{ tenant, digest, alone string }
+type owner struct{ tenant, digest, sandboxGroup string }
 
 // slotKey identifies interchangeable slots of cells.
 type slotKey struct {
@@ -121,9 +121,9 @@ func (c *Cells) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 		return nil, err
 	}
 	defer release() // the cell holds it
-	want := slotKey{owner: owner{key.Tenant, img.Digest, key.Alone}, zygote: zygoteOf(key.Kind)}
+	want := slotKey{owner: owner{key.Tenant, img.Digest, key.SandboxGroup}, zygote: zygoteOf(key.Kind)}
 	get := c.pool.Get
-	if key.Alone != "" { // it will not be used again
+	if key.SandboxGroup != "" { // it will not be used again
 		get = c.make
 	} else if want.zygote != 0 {
 		cores := sandbox.CoresOf(key.CPU)
@@ -141,7 +141,7 @@ func (c *Cells) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, err
 // Fresh creates a slot outside of all pools in the cell of key, for img. The cell ends when its
 // slots are closed.
 func (c *Cells) Fresh(ctx context.Context, img *image.Image, key runtime.Key) (runtime.Slot, error) {
-	home := owner{key.Tenant, img.Digest, key.Alone}
+	home := owner{key.Tenant, img.Digest, key.SandboxGroup}
 	s, err := c.make(ctx, slotKey{owner: home, zygote: zygoteOf(key.Kind)})
 	c.retire(home)
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *Cells) home(ctx context.Context, key owner) (*cell, error) {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		shared := c.group.DoChan(key.tenant+"\x00"+key.digest+"\x00"+key.alone, func() (any, error) {
+		shared := c.group.DoChan(key.tenant+"\x00"+key.digest+"\x00"+key.sandboxGroup, func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTime)
 			defer cancel()
 			defer context.AfterFunc(c.background.Context(), cancel)()

@@ -34,7 +34,7 @@ func (r *Runtime) Prove(ctx context.Context, image string, isolation policy.Isol
 		slog.WarnContext(ctx, "no local image for the canary job; taking jobs without it", "isolation", isolation)
 		return nil
 	}
-	key := runtime.Key{Tenant: canaryWord, Image: image, Isolation: isolation, Kind: "command", Alone: canaryWord}
+	key := runtime.Key{Tenant: canaryWord, Image: image, Isolation: isolation, Kind: "command", SandboxGroup: canaryWord}
 	s, err := r.fresh(ctx, key)
 	if err != nil {
 		return fmt.Errorf("make a sandbox: %w", err)

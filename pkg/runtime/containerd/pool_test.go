@@ -90,7 +90,7 @@ func TestNothingThatWaitedIsForAJobAlone(t *testing.T) {
 	runOne(t, r, "true")
 	eventually(t, "a slot is ready", func() bool { return warmTasks(t, r, "command") == 1 })
 	alone := taskKey
-	alone.Alone = "of-a-job"
+	alone.SandboxGroup = "of-a-job"
 	s, err := r.Acquire(t.Context(), alone)
 	if err != nil {
 		t.Fatal(err)

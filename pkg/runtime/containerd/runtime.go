@@ -204,8 +204,8 @@ func (r *Runtime) Acquire(ctx context.Context, key runtime.Key) (runtime.Slot, e
 	if err != nil {
 		return nil, err
 	}
-	defer release()      // the slot holds it
-	if key.Alone != "" { // warm ones may be affected by the same fault as the first
+	defer release()             // the slot holds it
+	if key.SandboxGroup != "" { // warm ones may be affected by the same fault as the first
 		s, err := r.makeSlot(ctx, l, img, defaultShape)
 		if err != nil {
 			return nil, err

@@ -84,7 +84,7 @@ func runScript(ctx context.Context, key rt.Key, a rt.Attempt) (*rt.Report, error
 	wall := newWall(a)
 	defer wall.Stop()
 	for _, w := range words {
-		if w.verb == "broken" && (w.arg == "always" || key.Alone == "") {
+		if w.verb == "broken" && (w.arg == "always" || key.SandboxGroup == "") {
 			return nil, rt.ErrBroken
 		}
 		done, err := w.perform(ctx, a, rep, wall.C)

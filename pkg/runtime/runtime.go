@@ -120,7 +120,7 @@ type Attempt struct {
 	Deadline time.Time         // of the lease, for labels; Run enforces the policy's own limits
 	Collect  Collector         // nil: artifacts are not collected
 	Link     *os.File          // the program's descriptor 6, if it has a stream; the caller closes it after Start
-	Together uint64            // programs with the same number take turns and share cores; 0: separate
+	CPUGroup uint64            // programs with the same number take turns and share cores; 0: separate
 	Forks    bool              // the program may be copied while it runs: see Forker
 	CPU      *CPUBudget        // shared by several attempts, in addition to the policy's cpu_time for each; nil: none
 	Waits    *Waits            // shared by several attempts, whose wall clocks stop for each other's waits; nil: its own

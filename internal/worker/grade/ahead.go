@@ -110,7 +110,7 @@ func (a *ahead) begin(room func()) {
 	p := a.Attempt.Plan.Policy
 	budget := runtime.NewCPUBudget(a.cpu.Left())
 	r := &aheadRun{
-		grading: &grading{Config: a.Config, clock: newClock(&p, budget), together: gradings.Add(1), cpu: budget, written: newWritten(&p)},
+		grading: &grading{Config: a.Config, clock: newClock(&p, budget), cpuGroup: gradings.Add(1), cpu: budget, written: newWritten(&p)},
 		limits:  a.limits(s, a.next == len(a.runs)-1), budget: budget.Left(), room: room,
 	}
 	r.used = func() time.Duration { return 0 } // excludes the other cases

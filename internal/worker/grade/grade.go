@@ -75,7 +75,7 @@ type grading struct {
 	report   runtime.Report // so far
 	cases    []job.CaseResult
 	weights  []float64
-	together uint64             // identifies its sandboxes, which take turns
+	cpuGroup uint64             // identifies its sandboxes, which take turns
 	cpu      *runtime.CPUBudget // of all sandboxes
 	details  int                // bytes of the texts of cases
 	written  written            // by the solution, in all runs
@@ -146,7 +146,7 @@ func gradeOnce(ctx context.Context, c Config) (rep *runtime.Report, own time.Dur
 		c.Tests = &t
 	}
 	budget := runtime.NewCPUBudget(p.CPUTime.D())
-	g := &grading{Config: c, clock: newClock(p, budget), together: gradings.Add(1), cpu: budget, written: newWritten(p)}
+	g := &grading{Config: c, clock: newClock(p, budget), cpuGroup: gradings.Add(1), cpu: budget, written: newWritten(p)}
 	g.halt()
 	err = g.all(ctx)
 	if g.box != nil {

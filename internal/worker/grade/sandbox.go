@@ -64,7 +64,7 @@ func (g *grading) open(ctx context.Context, s side, wall time.Duration, link *os
 	plan := *a.Plan
 	plan.Policy.Wall = job.Duration(wall + grace) // receive ends it earlier, because it excludes the worker's own delays
 	a.Plan = &plan
-	a.Service, a.Link, a.Together = string(s), link, g.together
+	a.Service, a.Link, a.CPUGroup = string(s), link, g.cpuGroup
 	program, err := slot.Start(ctx, a)
 	if err != nil {
 		slot.Close()

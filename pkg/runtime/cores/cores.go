@@ -29,10 +29,10 @@ type Seat struct {
 }
 
 // Take selects n of our cores, or all if there are fewer: those with the fewest programs. Programs
-// with the same nonzero together take turns and share cores. A waiting program, such as a session
+// of the same nonzero group take turns and share cores. A waiting program, such as a session
 // for most of its life, does not count for others. Leave returns the cores when the program has
 // ended.
-func (s *Allocator) Take(n int, together uint64, waits bool) (*Seat, error) {
+func (s *Allocator) Take(n int, group uint64, waits bool) (*Seat, error) {
 	var ours unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &ours); err != nil {
 		return nil, fmt.Errorf("read our cores: %w", err)
@@ -50,14 +50,14 @@ func (s *Allocator) Take(n int, together uint64, waits bool) (*Seat, error) {
 		s.taken, s.working = map[int]int{}, map[int]int{}
 	}
 	s.cores = cores
-	if together == 0 {
+	if group == 0 {
 		cores = rotated(cores, s.turn)
 		slices.SortStableFunc(cores, func(a, b int) int { return s.taken[a] - s.taken[b] })
 		s.turn += n
 	} else {
-		cores = rotated(cores, int(together*uint64(n)%uint64(len(cores))))
+		cores = rotated(cores, int(group*uint64(n)%uint64(len(cores))))
 	}
-	t := &Seat{all: s, cores: slices.Clone(cores[:n]), counts: !waits, moves: n == 1 && together == 0 && !waits}
+	t := &Seat{all: s, cores: slices.Clone(cores[:n]), counts: !waits, moves: n == 1 && group == 0 && !waits}
 	if t.counts {
 		for _, core := range t.cores {
 			s.taken[core]++

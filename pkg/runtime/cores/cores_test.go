@@ -60,9 +60,9 @@ func TestSwitch(t *testing.T) {
 func TestSeating(t *testing.T) {
 	all := runtime.NumCPU()
 	var s Allocator
-	take := func(n int, together uint64) (unix.CPUSet, func()) {
+	take := func(n int, group uint64) (unix.CPUSet, func()) {
 		t.Helper()
-		seat, err := s.Take(n, together, false)
+		seat, err := s.Take(n, group, false)
 		if err != nil {
 			t.Fatal(err)
 		}

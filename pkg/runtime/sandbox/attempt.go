@@ -251,7 +251,7 @@ func (a *Attempt) runPython(ctx context.Context, r *pythonRequest) error {
 	}
 	e, err := a.execute(ctx, a.Box, &Program{
 		Args: []string{"python3", "-B", harness}, Env: a.env, Dir: a.dir(dir), stdin: stdin, output: a.Output, Limits: a.policy,
-		files: files, Python: true, Asked: a.policy.Env.Set, stream: a.Stream, Forks: a.Forks, together: a.Together, budget: a.CPU, waits: a.Waits, metered: a.Metered,
+		files: files, Python: true, Asked: a.policy.Env.Set, stream: a.Stream, Forks: a.Forks, cpuGroup: a.CPUGroup, budget: a.CPU, waits: a.Waits, metered: a.Metered,
 		written: a.Written, keep: keepAll, toll: a.toll,
 	}, a.Spent)
 	if err != nil {

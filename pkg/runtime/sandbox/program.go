@@ -37,7 +37,7 @@ type Program struct {
 	Asked     map[string]string // the job's part of env
 	stream    *Stream           // nil: none
 	Forks     bool              // it may be copied while it runs
-	together  uint64            // see runtime.Attempt
+	cpuGroup  uint64            // see runtime.Attempt
 	cores     unix.CPUSet       // its cores, chosen at its start; empty: any
 	Limits    *policy.Policy    // wall, cpu_time, stdout, stderr; the slot has the other limits
 	budget    *runtime.CPUBudget
@@ -83,7 +83,7 @@ type Box interface {
 // execute runs p in b and returns after all of its processes have ended. An error means that the
 // sandbox failed, not the program.
 func (s *Place) execute(ctx context.Context, b Box, p *Program, before cgroup.Usage) (*Exit, error) {
-	seat, err := allocator.Take(CoresOf(p.Limits.CPU), p.together, p.stream != nil)
+	seat, err := allocator.Take(CoresOf(p.Limits.CPU), p.cpuGroup, p.stream != nil)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func TestAssign(t *testing.T) {
 		w.assign = func(a control.Assignment) error { taken <- a; return nil }
 	})
 	id := f.assigned(d)
-	a := testenv.Soon(t, "the assignment", taken)
+	a := testenv.Receive(t, "the assignment", taken)
 	if a.Claimed.Job != id || a.Claimed.Tenant != tenant || a.Beat != 7 || a.TTL.D() != quick.LeaseTTL {
 		t.Errorf("the worker got %+v", a)
 	}

@@ -299,7 +299,7 @@ func TestStopAnswers(t *testing.T) {
 	f.work("w1", 1, succeed)
 	batch, ids := f.submit(1)
 	d.Wake()
-	testenv.Soon(t, "the result", s.entered)
+	testenv.Receive(t, "the result", s.entered)
 	stopped := make(chan struct{})
 	go func() { d.stop(); close(stopped) }()
 	select {
@@ -308,6 +308,6 @@ func TestStopAnswers(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	close(s.release)
-	testenv.Soon(t, "the stop", stopped)
+	testenv.Receive(t, "the stop", stopped)
 	f.recordedOnce(batch, ids)
 }

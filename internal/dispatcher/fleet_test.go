@@ -103,7 +103,7 @@ func (f *fleet) start(cfg dispatcher.Config, s store.Store, q dispatcher.Queue) 
 	go func() { done <- d.Run(ctx) }()
 	r := &replica{d, sync.OnceFunc(func() {
 		cancel()
-		if err := testenv.Soon(f, "the end of a dispatcher", done); err != nil {
+		if err := testenv.Receive(f, "the end of a dispatcher", done); err != nil {
 			f.Errorf("Run: %v", err)
 		}
 	})}

@@ -53,7 +53,7 @@ func TestLeasesDoNotWait(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); r.run(ctx) }()
-	testenv.Soon(t, "the rest of the round", s.began)
+	testenv.Receive(t, "the rest of the round", s.began)
 	before := s.leases.Load()
 	for deadline := time.Now().Add(10 * time.Second); s.leases.Load() < before+3; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -61,5 +61,5 @@ func TestLeasesDoNotWait(t *testing.T) {
 		}
 	}
 	stop()
-	testenv.Soon(t, "the end", ended)
+	testenv.Receive(t, "the end", ended)
 }

@@ -106,8 +106,8 @@ func newFleet(t testing.TB) *fleet {
 	go func() { f.schedule(serving); done <- struct{}{} }()
 	t.Cleanup(func() {
 		stop()
-		testenv.Soon(t, "the end of serving", done)
-		testenv.Soon(t, "the end of the schedule", done)
+		testenv.Receive(t, "the end of serving", done)
+		testenv.Receive(t, "the end of the schedule", done)
 		q.Close()
 		s.Close()
 	})
@@ -189,7 +189,7 @@ func (f *fleet) worker(id string) (stop func()) {
 	go func() { done <- runWorker(ctx, f.url, id, f.objects) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := testenv.Soon(f.t, "the end of a worker", done); err != nil {
+		if err := testenv.Receive(f.t, "the end of a worker", done); err != nil {
 			f.t.Errorf("worker %s: %v", id, err)
 		}
 	})
@@ -378,7 +378,7 @@ func BenchmarkRealNoop(b *testing.B) {
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 	stop()
-	if err := testenv.Soon(b, "the end of the worker", done); err != nil {
+	if err := testenv.Receive(b, "the end of the worker", done); err != nil {
 		b.Error(err)
 	}
 }

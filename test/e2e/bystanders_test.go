@@ -200,7 +200,7 @@ func intrude(t *testing.T, in intrusion, clients ...*client.Client) (ran *atomic
 			}
 		})
 	}
-	testenv.Soon(t, "an attack that runs", begun)
+	testenv.Receive(t, "an attack that runs", begun)
 	return ran, func() {
 		cancel()
 		lanes.Wait()

@@ -152,7 +152,7 @@ func startDev(t *testing.T) (d runningDev) {
 	for d.url == "" && ready.Scan() {
 		_, d.url, _ = strings.Cut(ready.Text(), "ready on ")
 	}
-	line := testenv.Soon(t, "the link", said)
+	line := testenv.Receive(t, "the link", said)
 	at := strings.Index(line, "http://")
 	if at < 0 || d.url == "" {
 		t.Fatalf("assay dev wrote %q", line)

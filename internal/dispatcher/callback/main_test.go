@@ -97,7 +97,7 @@ func (f *fixture) start(s *Sender) (stop func()) {
 	ctx, cancel := context.WithCancel(f.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.Run(ctx) }()
-	stop = func() { cancel(); testenv.Soon(f, "the end of the sender", ended) }
+	stop = func() { cancel(); testenv.Receive(f, "the end of the sender", ended) }
 	f.Cleanup(stop)
 	return stop
 }

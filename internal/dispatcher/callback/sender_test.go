@@ -133,7 +133,7 @@ func TestSurvivesItsSender(t *testing.T) {
 	})
 	id := f.done(job.Callback{URL: rc.URL, SecretRef: "hook"})
 	stop := f.start(f.sender(nil))
-	testenv.Soon(t, "the first call", begun)
+	testenv.Receive(t, "the first call", begun)
 	stop()
 	f.start(f.sender(nil))
 	d := f.until(id, "delivered", delivered)

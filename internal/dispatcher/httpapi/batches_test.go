@@ -419,7 +419,7 @@ func TestWaitingKeepsTheLease(t *testing.T) {
 	}
 	f.runner.release()
 	for range waits {
-		if err := testenv.Soon(t, "the answer to a client that waits", done); err != nil {
+		if err := testenv.Receive(t, "the answer to a client that waits", done); err != nil {
 			t.Error(err)
 		}
 	}

@@ -90,7 +90,7 @@ func TestWaitEndsWithTheJob(t *testing.T) {
 	}()
 	start := time.Now()
 	f.runner.release()
-	if b := testenv.Soon(t, "the batch", done); b.Counts[job.Finished] != 1 || time.Since(start) > 15*time.Second {
+	if b := testenv.Receive(t, "the batch", done); b.Counts[job.Finished] != 1 || time.Since(start) > 15*time.Second {
 		t.Errorf("got %+v after %s", b, time.Since(start))
 	}
 }

@@ -154,11 +154,11 @@ func TestSessionsUnderAKeyAtOnceAreOne(t *testing.T) {
 			ids <- v.ID
 		}()
 	}
-	testenv.Soon(t, "the first request at the worker", began)
+	testenv.Receive(t, "the first request at the worker", began)
 	close(goOn)
 	seen := map[job.ID]bool{}
 	for range cap(ids) {
-		seen[testenv.Soon(t, "an answer", ids)] = true
+		seen[testenv.Receive(t, "an answer", ids)] = true
 	}
 	if n, _ := h.made(); n != 1 || len(seen) != 1 {
 		t.Errorf("%d sessions were made, and the answers have %v", n, seen)
@@ -265,9 +265,9 @@ func TestExecutionsUnderAKeyOutliveTheConnection(t *testing.T) {
 		}
 		gone <- err
 	}()
-	first := testenv.Soon(t, "the execution", began)
+	first := testenv.Receive(t, "the execution", began)
 	hangUp()
-	if err := testenv.Soon(t, "the end of the request", gone); err == nil {
+	if err := testenv.Receive(t, "the end of the request", gone); err == nil {
 		t.Error("the client that hung up got an answer")
 	}
 	answers := make(chan string, 1)
@@ -281,7 +281,7 @@ func TestExecutionsUnderAKeyOutliveTheConnection(t *testing.T) {
 	case <-time.After(200 * time.Millisecond):
 	}
 	close(goOn)
-	if text := testenv.Soon(t, "the answer", answers); !strings.Contains(text, string(first)) {
+	if text := testenv.Receive(t, "the answer", answers); !strings.Contains(text, string(first)) {
 		t.Errorf("it got %s, want %s", text, first)
 	}
 	if _, n := h.made(); n != 1 {

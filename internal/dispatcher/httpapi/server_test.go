@@ -102,11 +102,11 @@ func TestShutdownEndsWaiting(t *testing.T) {
 	if err := srv.Shutdown(ctx); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
-	if err := testenv.Soon(t, "the end of serving", served); !errors.Is(err, http.ErrServerClosed) {
+	if err := testenv.Receive(t, "the end of serving", served); !errors.Is(err, http.ErrServerClosed) {
 		t.Error(err)
 	}
 	for range 2 {
-		if got := testenv.Soon(t, "an answer", answers); !strings.HasPrefix(got, "200 OK") || !strings.Contains(got, `"queued":1`) {
+		if got := testenv.Receive(t, "an answer", answers); !strings.HasPrefix(got, "200 OK") || !strings.Contains(got, `"queued":1`) {
 			t.Errorf("answered %q", got)
 		}
 	}

@@ -118,9 +118,9 @@ func TestUnheardSessionsAreClosed(t *testing.T) {
 		}
 		gone <- err
 	}()
-	testenv.Soon(t, "a question to the second worker", l.asked) // the second worker: the first does not respond
+	testenv.Receive(t, "a question to the second worker", l.asked) // the second worker: the first does not respond
 	hangUp()
-	if err := testenv.Soon(t, "the end of the request", gone); err == nil {
+	if err := testenv.Receive(t, "the end of the request", gone); err == nil {
 		t.Error("the client that hung up got an answer")
 	}
 	eventually(t, "both sessions are closed", func() bool { return l.left() == 0 })

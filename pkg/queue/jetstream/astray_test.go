@@ -120,7 +120,7 @@ func TestLedAstray(t *testing.T) {
 	if err := s.dispatcher.SendCancel("victim", store.LeaseRef{Job: anID, Lease: 7}); err != nil {
 		t.Fatal(err)
 	}
-	if l := testenv.Soon(t, "the cancel", canceled); l.Lease != 7 {
+	if l := testenv.Receive(t, "the cancel", canceled); l.Lease != 7 {
 		t.Errorf("another worker was told to cancel %+v", l)
 	}
 	astray := map[string]bool{}
@@ -289,10 +289,10 @@ func TestWorkerWaitsForConsumer(t *testing.T) {
 	if err := connect(t, jetstream.Config{URL: s.url}).Publish(t.Context(), []store.Dispatch{d}); err != nil {
 		t.Fatal(err)
 	}
-	if err := testenv.Soon(t, "the end of the fetch", got); err != nil {
+	if err := testenv.Receive(t, "the end of the fetch", got); err != nil {
 		t.Fatal(err)
 	}
-	if m := testenv.Soon(t, "the message", out); m.Ref() != d.Ref {
+	if m := testenv.Receive(t, "the message", out); m.Ref() != d.Ref {
 		t.Errorf("delivered %v, want %v", m.Ref(), d.Ref)
 	}
 }

@@ -148,7 +148,7 @@ func TestClusterKnowsItsWorkers(t *testing.T) {
 				t.Fatalf("at server %d nothing was delivered: %v", i, err)
 			}
 		}
-		if err := testenv.Soon(t, "the message", out).Ack(); err != nil {
+		if err := testenv.Receive(t, "the message", out).Ack(); err != nil {
 			t.Error(err)
 		}
 	}

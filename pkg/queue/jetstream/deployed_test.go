@@ -45,7 +45,7 @@ func TestDeployedConfiguration(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- d.Serve(t.Context(), &witness{}) }()
 	t.Cleanup(func() {
-		if err := testenv.Soon(t, "the end of serving", served); err != nil {
+		if err := testenv.Receive(t, "the end of serving", served); err != nil {
 			t.Error(err)
 		}
 	})

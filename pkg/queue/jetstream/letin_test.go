@@ -110,14 +110,14 @@ func TestSealed(t *testing.T) {
 		if err := s.dispatcher.Assign(t.Context(), "victim", a); err != nil {
 			t.Fatal(err)
 		}
-		if got := testenv.Soon(t, "the assignment", heard); got != string(spec) {
+		if got := testenv.Receive(t, "the assignment", heard); got != string(spec) {
 			t.Errorf("%d bytes arrived of %d", len(got), len(spec))
 		}
 	}
 	if _, err := s.dispatcher.CallSession(t.Context(), "victim", control.SessionCall{Op: control.SessionOpen, Code: theSecret}); err != nil {
 		t.Fatal(err)
 	}
-	if got := testenv.Soon(t, "the call", heard); got != theSecret {
+	if got := testenv.Receive(t, "the call", heard); got != theSecret {
 		t.Errorf("the session heard %q", got)
 	}
 	got, err := w.Claim(t.Context(), control.ClaimRequest{Worker: "victim", Refs: []store.Ref{{Job: job.NewID(), Generation: 1}}})

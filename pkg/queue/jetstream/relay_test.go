@@ -48,12 +48,12 @@ func TestPullSaidAgain(t *testing.T) {
 		}
 		done <- err
 	}()
-	testenv.Soon(t, "the request that hangs", hung)
+	testenv.Receive(t, "the request that hangs", hung)
 	d := store.Dispatch{Ref: store.Ref{Job: job.NewID(), Generation: 1}, Pool: "p"}
 	if err := connect(t, jetstream.Config{URL: s.url}).Publish(t.Context(), []store.Dispatch{d}); err != nil {
 		t.Fatal(err)
 	}
-	if err := testenv.Soon(t, "the end of the fetch", done); err != nil || len(out) != 1 {
+	if err := testenv.Receive(t, "the end of the fetch", done); err != nil || len(out) != 1 {
 		t.Fatalf("%d deliveries, %v", len(out), err)
 	}
 }
@@ -83,7 +83,7 @@ func TestConsumerLostWhileIdle(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m := testenv.Soon(t, "the message", out)
+		m := testenv.Receive(t, "the message", out)
 		if m.Ref() != ref {
 			t.Errorf("delivered %v, want %v", m.Ref(), ref)
 		}
@@ -172,7 +172,7 @@ func TestReceiptOfAnother(t *testing.T) {
 	time.Sleep(200 * time.Millisecond) // read from the stream by the way
 	s.untouched(t, 6, 3)
 	for range 3 { // and the victim may
-		if err := testenv.Soon(t, "a message", out).Ack(); err != nil {
+		if err := testenv.Receive(t, "a message", out).Ack(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,7 +220,7 @@ func TestReceiptsAfterRestart(t *testing.T) {
 			}
 		}
 		for range n {
-			ms = append(ms, testenv.Soon(t, "a message", out))
+			ms = append(ms, testenv.Receive(t, "a message", out))
 		}
 		return ms
 	}

@@ -149,7 +149,7 @@ func newScene(t *testing.T) *scene {
 	go func() { served <- s.dispatcher.Serve(ctx, s.heard) }()
 	t.Cleanup(func() {
 		stop()
-		if err := testenv.Soon(t, "the end of serving", served); err != nil {
+		if err := testenv.Receive(t, "the end of serving", served); err != nil {
 			t.Error(err)
 		}
 	})

@@ -225,7 +225,7 @@ func TestDeadStream(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if m := testenv.Soon(t, "the message", out); m.Ref() != d.Ref {
+	if m := testenv.Receive(t, "the message", out); m.Ref() != d.Ref {
 		t.Errorf("delivered %v, want %v", m.Ref(), d.Ref)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Soon waits for a value from another goroutine. Without it, a test that waits forever ends the
+// Receive waits for a value from another goroutine. Without it, a test that waits forever ends the
 // whole package by its timeout.
-func Soon[T any](t testing.TB, what string, c <-chan T) (v T) {
+func Receive[T any](t testing.TB, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:

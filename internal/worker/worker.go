@@ -11,7 +11,7 @@
 //	compile    compiles programs of the catalogue's languages
 //	fetch      fetches input files
 //	verdict    rejects a faulty job before its program runs
-//	beside     room for test cases that run side by side
+//	reserver   room for test cases that run side by side
 //	blame      runs a job again, alone, after its sandbox broke
 //	result     bounds results and stores large outputs beside them
 //	sender     sends results and hand-backs, in bulk; acknowledges after the commit

@@ -10,7 +10,7 @@
 // Get looks for an environment in this order:
 //
 //   - mounted already
-//   - in this worker's directory (store.go)
+//   - in this worker's directory (store.go, disk.go)
 //   - built by other workers, in the object store (share.go, archive.go)
 //   - built here (build.go, steps.go)
 //

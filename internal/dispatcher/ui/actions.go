@@ -12,7 +12,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -57,9 +57,9 @@ func recorded(done string) func(string, []byte) string {
 		var a store.Action
 		_ = json.Unmarshal(raw, &a) // if this fails, the action still happened
 		if a.Outcome == store.ActionUnchanged {
-			return fmt.Sprintf("%s: it was already in this state, and nothing changed.", shown.Line(subject, 80))
+			return fmt.Sprintf("%s: it was already in this state, and nothing changed.", display.Line(subject, 80))
 		}
-		return fmt.Sprintf("%s %s.", shown.Line(subject, 80), done)
+		return fmt.Sprintf("%s %s.", display.Line(subject, 80), done)
 	}
 }
 
@@ -78,14 +78,14 @@ var actions = map[string]action{
 		said: func(_ string, raw []byte) string {
 			var b job.Batch
 			_ = json.Unmarshal(raw, &b)
-			return fmt.Sprintf("The batch is canceled: %s of its jobs never ran or were stopped, %s are being stopped.", shown.Count(b.Counts[job.Canceled]), shown.Count(b.Counts[job.Running]))
+			return fmt.Sprintf("The batch is canceled: %s of its jobs never ran or were stopped, %s are being stopped.", display.Count(b.Counts[job.Canceled]), display.Count(b.Counts[job.Running]))
 		}},
 	"retry-batch": {Name: "Retry batch", Question: "Submit the unsuccessful jobs of batch %s again?", Note: "They become a new batch.", role: identity.Submitter,
 		method: http.MethodPost, path: "/v1/batches/%s/retry",
 		said: func(_ string, raw []byte) string {
 			var b job.Batch
 			_ = json.Unmarshal(raw, &b)
-			return fmt.Sprintf("%s jobs are submitted again, as this batch.", shown.Count(b.Total))
+			return fmt.Sprintf("%s jobs are submitted again, as this batch.", display.Count(b.Total))
 		},
 		next: func(_ string, raw []byte) string {
 			var b job.Batch
@@ -114,7 +114,7 @@ var actions = map[string]action{
 	"requeue": {Name: "Requeue", Question: "Requeue the jobs of worker %s?", Note: "Their attempts on this worker end and do not count. Cordon the worker first, or it may take them again.", Danger: true,
 		role: identity.Operator, fields: []field{reason}, method: http.MethodPost, path: "/v1/admin/requeue", wrong: noReason,
 		body: func(w string, f url.Values) any { return api.RequeueRequest{Worker: w, Reason: f.Get("reason")} },
-		said: func(w string, _ []byte) string { return "The jobs of " + shown.Line(w, 80) + " are queued again." }},
+		said: func(w string, _ []byte) string { return "The jobs of " + display.Line(w, 80) + " are queued again." }},
 
 	"pause-batch":   pausing("batch", "Pause", "pause", "is paused: its waiting jobs stay queued"),
 	"resume-batch":  pausing("batch", "Resume", "resume", "goes on"),
@@ -212,7 +212,7 @@ func (v *visit) asked() (a action, p confirmPage, err error) {
 	if subject == "" || len(subject) > 300 {
 		return a, p, job.Invalid("on", "must name the subject of the action")
 	}
-	p = confirmPage{Key: key, Subject: subject, Question: fmt.Sprintf(a.Question, shown.Line(subject, 120)), Back: back(v.r.FormValue("back")), Once: string(job.NewID()), Action: a}
+	p = confirmPage{Key: key, Subject: subject, Question: fmt.Sprintf(a.Question, display.Line(subject, 120)), Back: back(v.r.FormValue("back")), Once: string(job.NewID()), Action: a}
 	p.Fields = append(p.Fields, a.fields...)
 	for i, f := range p.Fields {
 		if given, ok := v.r.Form[f.Name]; ok {

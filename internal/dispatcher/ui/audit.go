@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -16,7 +16,7 @@ var auditFilters = []string{"actor", "action", "subject", "tenant", "since", "un
 // actionRow is an action with its changes by line.
 type actionRow struct {
 	Did     store.Action
-	Changes []shown.Change
+	Changes []display.Change
 }
 
 type auditPage struct {
@@ -54,7 +54,7 @@ func (s *Server) audit(v *visit) error {
 		return v.show("audit", "Audit", false, p)
 	}
 	for _, a := range list.Actions {
-		p.Actions = append(p.Actions, actionRow{a, shown.Changes(a.Before, a.After)})
+		p.Actions = append(p.Actions, actionRow{a, display.Changes(a.Before, a.After)})
 	}
 	if list.Next != "" {
 		next := maps.Clone(p.Filter)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -76,7 +76,7 @@ func (s *Server) batch(v *visit) error {
 	}
 	title := "Batch " + shortID(id)
 	if sum.Batch.Name != "" {
-		title = shown.Line(sum.Batch.Name, 80)
+		title = display.Line(sum.Batch.Name, 80)
 	}
 	return v.show("batch", title, !sum.Batch.Done(), p)
 }
@@ -111,12 +111,12 @@ func durationsOf(all []store.DurationBucket) *chart {
 		}
 	}
 	var counts []int64
-	edges := []string{shown.Millis(first / 2)}
+	edges := []string{display.Millis(first / 2)}
 	if first <= 1 { // the lowest bucket begins at 0
-		edges[0] = shown.Millis(0)
+		edges[0] = display.Millis(0)
 	}
 	for ms := first; ms > 0 && ms <= last && len(counts) < 64; ms *= 2 {
-		counts, edges = append(counts, by[ms]), append(edges, shown.Millis(ms))
+		counts, edges = append(counts, by[ms]), append(edges, display.Millis(ms))
 	}
 	return binned("chart-durations", "duration", counts, edges)
 }
@@ -165,7 +165,7 @@ func classOf(end string) string {
 	case job.Queued, job.Dispatched:
 		return "wait"
 	}
-	return shown.Kind(job.Outcome(end))
+	return display.Kind(job.Outcome(end))
 }
 
 // errNoCell reports a position without a job.
@@ -243,7 +243,7 @@ func (s *Server) compare(v *visit) error {
 
 func nameOf(b job.Batch) string {
 	if b.Name != "" {
-		return shown.Line(b.Name, maxLine)
+		return display.Line(b.Name, maxLine)
 	}
 	return "batch " + shortID(b.ID) + " of " + b.CreatedAt.UTC().Format(time.DateTime)
 }

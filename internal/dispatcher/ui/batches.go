@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -18,7 +18,7 @@ const (
 // batchRow is a batch in a list.
 type batchRow struct {
 	job.Batch
-	Parts         []shown.Part
+	Parts         []display.Part
 	Ended         int64 // jobs
 	Rate          float64
 	ETA           time.Duration // 0: none or unknown
@@ -31,8 +31,8 @@ func (r batchRow) Succeeded() int64 { return r.Outcomes[job.Succeeded] }
 
 // rowOf sums up a batch. Its rate is the mean since the submission.
 func rowOf(b job.Batch, now time.Time) batchRow {
-	r := batchRow{Batch: b, Parts: shown.Verdicts(&b), Ended: b.Counts[job.Finished] + b.Counts[job.Canceled]}
-	r.Infra, r.Judged = shown.Infra(&b)
+	r := batchRow{Batch: b, Parts: display.Verdicts(&b), Ended: b.Counts[job.Finished] + b.Counts[job.Canceled]}
+	r.Infra, r.Judged = display.Infra(&b)
 	until := now
 	if !b.EndedAt.IsZero() {
 		until = b.EndedAt

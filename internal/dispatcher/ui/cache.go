@@ -12,7 +12,7 @@ import (
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
 	"github.com/assay-run/assay/internal/dispatcher/recent"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -195,7 +195,7 @@ func (m *mapMaking) add(part mapPart) {
 		if !known {
 			n = '0' + byte(len(m.kinds))
 			m.number[end] = n
-			m.kinds = append(m.kinds, mapKind{shown.Words(end), classOf(end)})
+			m.kinds = append(m.kinds, mapKind{display.Words(end), classOf(end)})
 		}
 		if m.cells = append(m.cells, n); len(m.cells)%markEvery == 0 {
 			m.marks = append(m.marks, part.IDs[i])

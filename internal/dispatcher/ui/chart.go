@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 )
 
 // chart is a bar chart that chart.js draws. Its bins are equal intervals of time, or have edges.
@@ -50,10 +50,10 @@ func binned(id, x string, counts []int64, edges []string) *chart {
 	for i, n := range counts {
 		sum += n
 		values[i] = float64(n)
-		texts[i] = shown.Count(n) + " up to " + edges[i+1]
+		texts[i] = display.Count(n) + " up to " + edges[i+1]
 	}
 	return &chart{ID: id, Text: "Jobs by " + x + ": " + strings.Join(texts, ", "), Edges: edges, X: x, Y: "jobs", All: "all",
-		Series: []chartSeries{{Class: "run", Label: "jobs", All: shown.Count(sum), Values: values}}}
+		Series: []chartSeries{{Class: "run", Label: "jobs", All: display.Count(sum), Values: values}}}
 }
 
 // timed returns a chart of the last hour.
@@ -91,7 +91,7 @@ func (h *hourChart) EndedChart() *chart {
 		{"bad", "lost", func(c hourCount) float64 { return c.Lost }},
 	} {
 		n := rounded(o.of(h.total()))
-		s := chartSeries{Class: o.class, Label: o.label, All: shown.Count(n)}
+		s := chartSeries{Class: o.class, Label: o.label, All: display.Count(n)}
 		for _, c := range h.Bins {
 			s.Values = append(s.Values, hundredths(o.of(c)))
 		}

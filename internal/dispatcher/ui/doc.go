@@ -2,5 +2,5 @@
 // API in the same process with the visitor's token, so visitors see only what the API shows them.
 //
 // Templates render whole pages, which work without scripts. With scripts, pages refresh a part while it changes. Text
-// of programs reaches a page only as text (package shown).
+// of programs reaches a page only as text (package display).
 package ui

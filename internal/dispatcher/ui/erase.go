@@ -9,7 +9,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -39,7 +39,7 @@ var linkArtifact = action{Name: "Make link", Question: "Make a link to a file of
 	}}
 
 func loadLink(v *visit, p *confirmPage) error {
-	p.Question = fmt.Sprintf("Make a link to %s?", shown.Line(v.r.FormValue("path"), 300))
+	p.Question = fmt.Sprintf("Make a link to %s?", display.Line(v.r.FormValue("path"), 300))
 	return nil
 }
 
@@ -52,7 +52,7 @@ func showLink(v *visit, _ string, raw []byte, p *oncePage) error {
 	if v.s.Secure || v.r.TLS != nil {
 		at.Scheme = "https"
 	}
-	p.Said = fmt.Sprintf("The link is valid until %s (UTC).", shown.Time(made.ExpiresAt))
+	p.Said = fmt.Sprintf("The link is valid until %s (UTC).", display.Time(made.ExpiresAt))
 	p.Label, p.Value, p.Note = "Link", at.String(), "It is not shown again. Its user needs no key."
 	return nil
 }

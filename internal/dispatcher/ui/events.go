@@ -9,14 +9,14 @@ import (
 	"strings"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 )
 
 // liveEvents passes on an event stream and replaces output of programs by displayable text.
 type liveEvents struct {
 	http.ResponseWriter
 	rest     []byte // incomplete event
-	out, err shown.Terminal
+	out, err display.Terminal
 }
 
 // Unwrap implements the interface of http.ResponseController.
@@ -60,9 +60,9 @@ func (e *liveEvents) shown(event string) []byte {
 			data = value
 		}
 	}
-	terminal := map[string]*shown.Terminal{"stdout": &e.out, "stderr": &e.err}[name]
+	terminal := map[string]*display.Terminal{"stdout": &e.out, "stderr": &e.err}[name]
 	if name == "restart" {
-		e.out, e.err = shown.Terminal{}, shown.Terminal{}
+		e.out, e.err = display.Terminal{}, display.Terminal{}
 	}
 	var p api.LogPart
 	if terminal == nil || json.Unmarshal([]byte(data), &p) != nil {

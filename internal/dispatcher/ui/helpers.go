@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -22,22 +22,22 @@ type pair struct{ Key, Value string }
 
 // helpers are the functions of templates. All return text, which templates escape.
 var helpers = template.FuncMap{
-	"line":     func(s string) string { return shown.Line(s, maxLine) },
-	"long":     func(s string) string { return shown.Line(s, 2000) },
-	"text":     func(s string) string { t, _ := shown.Text(s, 64<<10); return t },
-	"ansi":     func(s string) []shown.Span { return shown.ANSI(head(s, maxScreen)) },
-	"count":    shown.Count,
-	"bytes":    shown.Bytes,
-	"millis":   shown.Millis,
-	"duration": shown.Duration,
-	"time":     shown.Time,
+	"line":     func(s string) string { return display.Line(s, maxLine) },
+	"long":     func(s string) string { return display.Line(s, 2000) },
+	"text":     func(s string) string { t, _ := display.Text(s, 64<<10); return t },
+	"ansi":     func(s string) []display.Span { return display.ANSI(head(s, maxScreen)) },
+	"count":    display.Count,
+	"bytes":    display.Bytes,
+	"millis":   display.Millis,
+	"duration": display.Duration,
+	"time":     display.Time,
 	"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"percent":  shown.Percent,
-	"kind":     shown.Kind,
-	"words":    func(v any) string { return shown.Words(word(v)) },
-	"size":     func(n job.Size) string { return shown.Bytes(int64(n)) },
+	"percent":  display.Percent,
+	"kind":     display.Kind,
+	"words":    func(v any) string { return display.Words(word(v)) },
+	"size":     func(n job.Size) string { return display.Bytes(int64(n)) },
 	"labels":   sortedLabels,
-	"infra":    func(n int64, of int64) string { return shown.Percent(n, of) },
+	"infra":    func(n int64, of int64) string { return display.Percent(n, of) },
 	"short":    func(id job.ID) string { return shortID(id) },
 	"score":    func(v *float64) string { return strconv.FormatFloat(*v, 'g', 4, 64) },
 	"num":      func(n int) int64 { return int64(n) },
@@ -53,7 +53,7 @@ var helpers = template.FuncMap{
 		}
 		return "/ui/do/" + action + "?" + q.Encode()
 	},
-	"json": func(raw json.RawMessage) string { t, _ := shown.Text(string(raw), 4<<10); return t },
+	"json": func(raw json.RawMessage) string { t, _ := display.Text(string(raw), 4<<10); return t },
 }
 
 func word(v any) string {
@@ -83,7 +83,7 @@ func head(s string, n int) string {
 func sortedLabels(m map[string]string) []pair {
 	var out []pair
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, pair{shown.Line(key, 60), shown.Line(m[key], 60)})
+		out = append(out, pair{display.Line(key, 60), display.Line(m[key], 60)})
 		if len(out) == 12 {
 			break
 		}

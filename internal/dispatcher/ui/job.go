@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -25,7 +25,7 @@ type stream struct {
 
 // phase is a part of the time that a job took.
 type phase struct {
-	shown.Part
+	display.Part
 	MS float64
 }
 
@@ -35,10 +35,10 @@ type jobPage struct {
 	Result  *job.Result // nil: not finished
 	Kind    string
 	Phases  []phase
-	Sources []shown.Source
+	Sources []display.Source
 	Streams []stream
 	Cases   casePage
-	Shows   []shown.Display
+	Shows   []display.Display
 	Again   rerunCommands
 }
 
@@ -67,19 +67,19 @@ func (s *Server) job(v *visit) error {
 	if p.Name == "" {
 		p.Name = "Job " + shortID(j.ID)
 	}
-	p.Sources = shown.SourcesOf(&j)
+	p.Sources = display.SourcesOf(&j)
 	if p.Result != nil {
 		p.Phases = phasesOf(p.Result.Timings)
 		p.Streams = streamsOf(&j)
 		p.Cases = casesOf(v.r.URL, p.Result.Tests)
-		p.Shows = shown.Displays(p.Result.Display)
+		p.Shows = display.Displays(p.Result.Display)
 	}
-	return v.show("job", shown.Line(p.Name, 80), !j.State.Terminal(), p)
+	return v.show("job", display.Line(p.Name, 80), !j.State.Terminal(), p)
 }
 
 // phasesOf returns the phases of a job's time in their order.
 func phasesOf(t job.Timings) []phase {
-	var parts []shown.Part
+	var parts []display.Part
 	times := map[string]float64{}
 	for _, p := range []struct {
 		class, label string
@@ -87,10 +87,10 @@ func phasesOf(t job.Timings) []phase {
 	}{{"wait", "queued", t.QueuedMS}, {"slot", "waiting for a slot", t.SlotMS}, {"fetch", "fetching inputs", t.FetchMS},
 		{"run", "running", t.RunMS}, {"collect", "collecting files", t.CollectMS}, {"record", "recording", t.RecordMS}} {
 		times[p.label] = p.ms
-		parts = append(parts, shown.Part{Class: p.class, Label: p.label, N: int64(p.ms * 100)}) // less than 0.01 ms counts as nothing
+		parts = append(parts, display.Part{Class: p.class, Label: p.label, N: int64(p.ms * 100)}) // less than 0.01 ms counts as nothing
 	}
 	var out []phase
-	for _, p := range shown.Bar(parts) {
+	for _, p := range display.Bar(parts) {
 		out = append(out, phase{p, times[p.Label]})
 	}
 	return out

@@ -10,7 +10,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/store"
 )
 
@@ -95,7 +95,7 @@ func showKey(_ *visit, _ string, raw []byte, p *oncePage) error {
 	if err := json.Unmarshal(raw, &made); err != nil {
 		return fmt.Errorf("read the new key: %w", err)
 	}
-	p.Said = fmt.Sprintf("Key %s is made: %s of tenant %s, with the mark %s.", shown.Line(made.Key.Name, 80), made.Key.Role, made.Key.Tenant, made.Key.Mark)
+	p.Said = fmt.Sprintf("Key %s is made: %s of tenant %s, with the mark %s.", display.Line(made.Key.Name, 80), made.Key.Role, made.Key.Tenant, made.Key.Mark)
 	p.Label, p.Value, p.Note = "Its token", made.Token, "It is not shown again, and the database does not contain it. Store it for its user, for example in ASSAY_TOKEN."
 	return nil
 }
@@ -112,7 +112,7 @@ var revokeKey = action{Name: "Revoke key", Question: "Revoke key %s?", Note: "It
 	said: func(_ string, raw []byte) string {
 		var k store.Key
 		_ = json.Unmarshal(raw, &k) // if this fails, the key is still revoked
-		return fmt.Sprintf("Key %s is revoked.", shown.Line(k.Name, 80))
+		return fmt.Sprintf("Key %s is revoked.", display.Line(k.Name, 80))
 	}}
 
 // loadRevoke names the key in the question.
@@ -121,6 +121,6 @@ func loadRevoke(v *visit, p *confirmPage) error {
 	if err := v.get("/v1/keys/"+p.Subject, nil, &k); err != nil {
 		return err
 	}
-	p.Question = fmt.Sprintf("Revoke key %s of tenant %s, with the mark %s?", shown.Line(k.Name, 80), k.Tenant, k.Mark)
+	p.Question = fmt.Sprintf("Revoke key %s of tenant %s, with the mark %s?", display.Line(k.Name, 80), k.Tenant, k.Mark)
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -20,7 +20,7 @@ type logPage struct {
 	Job                                 job.ID
 	Stream, Of                          string // Of is the step in addresses, from 0
 	Step                                int    // from 1; 0: the whole job
-	Spans                               []shown.Span
+	Spans                               []display.Span
 	From, To, Size                      int64
 	First, Prev, Next, Last, Raw, Again string
 	None                                bool // the output is empty
@@ -53,7 +53,7 @@ func (s *Server) log(v *visit) error {
 	if step, err := strconv.Atoi(p.Of); err == nil {
 		p.Step = step + 1
 	}
-	p.Spans = shown.ANSI(raw)
+	p.Spans = display.ANSI(raw)
 	p.links(v.r.URL.Path, q)
 	return v.show("log", name, false, p)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -72,7 +72,7 @@ type useRow struct {
 	Running, Waiting int64
 	AtLeast          bool
 	Since            time.Time // of its first waiting job
-	Parts            []shown.Part
+	Parts            []display.Part
 }
 
 func (s *Server) overview(v *visit) error {
@@ -104,7 +104,7 @@ func (s *Server) overview(v *visit) error {
 	if p.Later = (later{!there, v.whole()}); there {
 		p.Hour = hour
 		if n := hour.lost(); n > 0 {
-			p.Alerts = append([]alert{{"bad", "Jobs that the fleet lost in the last hour: " + shown.Count(n), "/ui/jobs?outcome=lost"}}, p.Alerts...)
+			p.Alerts = append([]alert{{"bad", "Jobs that the fleet lost in the last hour: " + display.Count(n), "/ui/jobs?outcome=lost"}}, p.Alerts...)
 		}
 	}
 	p.Alerts, p.MoreAlerts = firstOf(p.Alerts, alertsShown)
@@ -208,11 +208,11 @@ func alertsOf(now api.Fleet, waits []waitRow) (all []alert) {
 		}
 	}
 	if stuck > 0 && workers > 0 {
-		all = append(all, alert{"bad", fmt.Sprintf("Jobs that no worker can take: %s; the first was submitted %s.", shown.Count(jobs), shown.Ago(since, now.At)), "#waiting"})
+		all = append(all, alert{"bad", fmt.Sprintf("Jobs that no worker can take: %s; the first was submitted %s.", display.Count(jobs), display.Ago(since, now.At)), "#waiting"})
 	}
 	for _, w := range now.Workers {
 		if class, text := troubleOf(w); text != "" {
-			all = append(all, alert{class, "Worker " + shown.Line(w.ID, 80) + " " + text, "/ui/workers#w-" + w.ID})
+			all = append(all, alert{class, "Worker " + display.Line(w.ID, 80) + " " + text, "/ui/workers#w-" + w.ID})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b alert) int { return cmp.Compare(a.Class, b.Class) }) // bad, then stop
@@ -223,23 +223,23 @@ func alertsOf(now api.Fleet, waits []waitRow) (all []alert) {
 func troubleOf(w store.Worker) (class, text string) {
 	switch {
 	case w.Quarantine != nil:
-		return "bad", "is in quarantine: " + shown.Line(w.Quarantine.Reason, 200)
+		return "bad", "is in quarantine: " + display.Line(w.Quarantine.Reason, 200)
 	case w.Rival != nil:
 		return "bad", "has a rival: another process uses its name."
 	case w.Cordon != nil && !w.Cordon.Pool:
-		return "stop", "is cordoned by " + shown.Line(w.Cordon.By, 80) + "."
+		return "stop", "is cordoned by " + display.Line(w.Cordon.By, 80) + "."
 	case w.Draining:
 		return "stop", "is draining."
 	case w.Held != "":
-		return "stop", "takes no jobs: " + shown.Line(w.Held, 200)
+		return "stop", "takes no jobs: " + display.Line(w.Held, 200)
 	}
 	return "", ""
 }
 
 func pausedText(p store.Pause) string {
-	text := fmt.Sprintf("The %s %s is paused by %s", p.Kind, shown.Line(p.Name, 80), shown.Line(p.By, 80))
+	text := fmt.Sprintf("The %s %s is paused by %s", p.Kind, display.Line(p.Name, 80), display.Line(p.By, 80))
 	if p.Reason != "" {
-		return text + ": " + shown.Line(p.Reason, 200)
+		return text + ": " + display.Line(p.Reason, 200)
 	}
 	return text + "."
 }
@@ -261,7 +261,7 @@ func usesOf(now api.Fleet) []useRow {
 	var rows []useRow
 	for _, u := range by {
 		if most > 0 {
-			u.Parts = shown.Bar([]shown.Part{{Class: "run", Label: "running jobs of the tenant", N: u.Running}, {Class: "wait", Label: "running jobs of other tenants", N: most - u.Running}})
+			u.Parts = display.Bar([]display.Part{{Class: "run", Label: "running jobs of the tenant", N: u.Running}, {Class: "wait", Label: "running jobs of other tenants", N: most - u.Running}})
 		}
 		rows = append(rows, *u)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -86,7 +86,7 @@ type pages struct {
 func readPages(assets map[string]asset, now func() time.Time) (*pages, error) {
 	funcs := maps.Clone(helpers)
 	funcs["now"] = now
-	funcs["ago"] = func(t time.Time) string { return shown.Ago(t, now()) }
+	funcs["ago"] = func(t time.Time) string { return display.Ago(t, now()) }
 	funcs["asset"] = func(name string) (string, error) {
 		a, ok := assets[name]
 		if !ok {

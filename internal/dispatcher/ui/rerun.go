@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -34,12 +34,12 @@ func (v *visit) rerun(j *job.Job) (a rerunCommands) {
 	if a.Whole = len(raw) <= maxInline; a.Whole {
 		body, data = " <<'ASSAY'\n"+string(raw)+"\nASSAY", "@-"
 	}
-	a.Curl = "curl -sS " + shown.Quoted([]string{url + "/v1/run"}) + " \\\n  -H \"Authorization: Bearer $ASSAY_TOKEN\" -H 'Content-Type: application/json' \\\n  --data-binary " + data + body
+	a.Curl = "curl -sS " + display.Quoted([]string{url + "/v1/run"}) + " \\\n  -H \"Authorization: Bearer $ASSAY_TOKEN\" -H 'Content-Type: application/json' \\\n  --data-binary " + data + body
 	in := " <" + file
 	if a.Whole {
 		in = body
 	}
-	a.CLI = "ASSAY_URL=" + shown.Quoted([]string{url}) + " assay batch submit -" + in
+	a.CLI = "ASSAY_URL=" + display.Quoted([]string{url}) + " assay batch submit -" + in
 	spec := "open(" + strconv.Quote(file) + ").read()"
 	if a.Whole {
 		spec = strconv.QuoteToASCII(string(raw))

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -172,7 +172,7 @@ func (s *scoring) stats() *batchScores {
 
 // passRowOf returns the mean pass@k over the values of a label that have k results.
 func passRowOf(key string, values map[string]passes) passRow {
-	row := passRow{Label: shown.Line(key, 60), Values: len(values)}
+	row := passRow{Label: display.Line(key, 60), Values: len(values)}
 	for _, p := range values {
 		if row.Least == 0 || p.n < row.Least {
 			row.Least = p.n

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
 	"github.com/assay-run/assay/pkg/store"
@@ -33,7 +33,7 @@ func TestScreensHaveWholeCharacters(t *testing.T) {
 	at := "/ui/jobs/" + string(f.jobsOf("one", batch)[0].ID) + "/log/stdout"
 	for start, from := range map[int]int64{0: 0, 3: 3, 4: 6, 5: 6, 84_464: 84_465, 149_999: 150_000} {
 		page := b.page(fmt.Sprintf("%s?at=%d", at, start))
-		if strings.Contains(page, "\uFFFD") || !strings.Contains(page, "Bytes "+shown.Count(from)+" to ") {
+		if strings.Contains(page, "\uFFFD") || !strings.Contains(page, "Bytes "+display.Count(from)+" to ") {
 			t.Errorf("the screen from byte %d has a broken character or does not begin at byte %d: %.1500s", start, from, page)
 		}
 	}

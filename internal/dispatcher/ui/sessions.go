@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/assay-run/assay/api"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 )
 
@@ -55,7 +55,7 @@ type execution struct {
 	Code   string
 	Result job.Execute
 	Output []job.Chunk
-	Shows  []shown.Display
+	Shows  []display.Display
 }
 
 type variable struct {
@@ -151,7 +151,7 @@ func (v *visit) lastExecutions(of job.Session) (out []execution, older, newer in
 		if e.Output = e.Result.Output; len(e.Output) == 0 {
 			e.Output = []job.Chunk{{Stream: "stdout", Text: e.Result.Stdout.Text}, {Stream: "stderr", Text: e.Result.Stderr.Text}}
 		}
-		e.Shows = shown.Displays(e.Result.Display)
+		e.Shows = display.Displays(e.Result.Display)
 		out = append(out, e)
 	}
 	return out, read - len(out), max(of.Executions-read, 0), nil

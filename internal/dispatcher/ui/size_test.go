@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/internal/dispatcher/ui"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/internal/testenv"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/object"
@@ -100,7 +100,7 @@ func TestLongLog(t *testing.T) {
 		begun := time.Now()
 		page := b.page(at)
 		took = append(took, time.Since(begun))
-		if len(page) > 200<<10 || !strings.Contains(page, shown.Count(size)) {
+		if len(page) > 200<<10 || !strings.Contains(page, display.Count(size)) {
 			t.Fatalf("a screen has %d bytes: %.3000s", len(page), page)
 		}
 	}

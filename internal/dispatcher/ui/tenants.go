@@ -12,7 +12,7 @@ import (
 
 	"github.com/assay-run/assay/api"
 	"github.com/assay-run/assay/internal/dispatcher/identity"
-	"github.com/assay-run/assay/internal/dispatcher/ui/shown"
+	"github.com/assay-run/assay/internal/dispatcher/ui/display"
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/store"
 )
@@ -156,7 +156,7 @@ func staleGrant(v *visit, subject string) string {
 	var list api.ActionList
 	if err := v.get("/v1/admin/actions", url.Values{"subject": {subject}, "action": {"put tenant"}, "limit": {"1"}}, &list); err == nil && len(list.Actions) == 1 {
 		a := list.Actions[0]
-		text = fmt.Sprintf("%s has changed this tenant at %s, after this form was loaded: go back, and look again.", shown.Line(a.Actor, 80), shown.Time(a.At))
+		text = fmt.Sprintf("%s has changed this tenant at %s, after this form was loaded: go back, and look again.", display.Line(a.Actor, 80), display.Time(a.At))
 	}
 	return text
 }
@@ -168,5 +168,5 @@ func grantSaid(subject string, raw []byte) string {
 	if t.MaxRunning > 0 {
 		running = fmt.Sprintf("at most %d running jobs", t.MaxRunning)
 	}
-	return fmt.Sprintf("%s is granted weight %g and %s now: version %d.", shown.Line(subject, 80), withGrant(t).Weight, running, t.Version)
+	return fmt.Sprintf("%s is granted weight %g and %s now: version %d.", display.Line(subject, 80), withGrant(t).Weight, running, t.Version)
 }

@@ -1,4 +1,4 @@
-package shown
+package display
 
 import (
 	"fmt"

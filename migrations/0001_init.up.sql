@@ -30,7 +30,7 @@ CREATE TABLE policies (
     PRIMARY KEY (tenant_id, name, version)
 );
 
--- What a request with an Idempotency-Key made: a batch or a job.
+-- The batch or job that a request with an Idempotency-Key created.
 CREATE TABLE idempotency_keys (
     tenant_id  integer NOT NULL,
     key        text COLLATE "C" NOT NULL,
@@ -48,7 +48,7 @@ CREATE TABLE batches (
     labels           text,
     traceparent      text NOT NULL DEFAULT '',
     created_at       timestamptz NOT NULL DEFAULT now(),
-    appended_at      timestamptz NOT NULL DEFAULT now(), -- an open batch without a sign of life is dropped
+    appended_at      timestamptz NOT NULL DEFAULT now(), -- open batches expire if nothing is appended
     appended         bigint NOT NULL DEFAULT 0,
     sealed_at        timestamptz,
     dropped_at       timestamptz,
@@ -86,8 +86,8 @@ CREATE TABLE batch_counts (
 ) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX batch_counts_live ON batch_counts (batch_id) WHERE ended_at IS NULL;
 
--- Only grows. Every claim commits synchronously before its answer is sent, so a
--- number that a worker has seen is never issued again, not even after a crash.
+-- Lease numbers only grow. Every claim commits synchronously before its response is
+-- sent, so a number that a worker received is never issued again, even after a crash.
 CREATE SEQUENCE leases AS bigint;
 
 CREATE TABLE jobs (
@@ -128,22 +128,22 @@ CREATE TABLE jobs (
         AND (ended_at IS NULL) = (outcome IS NULL)
         AND (state = 'canceled') = (outcome IS NOT DISTINCT FROM 'canceled'))
 ) PARTITION BY RANGE (id);
--- The queue. Its prefixes are what the fair pick steps through: pool, tenant, batch, priority.
+-- The queue. The scheduler steps through its prefixes: pool, tenant, batch, priority.
 CREATE INDEX jobs_queued ON jobs (pool, tenant_id, batch_id, priority, id) WHERE state = 'queued';
 CREATE INDEX jobs_dispatched ON jobs (tenant_id, batch_id) WHERE state = 'dispatched';
 -- Lease ends are not indexed: running rows are few, heartbeats are many.
 CREATE INDEX jobs_running ON jobs (tenant_id, batch_id) WHERE state = 'running';
 CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE expires_at IS NOT NULL AND state IN ('queued', 'dispatched');
 
--- What to run, apart from the job because it never changes: each of the three or
--- four updates in a job's life would copy it.
+-- The spec of a job. It never changes, so it has a table of its own: each of the three
+-- or four updates in a job's life would copy it.
 CREATE TABLE specs (
     id   uuid NOT NULL,
     spec text NOT NULL,
     PRIMARY KEY (id)
 ) PARTITION BY RANGE (id);
 
--- Attempts that did not become the record; the one that did is in results.
+-- Attempts that did not become the record. The results table has the recorded attempt.
 CREATE TABLE attempts (
     job_id     uuid NOT NULL,
     lease      bigint NOT NULL CHECK (lease > 0),
@@ -153,7 +153,7 @@ CREATE TABLE attempts (
     message    text NOT NULL DEFAULT '',
     started_at timestamptz NOT NULL,
     ended_at   timestamptz NOT NULL DEFAULT now(),
-    body       text, -- the worker's result, where it had one
+    body       text, -- the worker's result, if any
     PRIMARY KEY (job_id, lease),
     CONSTRAINT attempts_outcome CHECK (outcome IN ('succeeded', 'failed', 'exception', 'timed_out', 'out_of_memory',
         'output_limit', 'disk_limit', 'process_limit', 'signaled', 'policy_violation', 'canceled', 'expired', 'lost')),
@@ -165,7 +165,7 @@ CREATE TABLE results (
     id          uuid NOT NULL, -- of the job
     batch_id    uuid NOT NULL,
     seq         bigint NOT NULL, -- position in the batch, from 1 without a gap; 0 without a batch
-    lease       bigint NOT NULL, -- of the attempt that is the record; 0 if none ever ran
+    lease       bigint NOT NULL, -- of the recorded attempt; 0 if the job never ran
     tenant_id   integer NOT NULL,
     recorded_at timestamptz NOT NULL DEFAULT now(),
     outcome     text COLLATE "C" NOT NULL,
@@ -193,15 +193,15 @@ CREATE TABLE workers (
     host       text
 ) WITH (fillfactor = 50);
 
--- Rows of a day without a partition land here: nothing fails, they are only
--- dropped with more effort.
+-- Rows of a day without a partition are stored here. Nothing fails, but deleting them
+-- later costs more than dropping a partition.
 CREATE TABLE jobs_default PARTITION OF jobs DEFAULT;
 CREATE TABLE specs_default PARTITION OF specs DEFAULT;
 CREATE TABLE attempts_default PARTITION OF attempts DEFAULT;
 CREATE TABLE results_default PARTITION OF results DEFAULT;
 
--- assay_tune sets what a partition cannot inherit. Dead index entries are what slows
--- a queue in a table down, so jobs are vacuumed early and without pauses.
+-- assay_tune sets the storage parameters that a partition cannot inherit. Dead index
+-- entries slow down a queue in a table, so jobs are vacuumed early and without pauses.
 CREATE FUNCTION assay_tune(parent text, part text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF parent = 'jobs' THEN
@@ -212,10 +212,10 @@ BEGIN
 END $$;
 SELECT assay_tune('jobs', 'jobs_default');
 
--- assay_partitions makes the partitions of days days from the first on, where they
--- are missing, and returns how many. A new table is filled with nothing and attached:
--- unlike CREATE … PARTITION OF, that never waits behind, nor holds up, writers of the
--- parent. A day that already has rows in the default partition stays there.
+-- assay_partitions creates the missing partitions of the given number of days, and returns
+-- how many it created. It attaches an empty new table: unlike CREATE … PARTITION OF, that
+-- neither waits for writers of the parent nor blocks them. A day that already has rows in
+-- the default partition stays there.
 CREATE FUNCTION assay_partitions(first date, days integer) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     parent text;

@@ -1,5 +1,5 @@
--- What tenants keep for their jobs. sealed is encrypted by the dispatcher, bound
--- to tenant and name: the key is not in the database.
+-- Secrets that tenants store for their jobs. The dispatcher encrypts sealed, bound to tenant
+-- and name. The key is not in the database.
 CREATE TABLE secrets (
     tenant_id  integer NOT NULL REFERENCES tenants,
     name       text COLLATE "C" NOT NULL,

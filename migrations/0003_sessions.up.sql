@@ -1,5 +1,5 @@
--- Sessions: live interpreters on workers. The worker is the truth while one is
--- live; the row says where it is, and how it ended.
+-- Sessions: live interpreters on workers. The worker has the state of a live session; the
+-- row has its location and its end.
 CREATE TABLE sessions (
     id         uuid PRIMARY KEY,
     tenant_id  integer NOT NULL REFERENCES tenants,
@@ -16,7 +16,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_live ON sessions (worker) WHERE state = 'live';
 CREATE INDEX sessions_tenant ON sessions (tenant_id, id);
 
--- What was executed in them, and what came of it.
+-- Executions in sessions, with their results.
 CREATE TABLE executes (
     session_id uuid NOT NULL REFERENCES sessions ON DELETE CASCADE,
     id         uuid NOT NULL,

@@ -1,3 +1,3 @@
--- When a job that failed for reasons of ours may be tried again; NULL: at once.
--- It is set on the way back to the queue and not indexed: few rows wait at a time.
+-- The earliest time of the next attempt after an infrastructure failure; NULL: at once.
+-- It is set when the job returns to the queue. It has no index, because few jobs wait.
 ALTER TABLE jobs ADD COLUMN not_before timestamptz;

@@ -4,10 +4,9 @@
 ALTER TABLE tenants ADD COLUMN label_caps jsonb;
 ALTER TABLE batches ADD COLUMN label_caps jsonb;
 
--- What of a job is capped: lines of scope (t: its tenant, b: its batch), label and
--- value, separated by tabs. Jobs with the same caps are in the same lane, those
--- without any in lane 0: the scheduler steps over a lane that is full, however
--- many jobs wait in it.
+-- The caps that apply to a job: lines of scope (t: its tenant, b: its batch), label and
+-- value, separated by tabs. Jobs with the same caps share a lane; jobs without caps are in
+-- lane 0. The scheduler skips a full lane, however many jobs wait in it.
 ALTER TABLE jobs ADD COLUMN caps text;
 ALTER TABLE jobs ADD COLUMN lane integer NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD CONSTRAINT jobs_lane CHECK (lane >= 0 AND (lane > 0) = (caps IS NOT NULL));

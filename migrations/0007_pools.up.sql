@@ -1,3 +1,3 @@
--- What a worker offers, as JSON: labels, images, sizes, isolation levels. It
--- decides which jobs are dispatched for it.
+-- The offer of a worker, as JSON: labels, images, sizes, isolation levels. The scheduler
+-- dispatches only jobs that the offer meets.
 ALTER TABLE workers ADD COLUMN offer text;

@@ -1,5 +1,5 @@
--- Who schedules and reaps for all dispatchers. The term counts the changes. Leading
--- only saves the others the work: every statement is safe beside itself.
+-- The dispatcher that schedules and reaps for all. The term counts the changes of leader.
+-- Two leaders at once do no harm, because every statement is safe to run concurrently.
 CREATE TABLE leaders (
     role   text COLLATE "C" PRIMARY KEY,
     holder text NOT NULL,

@@ -1,2 +1,2 @@
--- Why a worker takes no jobs at the moment; empty: it does.
+-- The reason why a worker takes no jobs now; empty: it takes jobs.
 ALTER TABLE workers ADD COLUMN held text NOT NULL DEFAULT '';

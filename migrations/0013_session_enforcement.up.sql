@@ -1,2 +1,2 @@
--- What enforces the policy of a session; null for those from before.
+-- The mechanisms that enforce the policy of a session; null for older sessions.
 ALTER TABLE sessions ADD COLUMN enforcement text;

@@ -1,14 +1,14 @@
--- A worker's name outlives its process: when the process started says which one of
--- them is meant. NULL in a lease: its worker did not say.
+-- Several processes may have had a worker's name. The start time identifies one of them.
+-- NULL in a lease: its worker did not report it.
 ALTER TABLE jobs ADD COLUMN worker_since timestamptz;
--- When a process took the name over from another one, and the last process that was
--- refused it because another one has it.
+-- The time when a process took over the name, and the last process that was refused the
+-- name because another process has it.
 ALTER TABLE workers ADD COLUMN took_over_at timestamptz;
 ALTER TABLE workers ADD COLUMN rival_since timestamptz;
 ALTER TABLE workers ADD COLUMN rival_at timestamptz;
 
--- Why jobs.kills is what it is: a row for each lost lease that its job is blamed for.
--- It is taken back when its worker is heard of again, and after a while.
+-- The reasons for jobs.kills: a row for each lost lease that is blamed on its job. The row
+-- is removed when the worker reports again, and after a while.
 CREATE TABLE blames (
     job_id       uuid NOT NULL,
     lease        bigint NOT NULL,

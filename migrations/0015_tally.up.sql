@@ -1,2 +1,2 @@
--- What a worker has done since it started, as JSON; NULL: it does not say.
+-- Counters of a worker since its start, as JSON; NULL: it does not report them.
 ALTER TABLE workers ADD COLUMN tally text;

@@ -1,6 +1,6 @@
--- Which history of the database its leases were issued in: of which cluster, on which
--- timeline (another one after each promotion and recovery to a point in time), from which
--- sequence (another one after a dump was restored).
+-- The history of the database in which its leases were issued: the cluster, the timeline
+-- (a promotion or point-in-time recovery starts another), and the sequence (restoring a
+-- dump starts another).
 CREATE TABLE lineage (
     one   boolean PRIMARY KEY DEFAULT true CHECK (one),
     name  text NOT NULL,

@@ -1,23 +1,22 @@
--- How far history was forgotten: what ended before it, and is not found, is gone. No row:
--- nothing was forgotten yet.
+-- The end of deleted history. Jobs that ended before it and are not found were deleted. No
+-- row: nothing was deleted yet.
 CREATE TABLE history (
     one   boolean PRIMARY KEY DEFAULT true CHECK (one),
     since timestamptz NOT NULL
 );
 
--- Which fleet this is: what is stored elsewhere says that it belongs to it.
+-- The ID of this fleet. Objects stored elsewhere carry it.
 CREATE TABLE fleet (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     id  uuid NOT NULL DEFAULT gen_random_uuid()
 );
 INSERT INTO fleet DEFAULT VALUES;
 
--- assay_partition makes the partition of one table for one day, if it is missing, and
--- says whether it did. A new table is filled and attached. That waits for whoever uses the
--- default partition and holds up who comes after: call it under a short lock_timeout, one
--- table in each transaction. Rows of the day that are in the default partition, since an
--- id was from a clock that was days off, move, if they are not so many that moving them
--- would take long.
+-- assay_partition creates the partition of one table for one day, if it is missing, and
+-- returns whether it did. It fills and attaches a new table. That waits for transactions
+-- that use the default partition, and blocks later ones. Call it under a short
+-- lock_timeout, one table in each transaction. If an id came from a clock that was days
+-- off, the default partition has rows of the day. They move, unless there are too many.
 CREATE FUNCTION assay_partition(parent text, day date) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     part text := parent || to_char(day, '_YYYYMMDD');
@@ -45,8 +44,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- assay_partitions makes the partitions of days days from the first on, where they
--- are missing, and returns how many.
+-- assay_partitions creates the missing partitions of the given number of days, and returns
+-- how many it created.
 CREATE OR REPLACE FUNCTION assay_partitions(first date, days integer) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     parent text;

@@ -1,6 +1,6 @@
--- Executes are numbered as they are recorded, by the row of their session: it stays locked
--- to the end of the transaction, so whoever has seen a number has seen all below it. Those
--- from before, and from older programs, have 0 and are in the order of their ids.
+-- Executions get numbers when they are recorded, from the row of their session. The row
+-- stays locked until the transaction ends, so a reader that sees a number has seen all
+-- lower ones. Older executions have 0 and are ordered by id.
 ALTER TABLE sessions ADD COLUMN executed bigint NOT NULL DEFAULT 0;
 ALTER TABLE executes ADD COLUMN seq bigint NOT NULL DEFAULT 0;
 CREATE INDEX executes_in_order ON executes (session_id, seq, id);

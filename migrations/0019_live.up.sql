@@ -1,10 +1,10 @@
--- What the queue works on: the days from the first that has a job which is not over, and
--- yesterday at the latest. A view with the bound as a constant lets the server leave out
--- the days before it when it plans a statement; it then locks and opens none of them, and
--- kept history costs the queue nothing. Programs move the bound (store.Maintain).
+-- Views of the days that the queue uses: from the first day with an unfinished job, or
+-- from yesterday if that is earlier. The bound is a constant, so the planner excludes
+-- earlier days and neither locks nor opens them. History then costs the queue nothing.
+-- Programs move the bound (store.Maintain).
 --
--- A migration that takes a column away drops the views first, and calls
--- assay_live_since(assay_live_since()) at its end.
+-- A migration that drops a column first drops the views, and at its end calls
+-- assay_live_since(assay_live_since()).
 CREATE FUNCTION assay_live_since(since uuid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     parent text;

@@ -1,7 +1,6 @@
--- What operators do by hand, and the record of it. An action on rows and its record are
--- one transaction.
+-- The record of operators' actions. An action on rows and its record are one transaction.
 CREATE TABLE operator_actions (
-    id      uuid PRIMARY KEY, -- grows with time: pages go by it
+    id      uuid PRIMARY KEY, -- grows with time; lists page by it
     at      timestamptz NOT NULL DEFAULT now(),
     actor   text NOT NULL,
     token   text NOT NULL DEFAULT '', -- the beginning of its hash
@@ -13,11 +12,11 @@ CREATE TABLE operator_actions (
 );
 CREATE INDEX operator_actions_subject ON operator_actions (subject, id);
 
--- A worker that an operator has cordoned off takes no jobs. Its heartbeats, and processes of
--- its name that come after, leave these alone.
+-- A worker that an operator cordoned takes no jobs. Its heartbeats, and later processes of
+-- its name, do not change these columns.
 ALTER TABLE workers ADD COLUMN cordoned_at timestamptz;
 ALTER TABLE workers ADD COLUMN cordoned_by text NOT NULL DEFAULT '';
-ALTER TABLE workers ADD COLUMN cordon text NOT NULL DEFAULT ''; -- why
+ALTER TABLE workers ADD COLUMN cordon text NOT NULL DEFAULT ''; -- the reason
 
--- Since when the holder leads.
+-- The time when the holder became the leader.
 ALTER TABLE leaders ADD COLUMN since timestamptz NOT NULL DEFAULT now();

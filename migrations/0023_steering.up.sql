@@ -1,7 +1,7 @@
--- What operators hold back. A pool that is paused holds its workers: see store.Workers.
+-- Pauses by operators. The workers of a paused pool take no jobs: see store.Workers.
 ALTER TABLE tenants ADD COLUMN paused_at timestamptz;
 ALTER TABLE tenants ADD COLUMN paused_by text NOT NULL DEFAULT '';
-ALTER TABLE tenants ADD COLUMN pause text NOT NULL DEFAULT ''; -- why
+ALTER TABLE tenants ADD COLUMN pause text NOT NULL DEFAULT ''; -- the reason
 ALTER TABLE batches ADD COLUMN paused_at timestamptz;
 ALTER TABLE batches ADD COLUMN paused_by text NOT NULL DEFAULT '';
 ALTER TABLE batches ADD COLUMN pause text NOT NULL DEFAULT '';
@@ -13,10 +13,10 @@ CREATE TABLE paused_pools (
     pause     text NOT NULL
 );
 
--- What an operator decided for a while. weight, max_running and label_caps are what counts
--- now; granted keeps those that count again afterwards.
+-- Temporary overrides by operators. weight, max_running and label_caps have the current
+-- values; granted has the values to restore.
 ALTER TABLE tenants ADD COLUMN override jsonb;
-ALTER TABLE tenants ADD COLUMN override_until timestamptz; -- NULL: until it is ended
+ALTER TABLE tenants ADD COLUMN override_until timestamptz; -- NULL: no end
 ALTER TABLE tenants ADD COLUMN granted jsonb;
 ALTER TABLE tenants ADD CONSTRAINT tenants_overridden CHECK ((override IS NULL) = (granted IS NULL)
     AND (override_until IS NULL OR override IS NOT NULL));

@@ -1,4 +1,4 @@
--- What the release before has no name for is what that would have called it.
+-- Rename outcomes that the previous release does not know to those that it would have used.
 ALTER TABLE results DROP CONSTRAINT results_outcome;
 UPDATE results SET outcome = CASE outcome WHEN 'check_error' THEN 'failed' ELSE 'policy_violation' END WHERE outcome IN ('check_error', 'setup_error');
 ALTER TABLE results ADD CONSTRAINT results_outcome CHECK (outcome IN ('succeeded', 'failed', 'exception', 'timed_out', 'out_of_memory',

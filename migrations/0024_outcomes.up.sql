@@ -1,6 +1,6 @@
--- Two outcomes more. The constraints are only added here, and hold what is written from now
--- on: rows that are there already were held to fewer outcomes. To look at all of them again
--- would take as long as the history is, with the tables locked.
+-- Two more outcomes. The constraints are added without a validation of existing rows, which
+-- met a stricter constraint. A validation would lock the tables for as long as it takes to
+-- read the whole history.
 ALTER TABLE batch_counts ADD COLUMN check_error bigint NOT NULL DEFAULT 0;
 ALTER TABLE batch_counts ADD COLUMN setup_error bigint NOT NULL DEFAULT 0;
 ALTER TABLE batch_counts DROP CONSTRAINT batch_counts_reconcile;

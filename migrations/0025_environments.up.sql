@@ -1,5 +1,5 @@
--- What workers say that they have built: the last word of each witness for a name of an
--- environment, and the worker that said it. Several workers may be one witness (package queue).
+-- Builds of environments that workers report: the last report of each witness for the name
+-- of an environment, and its worker. Several workers may be one witness (package queue).
 CREATE TABLE environments (
     name      text COLLATE "C" NOT NULL CHECK (name ~ '^[0-9a-f]{64}$'),
     pool      text COLLATE "C" NOT NULL,

@@ -1,4 +1,4 @@
--- One outcome more. The constraints are only added here, and hold what is written from now on: see 0024.
+-- One more outcome. The constraints do not validate existing rows: see 0024.
 ALTER TABLE batch_counts ADD COLUMN compile_error bigint NOT NULL DEFAULT 0;
 ALTER TABLE batch_counts DROP CONSTRAINT batch_counts_reconcile;
 ALTER TABLE batch_counts ADD CONSTRAINT batch_counts_reconcile CHECK (recorded = succeeded + failed + exception + timed_out + out_of_memory

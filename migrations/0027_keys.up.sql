@@ -1,6 +1,6 @@
--- Keys let people and programs in. Of a token there is its hash alone.
+-- API keys of people and programs. Only the hash of a token is stored.
 CREATE TABLE keys (
-    id           uuid PRIMARY KEY, -- grows with time: pages go by it
+    id           uuid PRIMARY KEY, -- grows with time; lists page by it
     tenant_id    int NOT NULL REFERENCES tenants (id),
     name         text NOT NULL,
     hash         bytea NOT NULL UNIQUE CONSTRAINT keys_hash CHECK (octet_length(hash) = 32),
@@ -17,8 +17,9 @@ CREATE TABLE keys (
 CREATE INDEX keys_tenant ON keys (tenant_id, id);
 CREATE INDEX keys_live ON keys (tenant_id, expires_at) WHERE revoked_at IS NULL;
 
--- Counts what was done to keys, in the transaction that did it: dispatchers that know this
--- number know all live keys. Its row lock has the numbers become visible in their order.
+-- The number of changes of keys, raised in the transaction of each change. A dispatcher
+-- that has read up to this number has all live keys. The row lock makes the numbers visible
+-- in their order.
 CREATE TABLE key_changes (
     one bool PRIMARY KEY DEFAULT true CHECK (one),
     n   bigint NOT NULL

@@ -1,5 +1,5 @@
--- A batch that comes in chunks: next_chunk is the number of the one that is due, and null of a batch that came in one
--- request. It stands in the row that a seal and a drop change, too, so that each of them is before or after a chunk.
+-- Batches that arrive in chunks. next_chunk is the number of the next chunk, and null for a batch of one request. It is in
+-- the row that a seal or a drop changes, so that these are ordered before or after each chunk.
 ALTER TABLE batches ADD COLUMN next_chunk bigint;
 CREATE TABLE uploads (
     batch_id uuid PRIMARY KEY REFERENCES batches (id) ON DELETE CASCADE,
@@ -12,5 +12,5 @@ CREATE TABLE upload_chunks (
     jobs     bigint NOT NULL,
     PRIMARY KEY (batch_id, n)
 );
--- What every dispatcher signs with (package token). The first that needs it makes it.
+-- The key with which all dispatchers sign (package token). The first dispatcher that needs it creates it.
 ALTER TABLE fleet ADD COLUMN signing_key bytea CHECK (length(signing_key) >= 32);

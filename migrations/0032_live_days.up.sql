@@ -1,5 +1,5 @@
--- The live views have the days from one on, and single days before it: those that have a job which is not over. One job
--- that waits for weeks adds its own day to what the queue's statements look at, and none of the days since.
+-- The live views have all days from a bound on, and single earlier days with unfinished jobs. A job that waits for
+-- weeks adds only its own day to the queue's statements, not the days since.
 --
 -- bounds: the first id of all later days, then the first id and the end of each stretch of earlier days.
 CREATE FUNCTION assay_live_bounds(bounds uuid[]) RETURNS void LANGUAGE plpgsql AS $$
@@ -23,14 +23,14 @@ BEGIN
     RETURN ARRAY(SELECT b[1]::uuid FROM regexp_matches(pg_get_viewdef('live_jobs'::regclass), '''([0-9a-f-]{36})''', 'g') WITH ORDINALITY AS m (b, n) ORDER BY n);
 END $$;
 
--- For programs of the version before, which know one bound: the oldest. What they make of it has all that is live.
--- A migration that makes the views anew calls assay_live_bounds(assay_live_bounds()).
+-- Programs of the previous version know only the oldest bound. Their views include all live days.
+-- A migration that recreates the views calls assay_live_bounds(assay_live_bounds()).
 CREATE OR REPLACE FUNCTION assay_live_since() RETURNS uuid LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (SELECT b FROM unnest(assay_live_bounds()) AS u (b) ORDER BY b LIMIT 1);
 END $$;
 
--- assay_live_days counts the partitions of jobs that the live views have, but for the default partition.
+-- assay_live_days counts the partitions of jobs in the live views, without the default partition.
 CREATE FUNCTION assay_live_days() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     bounds uuid[] := assay_live_bounds();

@@ -1,20 +1,20 @@
--- A day of which the default partition has many rows gets its partition in steps. Each step moves the next 20,000 rows, and the
--- partition then ends behind them: the day has a partition, and rows of the default partition have no other place until they
--- move. Before, such a day never had a partition.
+-- If the default partition has many rows of a day, that day gets its partition in steps. Each step moves the next 20,000 rows
+-- and extends the partition to their end. The other rows stay in the default partition until their step. Earlier versions
+-- never created such a partition.
 
 -- assay_first_id returns the first id of a day.
 CREATE FUNCTION assay_first_id(day date) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
     SELECT (lpad(to_hex((extract(epoch FROM day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
 $$;
 
--- assay_partition_end returns the id that a partition ends before; NULL if there is no such partition.
+-- assay_partition_end returns the exclusive upper bound of a partition; NULL if the partition does not exist.
 CREATE FUNCTION assay_partition_end(part text) RETURNS uuid LANGUAGE sql STABLE AS $$
     SELECT (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([0-9a-f-]{36})''\)'))[1]::uuid FROM pg_class c WHERE c.oid = to_regclass(part)
 $$;
 
--- assay_partition makes the partition of one table for one day, or moves its end to the end of the day as far as one step does,
--- and returns whether it changed anything. It waits for the transactions that use the default partition, and for those that use the
--- table if the partition exists; later ones wait for it. Call it under a short lock_timeout, one table in each transaction.
+-- assay_partition creates the partition of one table for one day, or moves its end by one step towards the end of the day. It
+-- returns whether it changed anything. It waits for transactions that use the default partition, and if the partition exists,
+-- for those that use the table. Later transactions wait for it. Call it under a short lock_timeout, one table in each transaction.
 CREATE OR REPLACE FUNCTION assay_partition(parent text, day date) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     part text := parent || to_char(day, '_YYYYMMDD');

@@ -1,7 +1,7 @@
--- Ends of jobs that a constraint, a trigger or a broken row refused. The job is ended with as much of its record as could
--- be written; the rest is here until an operator records or drops it. body is not text, which could be what was refused.
+-- Results that a constraint, a trigger or a broken row refused. The job ends with the part of its record that could be
+-- written. The rest is here until an operator records or drops it. body is not text, because invalid text may be the cause.
 CREATE TABLE set_aside (
-    id        uuid PRIMARY KEY, -- grows with time: pages go by it
+    id        uuid PRIMARY KEY, -- grows with time; lists page by it
     at        timestamptz NOT NULL DEFAULT now(),
     step      text COLLATE "C" NOT NULL,
     job_id    uuid NOT NULL,

@@ -1,5 +1,5 @@
--- The number of each key's last change: a dispatcher that knows all changes up to a number reads those after it. The trigger
--- numbers what every program does, those of the last release included, in the order in which it becomes visible.
+-- The number of each key's last change. A dispatcher that has all changes up to a number reads the later ones. The trigger
+-- numbers the changes of every program, also of the previous release, in the order in which they become visible.
 ALTER TABLE keys ADD COLUMN changed bigint NOT NULL DEFAULT 0;
 CREATE INDEX keys_changed ON keys (changed);
 CREATE FUNCTION assay_number_key() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -1,3 +1,3 @@
--- In which history of the database revocations and erasures were last made again.
+-- The history of the database in which revocations and erasures were last reapplied.
 ALTER TABLE lineage ADD COLUMN reapplied text;
 UPDATE lineage SET reapplied = name;

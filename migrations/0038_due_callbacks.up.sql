@@ -1,5 +1,5 @@
--- When the batch of a callback ended: those that are due are found by an index, and not among all that are open. The trigger
--- marks it, whatever ends the batch.
+-- The end of a callback's batch. An index on it finds due callbacks without reading all open ones. A trigger sets it for
+-- every way in which a batch ends.
 ALTER TABLE callbacks ADD COLUMN ended_at timestamptz;
 UPDATE callbacks k SET ended_at = c.ended_at FROM batch_counts c WHERE c.batch_id = k.batch_id AND k.delivered_at IS NULL AND k.given_up_at IS NULL;
 CREATE INDEX callbacks_due ON callbacks (tenant_id, next_at) WHERE delivered_at IS NULL AND given_up_at IS NULL AND ended_at IS NOT NULL;

@@ -1,7 +1,7 @@
 -- The work of a worker at its last heartbeat, as JSON; NULL: a dispatcher of an earlier release wrote the row.
 ALTER TABLE workers ADD COLUMN load text;
--- Reports of dispatchers about themselves, and counts that the leader makes for all of them. One row for each source,
--- replaced every few seconds: what one dispatcher measures, every other one can show.
+-- Reports of dispatchers about themselves, and counts by the leader for the whole fleet. Each source has one row and replaces
+-- it every few seconds, so that every dispatcher can show the figures of all others.
 CREATE TABLE reports (
     source text COLLATE "C" PRIMARY KEY,
     at     timestamptz NOT NULL,

@@ -1,2 +1,2 @@
--- The live sessions of a tenant are listed and counted without its ended ones, of which history keeps far more.
+-- Live sessions by tenant. Lists and counts of them skip ended sessions, of which history has far more.
 CREATE INDEX sessions_tenant_live ON sessions (tenant_id, id) WHERE state = 'live';

@@ -1,17 +1,16 @@
 // Package migrations is the schema of the system of record, as numbered pairs:
-// NNNN_name.up.sql and NNNN_name.down.sql. schema.sql is what they add up to; a
-// test of pkg/store/postgres/internal/schema regenerates and compares it.
+// NNNN_name.up.sql and NNNN_name.down.sql. schema.sql is the resulting schema. A test
+// of pkg/store/postgres/internal/schema regenerates and compares it.
 //
-// A migration runs in one transaction with a lock timeout of a few seconds, so
-// that a busy table makes it fail and be tried again rather than hold everybody
-// up. One that cannot run in a transaction (CREATE INDEX CONCURRENTLY) starts
-// with the line "-- no transaction" and holds a single statement.
+// A migration runs in one transaction with a lock timeout of a few seconds. On a busy table it
+// fails and is retried, instead of blocking other transactions. A migration that cannot run in a
+// transaction (CREATE INDEX CONCURRENTLY) starts with the line "-- no transaction" and has a single
+// statement.
 //
-// Programs of two versions run side by side while a fleet is upgraded, so a migration
-// only expands: new columns have defaults or may be null, and nothing is renamed. What no
-// program of the last version uses any more is taken away by a migration that says so in
-// a line "-- contract: unused since NNNN", the number of the migration with which the last
-// program that used it came to its end.
+// Programs of two versions run side by side during an upgrade, so a migration only expands: new
+// columns have defaults or may be null, and nothing is renamed. A migration that drops a column or
+// table says so in a line "-- contract: unused since NNNN". NNNN is the migration of the first
+// version whose programs no longer use it.
 package migrations
 
 import "embed"

@@ -101,8 +101,25 @@ type Dispatcher struct {
 	reports   *reporter
 }
 
+// Store is the part of the store that a Dispatcher uses, loop by loop.
+type Store interface {
+	schedulerStore
+	classStore
+	hintStore
+	repeatStore
+	recorderStore
+	reaperStore
+	keeperStore
+	sweeperStore
+	reporterStore
+	gaugeStore
+	store.Leaders
+	fleet.Store
+	session.EndStore
+}
+
 // New returns a Dispatcher that is idle until Run. It fails if a metric cannot be created.
-func New(cfg Config, s store.Store, q Queue) (*Dispatcher, error) {
+func New(cfg Config, s Store, q Queue) (*Dispatcher, error) {
 	cfg = cfg.withDefaults()
 	m, err := newMetrics()
 	if err != nil {

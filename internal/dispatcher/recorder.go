@@ -50,8 +50,13 @@ var _ control.Handler = (*recorder)(nil)
 
 // recorderStore is the part of the store that a recorder uses.
 type recorderStore interface {
-	store.Recorder
-	store.Environments
+	Claim(ctx context.Context, ttl time.Duration, claims []store.Claim) ([]store.Claimed, error)
+	Heartbeat(ctx context.Context, ttl time.Duration, leases []store.Held) (lost, canceled []store.Held, err error)
+	Finish(ctx context.Context, fs []store.Finish) ([]store.FinishStatus, error)
+	Release(ctx context.Context, rs []store.Release) error
+	RevokeAssignment(ctx context.Context, l store.LeaseRef) (bool, error)
+	StateEnvironment(ctx context.Context, s store.EnvironmentStatement) error
+	Environment(ctx context.Context, pool, name string, witnesses int) (digest string, err error)
 	LostSessions(ctx context.Context, held []store.HeldSession) ([]store.HeldSession, error)
 }
 

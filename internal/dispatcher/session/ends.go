@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/assay-run/assay/internal/dispatcher/fleet"
 	"github.com/assay-run/assay/pkg/control"
-	"github.com/assay-run/assay/pkg/store"
+	"github.com/assay-run/assay/pkg/job"
 )
 
 // WorkerEvents delivers workers' messages to all subscribers; control.Bus is one.
@@ -16,10 +17,17 @@ type WorkerEvents interface {
 	OnWorkerEvent(ctx context.Context, topic string, f func(worker string, payload []byte)) error
 }
 
+// EndStore is the part of the store that Ends uses.
+type EndStore interface {
+	EndSession(ctx context.Context, id job.ID, worker string, o job.Outcome, message string) (bool, error)
+	Session(ctx context.Context, tenant string, id job.ID) (*job.Session, error)
+	ReapSessions(ctx context.Context, silence time.Duration) (int64, error)
+}
+
 // Ends records the ends of sessions: from their workers, from failed calls, or after a worker's
 // silence. The first of these counts.
 type Ends struct {
-	Store store.Sessions
+	Store EndStore
 	Log   *slog.Logger
 }
 

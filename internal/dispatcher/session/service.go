@@ -21,9 +21,20 @@ type Line interface {
 	WorkerEvents
 }
 
+// Store is the part of the store that a Service uses.
+type Store interface {
+	EndStore
+	store.Claims
+	PutSession(ctx context.Context, tenant string, s job.Session, most int) error
+	ForkSession(ctx context.Context, tenant string, parent, id job.ID, most int) (*job.Session, error)
+	ForgetSession(ctx context.Context, id job.ID) error
+	PutExecute(ctx context.Context, e store.Executed) error
+	Execution(ctx context.Context, tenant string, session, id job.ID) (store.Executed, error)
+}
+
 // Config holds the dependencies of a Service.
 type Config struct {
-	Store store.Sessions
+	Store Store
 	Line  Line // nil: sessions are disabled here
 	Fleet *fleet.Fleet
 	Admit *admit.Admitter

@@ -6,13 +6,17 @@ import (
 	"time"
 
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/store"
 )
+
+// LeaseStore is the part of the store that Leases writes.
+type LeaseStore interface {
+	KeepBatches(ctx context.Context, tenant string, batches []job.ID) (map[job.ID]time.Duration, error)
+}
 
 // Leases renews the leases of batches, many of a tenant at once. It remembers the batches without a
 // lease: they never get one, and most have none.
 type Leases struct {
-	Store store.Submitter
+	Store LeaseStore
 
 	mu   sync.Mutex
 	of   map[leaseKey]time.Duration // 0: no lease, or an ended one

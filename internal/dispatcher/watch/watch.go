@@ -9,10 +9,18 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
+// BatchStore is the part of the store that Batches reads.
+type BatchStore interface {
+	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)
+	BatchDone(ctx context.Context, tenant string, id job.ID) (bool, error)
+	Progress(ctx context.Context, batches []job.ID) ([]store.Progress, error)
+	BatchesByID(ctx context.Context, batches []job.ID) ([]job.Batch, error)
+}
+
 // Batches combines the reads of clients that watch batches, for all batches of a tenant at once.
 // Tenants have separate queries, so a tenant that watches very many batches slows down only itself.
 type Batches struct {
-	Store store.Reader
+	Store BatchStore
 
 	mu sync.Mutex
 	of map[string]*watchers
@@ -37,7 +45,7 @@ func (w *Batches) tenant(name string) *watchers {
 	return t
 }
 
-func newWatchers(s store.Reader) *watchers {
+func newWatchers(s BatchStore) *watchers {
 	return &watchers{
 		progress: newGather(func(ctx context.Context, ids []job.ID) (map[job.ID]store.Progress, error) {
 			all, err := s.Progress(ctx, ids)

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"github.com/assay-run/assay/internal/dispatcher/identity"
 	"github.com/assay-run/assay/internal/dispatcher/token"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 // Lifetimes of links.
@@ -29,10 +29,16 @@ const (
 // purpose is the purpose of the links' tokens.
 const purpose = "link"
 
+// Store is the part of the store that Links and Logs read.
+type Store interface {
+	Job(ctx context.Context, tenant string, id job.ID) (*job.Job, error)
+	Result(ctx context.Context, tenant string, id job.ID) (json.RawMessage, error)
+}
+
 // Links creates and serves links to single files of jobs that work without a key for a limited time. A link contains
 // its target, signed (package token). Nothing is stored for it; it ends at its expiry or with its job.
 type Links struct {
-	Store store.Reader
+	Store Store
 	Keys  *token.Source
 	// Artifact and Output serve the file that the request's path names.
 	Artifact, Output func(w http.ResponseWriter, r *http.Request) error

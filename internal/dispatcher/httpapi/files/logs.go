@@ -14,7 +14,6 @@ import (
 	"github.com/assay-run/assay/internal/dispatcher/share"
 	"github.com/assay-run/assay/pkg/control"
 	"github.com/assay-run/assay/pkg/job"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 const (
@@ -34,7 +33,7 @@ const (
 // nothing is sent or stored. When the job has ended, the rest is read from its record. Output is sent as JSON strings,
 // or as base64 if it is not UTF-8.
 type Logs struct {
-	Store store.Reader
+	Store Store
 	Files *Files
 	Line  control.SessionCaller // nil: no live output
 	Watch func(id job.ID) (changed <-chan struct{}, stop func())

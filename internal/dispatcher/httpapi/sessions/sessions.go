@@ -2,6 +2,7 @@
 package sessions
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,10 +21,17 @@ import (
 // maxSpecBody is the largest request to open a session, in bytes.
 const maxSpecBody = 1 << 20
 
+// Store is the part of the store that the routes read.
+type Store interface {
+	Session(ctx context.Context, tenant string, id job.ID) (*job.Session, error)
+	ListSessions(ctx context.Context, tenant string, live bool, limit int) ([]job.Session, error)
+	Executions(ctx context.Context, tenant string, session, after job.ID, limit int) ([]store.Executed, error)
+}
+
 // Handlers serves the routes of sessions. Every field is required.
 type Handlers struct {
 	Sessions *session.Service
-	Store    store.Sessions
+	Store    Store
 	Objects  files.Objects
 	Files    *files.Files
 	Reads    *share.Turns // for lists

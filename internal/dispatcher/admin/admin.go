@@ -19,21 +19,47 @@ import (
 
 // Store is the part of the store that the actions use.
 type Store interface {
-	store.Operations
 	store.Steering
-	store.Keys
-	store.Tenants
 	store.Eraser
-	store.Asides
 	store.Transfers
-	Secrets(ctx context.Context, tenant string) ([]store.StoredSecret, error)
+
+	Actions(ctx context.Context, q store.ActionQuery) ([]store.Action, error)
+	NoteAction(ctx context.Context, a *store.Action) error
+
+	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
+	Cordon(ctx context.Context, a *store.Action, worker string) error
+	Uncordon(ctx context.Context, a *store.Action, worker string) error
+	Confine(ctx context.Context, a *store.Action, worker string, d time.Duration) error
+	Absolve(ctx context.Context, a *store.Action, worker string) error
+	Load(ctx context.Context, worker string) (store.Load, error)
+
 	Fleet(ctx context.Context) (string, error)
-	Cancel(ctx context.Context, id job.ID) (store.Canceling, error)
-	CancelBatch(ctx context.Context, batch job.ID) ([]store.Canceling, error)
-	store.Health
+	Leader(ctx context.Context, role string) (store.Leader, error)
+	Restored(ctx context.Context) (history string, err error)
+	Reapplied(ctx context.Context, history string) error
+	Schema(ctx context.Context) (store.Schema, error)
+	Reports(ctx context.Context, age time.Duration) ([]store.SourceReport, error)
+	Usage(ctx context.Context) (map[string]nouns.Usage, error)
+	Database(ctx context.Context) (nouns.Database, error)
+
+	Tenant(ctx context.Context, name string) (store.Tenant, error)
+	Tenants(ctx context.Context) ([]store.Tenant, error)
+	Grant(ctx context.Context, a *store.Action, t store.Tenant, only store.GrantIf) (store.Tenant, error)
+	Secrets(ctx context.Context, tenant string) ([]store.StoredSecret, error)
+
+	PutKey(ctx context.Context, a *store.Action, k store.LiveKey) (store.Key, error)
+	Keys(ctx context.Context, tenant string, before job.ID, limit int) ([]store.Key, error)
+	Key(ctx context.Context, tenant string, id job.ID) (store.Key, error)
+	RevokeKey(ctx context.Context, a *store.Action, id job.ID) (store.Key, error)
+
+	Asides(ctx context.Context, after job.ID, limit int) ([]store.Aside, error)
+	RetryAside(ctx context.Context, a *store.Action, id job.ID) error
+	DropAside(ctx context.Context, a *store.Action, id job.ID) error
+
 	Job(ctx context.Context, tenant string, id job.ID) (*job.Job, error)
 	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)
-	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
+	Cancel(ctx context.Context, id job.ID) (store.Canceling, error)
+	CancelBatch(ctx context.Context, batch job.ID) ([]store.Canceling, error)
 }
 
 // Fleet receives changes to the fleet. *dispatcher.Dispatcher implements it.

@@ -88,8 +88,9 @@ func (f *tenantsFile) addUnnamed(row json.RawMessage, at string) error {
 
 // TenantsStore is the part of the store that ApplyTenants uses.
 type TenantsStore interface {
-	store.Tenants
-	store.Policies
+	IsApplied(ctx context.Context, tenant, entry string) (bool, error)
+	PutPolicy(ctx context.Context, a *store.Action, tenant, name string, policy json.RawMessage) error
+	Grant(ctx context.Context, a *store.Action, t store.Tenant, only store.GrantIf) (store.Tenant, error)
 }
 
 // ApplyTenants applies the file of tenants to s. An empty path means no file. It applies an entry only if its text differs

@@ -27,6 +27,11 @@ type Secrets interface {
 	Check(ctx context.Context, tenant string, wanted map[string]string) error
 }
 
+// Policies returns stored policies. Every store.Policies implements it.
+type Policies interface {
+	Policy(ctx context.Context, tenant, name string, version int) (json.RawMessage, error)
+}
+
 // Tenants returns the limits of tenants. Every store.Tenants implements it.
 type Tenants interface {
 	Tenant(ctx context.Context, name string) (store.Tenant, error)
@@ -35,7 +40,7 @@ type Tenants interface {
 // Admitter checks jobs before they are accepted. It is safe for concurrent use; its fields must not change while in
 // use.
 type Admitter struct {
-	Policies store.Policies
+	Policies Policies
 	Tenants  Tenants
 	Blobs    Blobs
 	Secrets  Secrets

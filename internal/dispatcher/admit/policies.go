@@ -10,7 +10,6 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 	"github.com/assay-run/assay/pkg/placement"
 	"github.com/assay-run/assay/pkg/policy"
-	"github.com/assay-run/assay/pkg/store"
 )
 
 // resolved is a policy within the ceiling, with every default filled in.
@@ -21,7 +20,7 @@ type resolved struct {
 
 // policies resolves each distinct policy of a request once. Most batches have one.
 type policies struct {
-	source  store.Policies
+	source  Policies
 	tenant  string
 	ceiling policy.Ceiling
 	// restrictHelpers applies the policies to checkers, interactors and compilers, too.

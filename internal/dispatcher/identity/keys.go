@@ -44,10 +44,16 @@ func IsKeyToken(token string) bool {
 	return err == nil
 }
 
+// KeyStore is the part of the store that Keys uses.
+type KeyStore interface {
+	KeyNews(ctx context.Context, since store.KeyMark) (store.KeyNews, error)
+	KeysUsed(ctx context.Context, at map[job.ID]time.Time) error
+}
+
 // Keys authenticates the holders of keys. Run polls the store for new and revoked keys, so a key that is revoked
 // anywhere ends here with the next answer.
 type Keys struct {
-	store store.Keys
+	store KeyStore
 	log   *slog.Logger
 	every time.Duration // longest pause between two polls
 	least time.Duration // shortest pause between two polls, however many requests wait
@@ -88,7 +94,7 @@ type question struct {
 }
 
 // NewKeys returns a gate for the keys of a store. It admits no request until Run polls the store.
-func NewKeys(s store.Keys, log *slog.Logger) *Keys {
+func NewKeys(s KeyStore, log *slog.Logger) *Keys {
 	return &Keys{
 		store: s, log: log, every: 250 * time.Millisecond, least: 50 * time.Millisecond, stale: 30 * time.Second,
 		wanted: make(chan struct{}, 1), next: &question{done: make(chan struct{})},

@@ -3,6 +3,7 @@ package intake
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 
 	"github.com/assay-run/assay/internal/dispatcher/admit"
@@ -12,8 +13,14 @@ import (
 
 // Store is the store of accepted jobs.
 type Store interface {
-	store.Submitter
-	store.Uploads
+	sinkStore
+	SubmitJob(ctx context.Context, j store.NewJob, key store.Idempotency, window int, rivals ...string) (job.ID, *store.Dispatch, error)
+	RetryBatch(ctx context.Context, batch job.ID, as store.NewBatch) (job.ID, error)
+	DropBatch(ctx context.Context, batch job.ID) error
+	OpenUpload(ctx context.Context, b store.NewBatch, defaults json.RawMessage) (id job.ID, existed bool, err error)
+	Upload(ctx context.Context, tenant string, id job.ID) (store.Upload, error)
+	AppendChunk(ctx context.Context, tenant string, id job.ID, c store.Chunk, jobs []store.NewJob) (fresh bool, err error)
+	SealUpload(ctx context.Context, tenant string, id job.ID, total int64) error
 	// Waiting implements store.Scheduler. The empty tenant stands for all.
 	Waiting(ctx context.Context, tenant string) (jobs, batches int64, err error)
 }

@@ -9,10 +9,18 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
+// sinkStore is the part of the store that a sink writes.
+type sinkStore interface {
+	SubmitBatch(ctx context.Context, b store.NewBatch, jobs []store.NewJob) (job.ID, error)
+	OpenBatch(ctx context.Context, b store.NewBatch) (id job.ID, existed bool, err error)
+	AppendJobs(ctx context.Context, batch job.ID, jobs []store.NewJob) error
+	SealBatch(ctx context.Context, batch job.ID, total int64) error
+}
+
 // sink writes chunks to the store. It holds back the first one, because most batches have no
 // second.
 type sink struct {
-	store store.Submitter
+	store sinkStore
 	batch store.NewBatch
 	first []store.NewJob
 	room  room

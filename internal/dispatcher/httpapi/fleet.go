@@ -49,9 +49,15 @@ func (s *Server) queueNow(ctx context.Context) ([]store.QueueGroup, error) {
 	return now.Queue, nil
 }
 
+// glanceStore is the part of the store that newGlance reads.
+type glanceStore interface {
+	Workers(ctx context.Context, seenWithin time.Duration) ([]store.Worker, error)
+	Queue(ctx context.Context) ([]store.QueueGroup, error)
+}
+
 // newGlance returns a cache of the fleet's state. It queries the database at most once a second for any number of
 // readers, and less often if the query is slow. Readers get the error of a failed query.
-func newGlance(s store.Store) *recent.Value[api.Fleet] {
+func newGlance(s glanceStore) *recent.Value[api.Fleet] {
 	return &recent.Value[api.Fleet]{Age: time.Second, Thrift: 20, Within: 15 * time.Second, Read: func(ctx context.Context) (api.Fleet, error) {
 		workers, err := s.Workers(ctx, fleet.Connected)
 		if err != nil {

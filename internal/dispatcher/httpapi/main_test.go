@@ -53,6 +53,7 @@ type fleet struct {
 // parts are the parts of a Server and its services.
 type parts struct {
 	httpapi.Config
+	Store      store.Store // of the server and of its services
 	Dispatcher interface {
 		httpapi.Watcher
 		intake.Dispatcher
@@ -73,14 +74,15 @@ type keeper interface {
 // wired returns the configuration of a Server with the same services as in cmd/dispatcher.
 func (p *parts) wired() httpapi.Config {
 	c := p.Config
+	c.Store = p.Store
 	c.Log = cmp.Or(c.Log, slog.Default())
-	c.Workers = workers.New(workers.Config{Pools: c.Pools, Every: time.Second, Log: c.Log}, c.Store)
-	c.Admit = &admit.Admitter{Policies: c.Store, Tenants: admit.Recent(c.Store), Blobs: c.Objects, Secrets: p.Secrets,
+	c.Workers = workers.New(workers.Config{Pools: c.Pools, Every: time.Second, Log: c.Log}, p.Store)
+	c.Admit = &admit.Admitter{Policies: p.Store, Tenants: admit.Recent(p.Store), Blobs: c.Objects, Secrets: p.Secrets,
 		Pool: c.Workers.Pool, Reserved: c.Workers.Reserved, Room: c.Workers.Room, Hosts: c.Workers.Hosts, Images: c.Workers}
-	c.Intake = intake.New(intake.Config{Store: c.Store, Admit: c.Admit, Dispatcher: p.Dispatcher, Fleet: c.Workers, Callbacks: p.Callbacks,
+	c.Intake = intake.New(intake.Config{Store: p.Store, Admit: c.Admit, Dispatcher: p.Dispatcher, Fleet: c.Workers, Callbacks: p.Callbacks,
 		Queued: c.Limits.Queued, Batches: c.Limits.Batches, Log: c.Log})
-	c.Sessions = session.New(session.Config{Store: c.Store, Line: p.Line, Fleet: c.Workers, Admit: c.Admit, Log: c.Log})
-	c.Admin = &admin.Admin{Store: c.Store, Objects: c.Objects, Secrets: p.Secrets, Fleet: p.Fleet, Wake: p.Dispatcher.Wake, Stop: c.Canceler.SendCancel, Pool: c.Workers.Pool,
+	c.Sessions = session.New(session.Config{Store: p.Store, Line: p.Line, Fleet: c.Workers, Admit: c.Admit, Log: c.Log})
+	c.Admin = &admin.Admin{Store: p.Store, Objects: c.Objects, Secrets: p.Secrets, Fleet: p.Fleet, Wake: p.Dispatcher.Wake, Stop: c.Canceler.SendCancel, Pool: c.Workers.Pool,
 		Version: p.Version, Log: c.Log}
 	c.Watcher, c.Secrets = p.Dispatcher, p.Secrets
 	return c
@@ -108,8 +110,8 @@ func newFleet(t *testing.T, change ...func(*parts)) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := parts{Dispatcher: r, Secrets: secrets, Config: httpapi.Config{
-		Store: s, Objects: o, Canceler: r, Queue: r, Auth: identity.Open{},
+	cfg := parts{Dispatcher: r, Secrets: secrets, Store: s, Config: httpapi.Config{
+		Objects: o, Canceler: r, Queue: r, Auth: identity.Open{},
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}}
 	for _, f := range change {

@@ -81,7 +81,7 @@ type Config struct {
 	Admin    *admin.Admin     // performs operators' actions
 	Workers  *fleet.Fleet     // connected workers
 
-	Store    store.Store
+	Store    Store
 	Secrets  Secrets
 	Objects  Objects
 	Watcher  Watcher

@@ -74,7 +74,7 @@ func TestShutdownEndsWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httpapi.NewHTTPServer(httpapi.New((&parts{Dispatcher: f.runner, Config: httpapi.Config{Store: f.store, Objects: f.objects, Canceler: f.runner, Queue: f.runner, Auth: identity.Open{}}}).wired()))
+	srv := httpapi.NewHTTPServer(httpapi.New((&parts{Dispatcher: f.runner, Store: f.store, Config: httpapi.Config{Objects: f.objects, Canceler: f.runner, Queue: f.runner, Auth: identity.Open{}}}).wired()))
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	transport := &http.Transport{}

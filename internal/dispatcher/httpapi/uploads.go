@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
@@ -15,13 +16,17 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
+// uploadStore is the part of the store that uploads uses.
+type uploadStore interface {
+	Upload(ctx context.Context, tenant string, id job.ID) (store.Upload, error)
+	DropUpload(ctx context.Context, tenant string, id job.ID) error
+	Batch(ctx context.Context, tenant string, id job.ID) (*job.Batch, error)
+}
+
 // uploads serves batches that arrive in chunks, so that a large batch survives a broken connection. The state of an
 // upload is in the store, so each dispatcher accepts each chunk.
 type uploads struct {
-	Store interface {
-		store.Uploads
-		store.Reader
-	}
+	Store      uploadStore
 	Intake     *intake.Service
 	Unrecorded func(*http.Request) bool // reports whether the client sent a trace that is not sampled
 }

@@ -1,10 +1,10 @@
-// Package images is what the images of jobs are built from, embedded: `assay dev` and `assay image build` build them where
-// this repository is not.
+// Package images embeds the recipes of the images of jobs, so that `assay dev` and `assay image build` can build them without
+// this repository.
 package images
 
 import "embed"
 
-// Recipes has the scripts build and languages, and the recipe of each image of jobs in a folder of its own.
+// Recipes has the scripts build and languages, and a folder with the recipe of each image of jobs.
 //
 //go:embed build languages python tools polyglot
 var Recipes embed.FS

@@ -242,7 +242,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 			}
 			q := u.Query()
 			q.Set("tenant", "two")
-			if only := b.page(u.Path + "?" + q.Encode()); strings.Contains(only, `<td><a href="/ui/tenants?tenant=one">`) {
+			if only := b.page(u.Path + "?" + q.Encode()); strings.Contains(only, `<td class="wide"><a href="/ui/tenants?tenant=one">`) {
 				t.Errorf("%s: %s of tenant two has rows of one", key, path)
 			}
 		}

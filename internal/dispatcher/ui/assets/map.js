@@ -20,8 +20,9 @@
     const width = Math.max(box.clientWidth - 2, 100);
     const highest = 320;
     side = Math.min(16, Math.max(2, Math.floor(Math.sqrt((width * highest) / Math.max(total, 1)))));
-    columns = Math.max(1, Math.floor(width / side));
+    columns = Math.max(1, Math.min(Math.floor(width / side), total)); // a map of one row has no empty rest
     canvas.width = columns * side;
+    canvas.style.width = canvas.width + "px";
     canvas.height = Math.max(1, Math.ceil(total / columns)) * side;
   };
 

@@ -69,10 +69,10 @@ def test_lease_is_kept_while_the_client_lives(client: assay.Client, url: str) ->
         assert s.run("1").value == 1
         assert t.run("f(-2)").value == 2
         s.detach()
-        assert "no sign" in ended(client, s.id)
+        assert "sent no request" in ended(client, s.id)
     code = "s = assay.Client(url).session(lease=2, functions=[abs]).start(); print(s.id, flush=True)\n"
     code += "os.kill(os.getpid(), 9)"
-    assert "no sign" in ended(client, python(url, code).stdout.split()[0])
+    assert "sent no request" in ended(client, python(url, code).stdout.split()[0])
 
 
 def test_a_session_that_nobody_has_ends(client: assay.Client) -> None:

@@ -70,11 +70,13 @@ type Comparison struct {
 
 // Flip is a pair of jobs with one success and one failure.
 type Flip struct {
-	Name     string      `json:"name,omitempty"`
-	A        job.ID      `json:"a"`
-	B        job.ID      `json:"b"`
-	OutcomeA job.Outcome `json:"outcome_a"`
-	OutcomeB job.Outcome `json:"outcome_b"`
+	Name     string            `json:"name,omitempty"`
+	Position int               `json:"position"`         // of the job in A, from 0
+	Labels   map[string]string `json:"labels,omitempty"` // of the job in B
+	A        job.ID            `json:"a"`
+	B        job.ID            `json:"b"`
+	OutcomeA job.Outcome       `json:"outcome_a"`
+	OutcomeB job.Outcome       `json:"outcome_b"`
 }
 
 // BatchState is the progress of a batch in a few bytes, for clients that poll many batches.

@@ -346,6 +346,9 @@ func testCompare(t *testing.T, open Open) {
 		f.must(err)
 		for _, x := range c.Flips {
 			flips = append(flips, fmt.Sprint(x.Name, " ", x.OutcomeA, " ", x.OutcomeB))
+			if x.Labels["k"] != "v" || fmt.Sprint(x.Position+1) != x.Name {
+				t.Errorf("flip %s: position %d, labels %v", x.Name, x.Position, x.Labels)
+			}
 		}
 		if from = c.FlipsNext; from == 0 {
 			break

@@ -41,6 +41,11 @@ SELECT j.id, coalesce(j.outcome, j.state), left(j.identity, 600)
 FROM jobs j WHERE j.id >= $1 AND j.id < $2 AND j.batch_id = $3 AND ` + days.In("j.id") + ` ORDER BY j.id LIMIT $4`
 }
 
+// identities are the names and labels of some jobs.
+func identities(days pg.Days) string {
+	return "SELECT j.id, j.identity FROM jobs j WHERE j.id = ANY($1) AND " + days.In("j.id")
+}
+
 // ends maps the states and the outcomes of jobs to cells.
 var ends = func() map[string]store.Cell {
 	all := map[string]store.Cell{}
@@ -191,7 +196,42 @@ func (s *Reader) CompareBatches(ctx context.Context, tenant string, a, b job.ID,
 		}
 		c = compare(sides[0], sides[1], from, n)
 		c.A, c.B = a, b
+		if err := s.addLabels(ctx, c.Flips); err != nil {
+			return fmt.Errorf("read the labels of jobs: %w", err)
+		}
 		return nil
 	})
 	return c, err
+}
+
+// addLabels reads the labels of the second jobs of flips.
+func (s *Reader) addLabels(ctx context.Context, flips []store.Flip) error {
+	if len(flips) == 0 {
+		return nil
+	}
+	at, ids := make(map[job.ID]int, len(flips)), make([]pgtype.UUID, 0, len(flips))
+	first, last := flips[0].B, flips[0].B
+	for i, f := range flips {
+		at[f.B], ids = i, append(ids, pg.UUID(f.B))
+		first, last = min(first, f.B), max(last, f.B)
+	}
+	windows, err := s.db.Windows(ctx, first, pg.IDAfter(last))
+	if err != nil {
+		return err
+	}
+	for _, w := range windows {
+		rows, err := s.db.Pool.Query(ctx, identities(w), ids)
+		if err != nil {
+			return err
+		}
+		var id pgtype.UUID
+		var identity string
+		if _, err := pgx.ForEachRow(rows, []any{&id, &identity}, func() (err error) {
+			_, flips[at[pg.JobID(id)]].Labels, err = whoOf(identity)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

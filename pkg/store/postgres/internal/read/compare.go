@@ -56,7 +56,7 @@ func pair(c *store.Comparison, a, b *side, other func(i int) (int, bool)) {
 		}
 		pairs++
 		was, is := a.ends[i], b.ends[k]
-		switch flip := (store.Flip{Name: a.names[i], A: a.ids[i], B: b.ids[k], OutcomeA: was, OutcomeB: is}); {
+		switch flip := (store.Flip{Name: a.names[i], Position: i, A: a.ids[i], B: b.ids[k], OutcomeA: was, OutcomeB: is}); {
 		case !was.OfProgram() || !is.OfProgram():
 			c.Unended++
 		case was == is:

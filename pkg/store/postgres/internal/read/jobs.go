@@ -306,13 +306,18 @@ func scanSummary(row pgx.Row) (j job.Summary, bytes int, err error) {
 	} else {
 		j.Message = message
 	}
+	if j.Name, j.Labels, err = whoOf(identity); err != nil {
+		return j, 0, fmt.Errorf("postgres: identity of job %s: %w", j.ID, err)
+	}
+	return j, len(identity) + len(said), nil
+}
+
+// whoOf returns the name and the labels in an identity.
+func whoOf(identity string) (name string, labels map[string]string, err error) {
 	who := struct {
 		Name   string            `json:"name"`
 		Labels map[string]string `json:"labels"`
 	}{}
-	if err := json.Unmarshal([]byte("{"+strings.TrimSuffix(identity, ",")+"}"), &who); err != nil {
-		return j, 0, fmt.Errorf("postgres: identity of job %s: %w", j.ID, err)
-	}
-	j.Name, j.Labels = who.Name, who.Labels
-	return j, len(identity) + len(said), nil
+	err = json.Unmarshal([]byte("{"+strings.TrimSuffix(identity, ",")+"}"), &who)
+	return who.Name, who.Labels, err
 }

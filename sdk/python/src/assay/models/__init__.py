@@ -1138,6 +1138,7 @@ class Flip(Model):
     """A JSON object of the API, Flip.
 
     Attributes:
+        labels: Labels of the job in the second batch.
         outcome_a: How a program ended. Five outcomes are no verdict on it, so leave them out of a reward: `canceled`,
             `expired`, `lost` (a failure of the fleet), `check_error` (the tests themselves failed: no solution could
             have passed them) and `setup_error` (the job's image, packages, inputs or secrets were unavailable, and it
@@ -1150,14 +1151,23 @@ class Flip(Model):
             did not run). Clients should treat an unknown outcome like these. `compile_error` counts as the program's
             failure: it does not compile within the limits, and did not run (`compiled` of the result has the
             compiler's messages).
+        position: Position of the job in the first batch, from 0.
     """
 
     a: str
     b: str
+    labels: dict[str, str] | None = None
     name: str | None = None
     outcome_a: Outcome
     outcome_b: Outcome
-    _zeros: ClassVar[dict[str, str]] = {"a": "str", "b": "str", "outcome_a": "str", "outcome_b": "str"}
+    position: int
+    _zeros: ClassVar[dict[str, str]] = {
+        "a": "str",
+        "b": "str",
+        "outcome_a": "str",
+        "outcome_b": "str",
+        "position": "int",
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -316,7 +316,8 @@ def test_token(url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     assert assay.Client("http://x").url == "http://x"
     with caplog.at_level(logging.DEBUG):
         c = assay.Client(url, "secret-token")
-        c.run("1")
+        with pytest.raises(assay.AuthError, match="unknown"):
+            c.run("1")
     told = caplog.text + repr(c) + repr(c.__dict__) + repr(c._transport.config)
     assert "secret-token" not in told
     for bad in ("a b", "a\nb", "ü"):

@@ -29,20 +29,20 @@ func TestTableExists(t *testing.T) {
 	}
 }
 
-// TestREADME checks that every folder in the README's tree exists.
-func TestREADME(t *testing.T) {
+// TestTree checks that every folder in the tree of docs/architecture.md exists.
+func TestTree(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	folders := treeOf(string(text))
 	if len(folders) < 20 {
-		t.Errorf("the README's tree has %d folders only: %v", len(folders), folders)
+		t.Errorf("the tree has %d folders only: %v", len(folders), folders)
 	}
 	for _, folder := range folders {
 		if info, err := os.Stat(filepath.Join("..", "..", folder)); err != nil || !info.IsDir() {
-			t.Errorf("the README's tree has %s, which is no folder", folder)
+			t.Errorf("the tree has %s, which is no folder", folder)
 		}
 	}
 }
@@ -51,8 +51,8 @@ var word = regexp.MustCompile("`([a-z0-9_/]+)`")
 
 // treeOf returns the folders of the section "The tree". These are the folders of the first column. If a row names a
 // single folder that ends in a slash, the second column has folders beneath it.
-func treeOf(readme string) (folders []string) {
-	_, tree, _ := strings.Cut(readme, "\n## The tree\n")
+func treeOf(page string) (folders []string) {
+	_, tree, _ := strings.Cut(page, "\n## The tree\n")
 	tree, _, _ = strings.Cut(tree, "\n## ")
 	for line := range strings.Lines(tree) {
 		cells := strings.SplitN(line, "|", 3)

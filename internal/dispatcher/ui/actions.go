@@ -116,6 +116,9 @@ var actions = map[string]action{
 		body: func(w string, f url.Values) any { return api.RequeueRequest{Worker: w, Reason: f.Get("reason")} },
 		said: func(w string, _ []byte) string { return "The jobs of " + display.Line(w, 80) + " are queued again." }},
 
+	"cordon-workers":   ofWorkers("Cordon workers", "Keep the workers of pool %s from taking jobs?", "Their running jobs continue. Workers that connect later are not cordoned.", "cordon"),
+	"uncordon-workers": ofWorkers("Uncordon workers", "Let the workers of pool %s take jobs again?", "", "uncordon"),
+
 	"pause-batch":   pausing("batch", "Pause", "pause", "is paused: its waiting jobs stay queued"),
 	"resume-batch":  pausing("batch", "Resume", "resume", "goes on"),
 	"pause-tenant":  pausing("tenant", "Pause", "pause", "is paused: its waiting jobs stay queued"),
@@ -129,6 +132,31 @@ var actions = map[string]action{
 	"grant": grant, "make-key": makeKey, "revoke-key": revokeKey, "delete-job": deleteJob, "delete-batch": deleteBatch, "link-artifact": linkArtifact,
 	"restore": {Name: "End change of limits", Question: "Restore the granted limits of tenant %s?", role: identity.Operator, fields: []field{reason},
 		method: http.MethodPost, path: "/v1/admin/tenants/%s/restore", body: reasonOf, said: recorded("is as it is granted")},
+}
+
+// ofWorkers is an action on the workers of a pool, all of them or those of a version or with a label.
+func ofWorkers(name, question, note, verb string) action {
+	return action{Name: name, Question: question, Note: note, role: identity.Operator, method: http.MethodPost, path: "/v1/admin/workers/" + verb,
+		fields: []field{{Name: "version", Label: "Version", Kind: "text", Hint: "empty: all versions"}, {Name: "label", Label: "Label", Kind: "text", Hint: "key=value; empty: all"}, reason},
+		wrong: func(_ string, f url.Values) error {
+			if text := strings.TrimSpace(f.Get("label")); text != "" && !strings.Contains(text, "=") {
+				return job.Invalid("label", "%.80q must have the form key=value", text)
+			}
+			return nil
+		},
+		body: func(pool string, f url.Values) any {
+			rq := api.WorkersRequest{Reason: f.Get("reason")}
+			rq.Workers.Pool, rq.Workers.Version = pool, strings.TrimSpace(f.Get("version"))
+			if key, value, ok := strings.Cut(strings.TrimSpace(f.Get("label")), "="); ok {
+				rq.Workers.Labels = map[string]string{key: value}
+			}
+			return rq
+		},
+		said: func(_ string, raw []byte) string {
+			var report api.WorkersReport
+			_ = json.Unmarshal(raw, &report) // if this fails, the action still happened
+			return fmt.Sprintf("Matching workers: %d, changed: %d.", len(report.Workers), report.Changed)
+		}}
 }
 
 func pausing(what, name, verb, done string) action {

@@ -89,7 +89,7 @@ var actionsOfOthers = map[string]struct {
 }{
 	"cancel-job": {"{job}", 404, 404}, "cancel-batch": {"{batch}", 404, 404}, "retry-batch": {"{batch}", 404, 404}, "end-session": {"{session}", 404, 404}, "interrupt-session": {"{session}", 404, 404},
 	"delete-job": {"{job}", 403, 404}, "delete-batch": {"{batch}", 403, 404}, "link-artifact": {"{job}", 404, 404}, "revoke-key": {"{key}", 404, 0}, "make-key": {"one", 403, 0}, "grant": {"one", 403, 0},
-	"cordon": {"w1", 403, 0}, "uncordon": {"w1", 403, 0}, "quarantine": {"w1", 403, 0}, "unquarantine": {"w1", 403, 0}, "requeue": {"w1", 403, 0}, "override": {"one", 403, 0}, "restore": {"one", 403, 0},
+	"cordon-workers": {"p", 403, 0}, "uncordon-workers": {"p", 403, 0}, "cordon": {"w1", 403, 0}, "uncordon": {"w1", 403, 0}, "quarantine": {"w1", 403, 0}, "unquarantine": {"w1", 403, 0}, "requeue": {"w1", 403, 0}, "override": {"one", 403, 0}, "restore": {"one", 403, 0},
 	"pause-batch": {"{batch}", 403, 0}, "resume-batch": {"{batch}", 403, 0}, "pause-tenant": {"one", 403, 0}, "resume-tenant": {"one", 403, 0}, "pause-pool": {"p", 403, 0}, "resume-pool": {"p", 403, 0},
 }
 

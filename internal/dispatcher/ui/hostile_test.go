@@ -355,6 +355,9 @@ func TestActions(t *testing.T) {
 		{"cordon", "w1", "reason=kernel", "w1 takes no more jobs"},
 		{"cordon", "w1", "", "nothing changed"},
 		{"uncordon", "w1", "", "w1 takes jobs again"},
+		{"cordon-workers", "w1", "version=w1&reason=kernel", "Matching workers: 1, changed: 1."},
+		{"cordon-workers", "w1", "", "Matching workers: 1, changed: 0."},
+		{"uncordon-workers", "w1", "", "Matching workers: 1, changed: 1."},
 		{"quarantine", "w1", "for=10m", "w1 is in quarantine"},
 		{"unquarantine", "w1", "", "w1 is out of quarantine"},
 		{"pause-batch", string(batch), "", "is paused"},
@@ -395,7 +398,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("sent twice it goes to %s, then %s", to, again.Header.Get("Location"))
 		}
 	}
-	if page := b.page("/ui/audit?subject=w1"); strings.Count(page, "<td>cordon</td>") != 2 || !strings.Contains(page, "kernel") {
+	if page := b.page("/ui/audit?subject=w1"); strings.Count(page, "<td>cordon</td>") != 4 || !strings.Contains(page, "kernel") {
 		t.Error("the audit does not show what was done")
 	}
 	for do, extra := range map[string]string{"quarantine": "for=soon", "override": "weight=heavy", "requeue": ""} {

@@ -323,7 +323,7 @@ def test_token(url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     for bad in ("a b", "a\nb", "ü"):
         with pytest.raises(ValueError, match="token"):
             assay.Client(token=bad)
-    for bad in ("localhost:8080", "ftp://x", "http://", "http://u:p@x", "http://x?y=1"):
+    for bad in ("http://x/v1", "http://x/v1/", "localhost:8080", "ftp://x", "http://", "http://u:p@x", "http://x?y=1"):
         with pytest.raises(ValueError, match="url"):
             assay.Client(bad)
     monkeypatch.setenv("ASSAY_PATIENCE", "soon")

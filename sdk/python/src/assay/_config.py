@@ -61,6 +61,8 @@ def configured(url: str | None, token: str | None, patience: Seconds | None) -> 
     parts = urlsplit(where)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError(f"url (ASSAY_URL): {where!r} must be the address of a fleet, such as {DEFAULT_URL}")
+    if parts.path.endswith("/v1"):
+        raise ValueError(f"url (ASSAY_URL): {where!r} must end before /v1, which the client adds: {where[:-3]!r}")
     if parts.username or parts.password:
         raise ValueError(
             "url (ASSAY_URL): an address has no user and password; give the token as token= or ASSAY_TOKEN"

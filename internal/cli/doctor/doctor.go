@@ -139,16 +139,16 @@ func (h Host) kernel() Finding {
 	}
 	if starvesThreads(major, minor, patch) {
 		return Finding{"kernel", Limited, release + " has a scheduler bug: kernel threads can starve, and all jobs hang for minutes",
-			"use 6.18.45 or later, or before 6.13"}
+			"use 6.18.45 or a later 6.18, 7.0 or later, or before 6.13"}
 	}
 	return ok("kernel", release)
 }
 
 // starvesThreads reports whether a kernel has the scheduler bug of commit 6d71a9c61604 (Linux 6.13). Re-weighting a
 // running cgroup can owe it minutes of CPU, and kernel threads on its core starve meanwhile. Commit 101f3498b4bd
-// reverts it, in 6.18.45 too. Linux 6.19 and later count as repaired.
+// reverts it, in 6.18.45 too. Linux 6.19 came out before the revert; 7.0 and later count as repaired.
 func starvesThreads(major, minor, patch int) bool {
-	return major == 6 && (minor >= 13 && minor < 18 || minor == 18 && patch < 45)
+	return major == 6 && (minor >= 13 && minor < 18 || minor == 18 && patch < 45 || minor >= 19)
 }
 
 func (h Host) root() Finding {

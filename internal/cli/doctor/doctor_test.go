@@ -87,7 +87,8 @@ func TestKernelsThatStarveThreads(t *testing.T) {
 		"6.18":              Limited,
 		"6.18.44-fc":        Limited,
 		"6.18.45":           OK,
-		"6.19.0-rc1":        OK, // unknown
+		"6.19.0-rc1":        Limited,
+		"6.19.5":            Limited,
 		"7.0.1":             OK,
 		"5.18.0":            OK,
 	} {
@@ -95,7 +96,7 @@ func TestKernelsThatStarveThreads(t *testing.T) {
 		if got.Level != level || !strings.HasPrefix(got.Found, release) {
 			t.Errorf("%s: %+v, want level %s", release, got, level)
 		}
-		if level == Limited && got.Advice != "use 6.18.45 or later, or before 6.13" {
+		if level == Limited && got.Advice != "use 6.18.45 or a later 6.18, 7.0 or later, or before 6.13" {
 			t.Errorf("%s: advice %q", release, got.Advice)
 		}
 	}

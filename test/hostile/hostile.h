@@ -56,11 +56,16 @@ static void hold(void) { usleep(1500000); }
 // SYSCALL is a system call that may be unknown to the C library.
 #define SYSCALL(nr, ...) syscall(nr, ##__VA_ARGS__)
 
+// in_gvisor is whether the kernel is gVisor's, which serves this job alone.
+static inline int in_gvisor(void) {
+	struct utsname u;
+	return uname(&u) == 0 && strstr(u.release, "gvisor");
+}
+
 // most_memory is how much a job may hold under a limit of 128 MiB. At gvisor its kernel has 96 more,
 // and what that does not need is the job's.
 static long long most_memory(void) {
-	struct utsname u;
-	return (uname(&u) == 0 && strstr(u.release, "gvisor") ? 224LL : 128LL) << 20;
+	return (in_gvisor() ? 224LL : 128LL) << 20;
 }
 
 // fill_connections connects to itself and sends into each connection for as long as

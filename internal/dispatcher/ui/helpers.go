@@ -41,6 +41,7 @@ var helpers = template.FuncMap{
 	"short":    func(id job.ID) string { return shortID(id) },
 	"score":    func(v *float64) string { return strconv.FormatFloat(*v, 'g', 4, 64) },
 	"num":      func(n int) int64 { return int64(n) },
+	"class":    func(class string) [2]string { pool, needs := classParts(class); return [2]string{pool, needs} },
 	"add":      func(a, b int) int { return a + b },
 	"artifact": func(id job.ID, path string) string {
 		u := url.URL{Path: "/ui/jobs/" + string(id) + "/artifacts/" + strings.TrimPrefix(path, "/")}

@@ -175,7 +175,7 @@ func classOfWait(w job.Wait) string {
 	return "wait"
 }
 
-// classParts returns the pool of a class of jobs, * for any, and its further requirements in words.
+// classParts returns the pool of a class of jobs, any if it names none, and its further requirements in words.
 func classParts(class string) (pool, needs string) {
 	name, query, _ := strings.Cut(class, "?")
 	pool, err := url.QueryUnescape(name)
@@ -188,7 +188,7 @@ func classParts(class string) (pool, needs string) {
 		parts = append(parts, strings.TrimPrefix(key, "label.")+" "+q.Get(key))
 	}
 	slices.Sort(parts)
-	return cmp.Or(pool, "*"), strings.Join(parts, ", ")
+	return cmp.Or(pool, "any"), strings.Join(parts, ", ")
 }
 
 // alertsOf lists the conditions of workers and queues that need a person, the gravest first.

@@ -17,6 +17,6 @@ int main(void) {
 	}
 	close(total[1]);
 	for (int n; read(total[0], &n, sizeof n) == sizeof n;) all += n;
-	if (all > 2048) escaped("%d netlink sockets", all);
+	if (all > 2048 && !in_gvisor()) escaped("%d netlink sockets", all);
 	return contained();
 }

@@ -32,14 +32,14 @@ func TestOverview(t *testing.T) {
 	f.submit("one", "waiting", nil, python("1"), python("2"))
 	ws := []store.Worker{
 		{ID: "w1", Pool: "default", Slots: 4, StartedAt: time.Now(), Load: store.WorkerLoad{Running: 1, Cores: 4, CoresUsed: 1.5, MemoryUsed: 3 << 30, Memory: 8 << 30, DiskUsed: 5 << 30, Disk: 20 << 30}},
-		{ID: "w2", Pool: "default", Slots: 4, StartedAt: time.Now(), Held: "memory pressure is 40 %"},
+		{ID: "worker-two", Pool: "default", Slots: 4, StartedAt: time.Now(), Held: "memory pressure is 40 %"},
 	}
 	if err := f.store.PutWorkers(t.Context(), ws); err != nil {
 		t.Fatal(err)
 	}
 	alerts := []string{"Jobs that the fleet lost in the last hour: 1", `k-bad"`}
 	common := []string{`<a href="/ui/" aria-current="page">Overview</a>`, "1 succeeded", "1 failed", "0 without a verdict", "1 lost", "jobs in 2 min", `id="chart-ended"`, "oldest <time"}
-	foreign := []string{"tenant=two", "w2", "memory pressure", "1.5 of 4", "3.00 GiB of 8.00 GiB", "5.00 GiB of 20.0 GiB", "of all tenants"}
+	foreign := []string{"tenant=two", "worker-two", "memory pressure", "1.5 of 4", "3.00 GiB of 8.00 GiB", "5.00 GiB of 20.0 GiB", "of all tenants"}
 	for _, c := range []struct {
 		key       string
 		has, lack []string

@@ -43,5 +43,5 @@ func (f *Fleet) Waits(class string) (job.Wait, string) {
 	if running == 0 { // jobs that were dispatched since the last heartbeats
 		return job.WaitsSlot, fmt.Sprintf("waits for a slot: those of the %d workers that could run it are taken", workers)
 	}
-	return job.WaitsSlot, fmt.Sprintf("waits for a slot: running jobs (%[2]d) use all slots of the workers that could run it (%[1]d)", workers, running)
+	return job.WaitsSlot, fmt.Sprintf("waits for a slot: the workers that could run it (%d) have no free slots; running jobs there: %d", workers, running)
 }

@@ -63,7 +63,7 @@ func TestJobsSayWhatTheyWaitFor(t *testing.T) {
 		}
 	}
 	put(func(w *store.Worker) { w.InUse, w.Load = 3, store.WorkerLoad{Running: 5, Cores: 2, CoresUsed: 0.3} })
-	waits(job.Spec{}, job.WaitsSlot, "5 jobs use all slots")
+	waits(job.Spec{}, job.WaitsSlot, "the workers that could run it (1) have no free slots; running jobs there: 5")
 	put(func(w *store.Worker) { w.InUse, w.Load = 3, store.WorkerLoad{Running: 5, Cores: 2, CoresUsed: 2} })
 	waits(job.Spec{}, job.WaitsCores, "2.0 of 2")
 	waits(job.Spec{Requires: map[string]string{"gpu": "a100"}}, job.WaitsNeeds, "gpu")

@@ -9,8 +9,8 @@
 //
 // Programs of two versions run side by side during an upgrade, so a migration only expands: new
 // columns have defaults or may be null, and nothing is renamed. A migration that drops a column or
-// table says so in a line "-- contract: unused since NNNN". NNNN is the migration of the first
-// version whose programs no longer use it.
+// table has a line "-- contract: unused since NNNN". NNNN is the first migration after the programs
+// stopped using it.
 package migrations
 
 import "embed"

@@ -12,8 +12,7 @@ import (
 	"github.com/assay-run/assay/pkg/store"
 )
 
-// Store is the part of the store that a Server uses: that of each group of routes, and the methods that its own routes
-// call.
+// Store has the methods of the store that a Server calls: those of each group of routes, and those of its own routes.
 type Store interface {
 	browse.Source
 	files.Store

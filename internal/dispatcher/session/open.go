@@ -147,11 +147,11 @@ func ofSessions(err error) error {
 	return fmt.Errorf("%w: %w", job.ErrTooMany, ofField(text, "sessions"))
 }
 
-// ofField makes an error of a worker's text "FIELD: problem"; else the field is otherwise.
-func ofField(text, otherwise string) error {
+// ofField parses a worker's text "FIELD: problem". Without a field in the text, the error has the usual one.
+func ofField(text, usual string) error {
 	field, problem, found := strings.Cut(text, ": ")
 	if !found || strings.Contains(field, " ") {
-		field, problem = otherwise, text
+		field, problem = usual, text
 	}
 	return job.Invalid(field, "%s", problem)
 }

@@ -199,8 +199,8 @@ func TestMarkupOfSessionsIsText(t *testing.T) {
 	}
 }
 
-// No page shows another tenant's batches, jobs, outputs or sessions to any visitor, by list or by id. Only the lists of operators
-// have all tenants' rows, which nobody else can open.
+// No page shows another tenant's batches, jobs, outputs or sessions to any visitor, by list or by id. The lists of operators
+// have the rows of all tenants, without links to other tenants' objects.
 func TestTenantsDoNotMeet(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -9,8 +9,8 @@ import (
 // allTenants selects the rows of every tenant in a request to the API.
 const allTenants = "*"
 
-// owners are the tenants of a list's rows. Operators see the rows of all tenants, or of one that they choose. They cannot open
-// those of other tenants. The zero value is the list of a visitor who sees only the own tenant.
+// owners selects the tenants of a list. Operators see the rows of all tenants or of a chosen one, but can open only their own.
+// Other visitors have the zero value: the list has only their own tenant.
 type owners struct {
 	Own    string // the visitor's tenant; empty: all rows are of it, and the tenant is not shown
 	Chosen string // empty: all tenants
@@ -36,5 +36,5 @@ func (o owners) keep(q url.Values) {
 	}
 }
 
-// Opens reports whether the visitor may open a row of a tenant.
+// Opens reports whether the visitor can open the rows of a tenant.
 func (o owners) Opens(tenant string) bool { return o.Own == "" || tenant == "" || tenant == o.Own }

@@ -9,7 +9,7 @@ import (
 	"github.com/assay-run/assay/pkg/job"
 )
 
-// TestUsage checks which memory is measured: the host's, or that of a limited control group.
+// TestUsage checks that a limited control group is measured instead of the host.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	const gib = int64(job.GiB)

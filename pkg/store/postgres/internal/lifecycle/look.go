@@ -31,7 +31,7 @@ const (
 // The guard on the state in dispatch.sql makes a look safe beside any other statement.
 type look struct {
 	s       *Transitions
-	tx      pgx.Tx
+	conn    *pgx.Conn // in the look's transaction
 	classes []string
 	window  int
 	number  uint64
@@ -82,17 +82,20 @@ func newLook(s *Transitions, classes []string, window int) *look {
 	return l
 }
 
-// run fills the places and returns the dispatched jobs.
+// run fills the places and returns the dispatched jobs, in one transaction. Its first statement travels with the
+// statements of begin, and its last one with those of dispatch.
 func (l *look) run(ctx context.Context) ([]store.Dispatch, error) {
 	l.s.queues.hear(&l.s.db.News, l.began)
-	if err := l.begin(ctx); err != nil || l.full {
+	if err := l.begin(ctx); err != nil {
 		return nil, err
 	}
-	if err := l.enlist(ctx, func(q *queue) bool { return !q.idle.After(l.began) }); err != nil {
-		return nil, err
-	}
-	if err := l.choose(ctx); err != nil || len(l.picks) == 0 {
-		return nil, err
+	if !l.full {
+		if err := l.enlist(ctx, func(q *queue) bool { return !q.idle.After(l.began) }); err != nil {
+			return nil, err
+		}
+		if err := l.choose(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return l.dispatch(ctx)
 }
@@ -103,6 +106,7 @@ func (l *look) run(ctx context.Context) ([]store.Dispatch, error) {
 func (l *look) begin(ctx context.Context) error {
 	qs, b := l.s.queues, &pgx.Batch{}
 	limit := lookStatement.String()
+	b.Queue("BEGIN")
 	b.Queue(`SELECT now(), set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $1, true)`, limit)
 	b.Queue(noLook)
 	since := qs.counted.from(l.began)
@@ -112,8 +116,11 @@ func (l *look) begin(ctx context.Context) error {
 	if len(due) > 0 {
 		b.Queue(walkSQL, due, qs.positions(due), steps)
 	}
-	res := l.tx.SendBatch(ctx, b)
+	res := l.conn.SendBatch(ctx, b)
 	defer res.Close()
+	if _, err := res.Exec(); err != nil {
+		return err
+	}
 	var now time.Time // of Postgres: the clocks may differ
 	if err := res.QueryRow().Scan(&now, nil, nil); err != nil {
 		return err
@@ -232,7 +239,7 @@ func (l *look) readMissing(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := l.tx.Query(ctx, settingsSQL, ids)
+	rows, err := l.conn.Query(ctx, settingsSQL, ids)
 	if err != nil {
 		return err
 	}
@@ -277,7 +284,7 @@ func (l *look) widen(ctx context.Context) (more bool, err error) {
 	}
 	if len(due) > 0 {
 		began := time.Now()
-		rows, err := l.tx.Query(ctx, walkSQL, due, qs.positions(due), max(1000/len(due), walkSteps))
+		rows, err := l.conn.Query(ctx, walkSQL, due, qs.positions(due), max(1000/len(due), walkSteps))
 		if err != nil {
 			return false, err
 		}
@@ -294,8 +301,12 @@ func (l *look) widen(ctx context.Context) (more bool, err error) {
 	return true, l.enlist(ctx, func(*queue) bool { n++; return n <= mostRevisited })
 }
 
-// dispatch moves the picked jobs on. Rows are locked in the order of ids.
-func (l *look) dispatch(ctx context.Context) ([]store.Dispatch, error) {
+// dispatch moves the picked jobs on and ends the transaction. Rows are locked in the order of ids.
+func (l *look) dispatch(ctx context.Context) (ds []store.Dispatch, err error) {
+	if len(l.picks) == 0 {
+		_, err := l.conn.Exec(ctx, "COMMIT")
+		return nil, err
+	}
 	type picked struct {
 		id    turns.ID
 		place int64
@@ -309,11 +320,16 @@ func (l *look) dispatch(ctx context.Context) ([]store.Dispatch, error) {
 	for i, p := range order {
 		ids[i], places[i] = uuid(p.id), p.place
 	}
-	rows, err := l.tx.Query(ctx, dispatchSQL, ids, ids[0], places)
-	if err != nil {
+	b := &pgx.Batch{}
+	b.Queue(dispatchSQL, ids, ids[0], places).Query(func(rows pgx.Rows) (err error) {
+		ds, err = collectDispatches(rows)
+		return err
+	})
+	b.Queue("COMMIT")
+	if err := l.conn.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
-	return collectDispatches(rows)
+	return ds, nil
 }
 
 // end stores the findings for later looks, and reports whether the next look may find jobs that this one left out.

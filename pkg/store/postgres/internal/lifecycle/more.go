@@ -40,7 +40,7 @@ func (l *look) readJobs(ctx context.Context, wants []want) error {
 		classes[i], tenants[i], priorities[i], lanes[i] = w.visit.q.class, w.visit.entry.ID, w.priority, w.lane
 		batches[i], after[i], most[i] = uuid(w.batch), uuid(w.last()), int64(w.jobs)
 	}
-	rows, err := l.tx.Query(ctx, jobsSQL, classes, tenants, batches, priorities, lanes, after, most)
+	rows, err := l.conn.Query(ctx, jobsSQL, classes, tenants, batches, priorities, lanes, after, most)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (l *look) readLanes(ctx context.Context, groups []lanesOf) error {
 		classes[i], tenants[i], priorities[i], starts[i] = g.visit.q.class, g.visit.entry.ID, g.priority, rand.Int32()
 		batches[i], most[i] = uuid(g.batch), g.most
 	}
-	rows, err := l.tx.Query(ctx, lanesSQL, classes, tenants, batches, priorities, starts, most)
+	rows, err := l.conn.Query(ctx, lanesSQL, classes, tenants, batches, priorities, starts, most)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (l *look) countCapped(ctx context.Context, groups []lanesOf) error {
 	if len(tenants) == 0 {
 		return nil
 	}
-	rows, err := l.tx.Query(ctx, cappedSQL, tenants)
+	rows, err := l.conn.Query(ctx, cappedSQL, tenants)
 	if err != nil {
 		return err
 	}

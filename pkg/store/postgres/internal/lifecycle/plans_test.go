@@ -28,7 +28,7 @@ func planned() []pgtest.Planned {
 		{Name: "held", SQL: heldSQL, Args: `'{p,q}', 10, '-infinity'`, Want: []string{`_dispatched_at_idx `, `_dispatched_at_idx1 `}},
 		{Name: "settings", SQL: settingsSQL, Args: `'{1}'`, Want: []string{`tenants_pkey`}},
 		{Name: "walk", SQL: walkSQL, Args: `'{p,q}', '{0,0}', 10`, Want: []string{`Index Cond: .*pool = .*tenant_id > s.tenant_id`}},
-		{Name: "heads", SQL: headsSQL, Args: `'{p,q}', '{1,1}', '{1,1}', '{0,0}', '{8,8}', 10, '{}', '{}', 1`, Want: []string{tier + `.*\n *Index Cond: .*pool = .*tenant_id = .*ROW\(.*from_batch`, pgtest.Queue + `.*\n *Index Cond: .*priority = `, `batches_pkey`}},
+		{Name: "heads", SQL: headsSQL, Args: `'{p,q}', '{1,1}', '{1,1}', '{0,0}', '{8,8}', 10, '{}', '{}', 1, '{1,1}'`, Want: []string{tier + `.*\n *Index Cond: .*pool = .*tenant_id = .*ROW\(.*from_batch`, pgtest.Queue + `.*\n *Index Cond: .*priority = `, `batches_pkey`}},
 		{Name: "jobs", SQL: jobsSQL, Args: `'{p}', '{1}', '{` + pgtest.LowID + `}', '{0}', '{0}', '{` + pgtest.LowID + `}', '{10}'`, Want: []string{pgtest.Queue + `.*\n *Index Cond: .*priority = g.priority.*id > g.after`}},
 		{Name: "lanes", SQL: lanesSQL, Args: `'{p}', '{1}', '{` + pgtest.LowID + `}', '{0}', '{0}', '{10}'`, Want: []string{pgtest.Queue + `.*\n *Index Cond: .*lane > l.lane`}},
 		{Name: "capped", SQL: cappedSQL, Args: `'{1}'`, Want: []string{`_tenant_id_idx`}},

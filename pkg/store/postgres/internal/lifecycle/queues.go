@@ -57,6 +57,8 @@ type queue struct {
 	hints uint64    // how often it was named
 	look  uint64    // last look that considered it
 	front front
+
+	batches int // that the last visit saw; 0: none, or no visit yet
 }
 
 // walk goes over the tenants of a class in the order of their ids.

@@ -73,12 +73,13 @@ func (s *Transitions) scheduleOnce(ctx context.Context, classes []string, window
 		return nil, false, ctx.Err()
 	}
 	l := newLook(s, classes, window)
-	err = pgx.BeginFunc(ctx, s.db.Pool, func(tx pgx.Tx) (err error) {
-		l.tx = tx
-		ds, err = l.run(ctx)
-		return err
-	})
+	conn, err := s.db.Pool.Acquire(ctx)
 	if err != nil {
+		return nil, false, err
+	}
+	defer conn.Release() // which closes a connection whose transaction an error left open
+	l.conn = conn.Conn()
+	if ds, err = l.run(ctx); err != nil {
 		return nil, false, err
 	}
 	return ds, l.end(), nil

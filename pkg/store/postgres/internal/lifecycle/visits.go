@@ -35,6 +35,7 @@ type visit struct {
 	hints uint64 // of the queue, before
 
 	wants, most int // jobs, and priorities to look into
+	ahead       int // jobs of a batch to read at once, at least
 	deepened    int
 	cost        time.Duration // of reading it; 0: it was remembered
 	rows        int           // batches that it saw
@@ -94,6 +95,9 @@ func (l *look) plan(e *entry, places int) (vs []*visit) {
 		if q.front.dear {
 			v.wants = max(v.wants, batchesAbreast) // to see all of a small queue
 		}
+		if q.batches > 0 { // the jobs that one batch, or a few, have to give are read with their heads
+			v.ahead = (v.wants + q.batches - 1) / q.batches
+		}
 		e.visits, l.visited = append(e.visits, v), append(l.visited, v)
 		if !l.recall(v) {
 			vs = append(vs, v)
@@ -139,13 +143,14 @@ func (l *look) visit(ctx context.Context, vs []*visit) error {
 		}
 	}
 	n := len(downs)
-	classes, tenants, wants, above, tiers := make([]string, n), make([]int32, n), make([]int32, n), make([]int32, n), make([]int32, n)
+	classes, tenants, wants := make([]string, n), make([]int32, n), make([]int32, n)
+	above, tiers, ahead := make([]int32, n), make([]int32, n), make([]int32, n)
 	for i, d := range downs {
-		classes[i], tenants[i], wants[i], above[i], tiers[i] = d.q.class, d.entry.ID, int32(d.wants), d.above, d.most
+		classes[i], tenants[i], wants[i], above[i], tiers[i], ahead[i] = d.q.class, d.entry.ID, int32(d.wants), d.above, d.most, int32(d.ahead)
 	}
 	began := time.Now()
-	rows, err := l.tx.Query(ctx, headsSQL, classes, tenants, wants, above, tiers, max(l.s.queues.skipped/len(vs), leastSkipped),
-		l.s.rounds.places(time.Now()), l.heldJSON(vs), l.rules.Quantum)
+	rows, err := l.conn.Query(ctx, headsSQL, classes, tenants, wants, above, tiers, max(l.s.queues.skipped/len(vs), leastSkipped),
+		l.s.rounds.places(time.Now()), l.heldJSON(vs), l.rules.Quantum, ahead)
 	if err != nil {
 		return err
 	}
@@ -157,6 +162,7 @@ func (l *look) visit(ctx context.Context, vs []*visit) error {
 	}
 	for _, v := range vs {
 		v.cost = max(time.Since(began), 1)
+		v.q.batches = v.rows
 		v.entry.settle()
 	}
 	return nil
@@ -274,7 +280,7 @@ func (l *look) add(v *visit, h head) error {
 			src.Jobs = append(src.Jobs, turns.Job{ID: id.Bytes})
 		}
 		src.after = before(src.Jobs[0].ID)
-		src.More, v.found = len(h.ids) >= max(l.rules.Quantum-g.Held, 1), true
+		src.More, v.found = len(h.ids) >= max(l.rules.Quantum-g.Held, v.ahead, 1), true
 	}
 	e.attach(g, src)
 	return nil

@@ -11,9 +11,10 @@
 -- $1 class, $2 tenant, $3 jobs wanted, $4 minus the priority to begin below, $5 priorities to visit
 -- $6 batches to step over in each priority, $7 rounds: JSON, "tenant priority class" → place
 -- $8 jobs that batches hold: JSON, "tenant batch" → number, $9 jobs of a batch in one turn
+-- $10 jobs of a batch to read in any case, of each visit: they save another statement
 WITH visits AS MATERIALIZED (
-	SELECT v.* FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::integer[]) WITH ORDINALITY
-		AS v (pool, tenant_id, wants, above, tiers, nth)
+	SELECT v.* FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $10::integer[]) WITH ORDINALITY
+		AS v (pool, tenant_id, wants, above, tiers, ahead, nth)
 	WHERE NOT EXISTS (SELECT FROM tenants t WHERE t.id = v.tenant_id AND t.paused_at IS NOT NULL))
 SELECT v.nth, s.priority, s.batch_id, s.lane, s.capped, s.allowed, s.ids, (1000 * extract(epoch FROM now() - s.head_at))::bigint, s.label_caps, s.finds, s.skips, s.cut
 FROM visits v, LATERAL (
@@ -54,13 +55,13 @@ FROM visits v, LATERAL (
 			SELECT $9::bigint - coalesce(($8::jsonb ->> (v.tenant_id || ' ' || next.batch_id))::bigint, 0) AS n OFFSET 0) room
 		CROSS JOIN LATERAL (
 			SELECT CASE WHEN next.capped OR NOT next.allowed OR next.id IS NULL THEN '{}'
-				WHEN next.ready AND room.n <= 1 THEN ARRAY[next.id]
+				WHEN next.ready AND greatest(room.n, v.ahead) <= 1 THEN ARRAY[next.id]
 				ELSE ARRAY(SELECT j.id FROM live_jobs j
 					WHERE j.state = 'queued' AND j.pool = v.pool AND j.tenant_id = v.tenant_id AND j.batch_id = next.batch_id AND j.priority = next.priority AND j.lane = 0
 						AND (j.not_before IS NULL OR j.not_before <= now()) AND (j.expires_at IS NULL OR j.expires_at > now())
-					ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT greatest(room.n, 1)) END AS ids OFFSET 0) jobs
+					ORDER BY j.tenant_id, j.batch_id, j.priority, j.lane, j.id LIMIT greatest(room.n, v.ahead, 1)) END AS ids OFFSET 0) jobs
 		CROSS JOIN LATERAL (
-			SELECT CASE WHEN next.ready AND room.n > 0 THEN cardinality(jobs.ids) ELSE 0 END AS n) adds
+			SELECT CASE WHEN next.ready AND room.n > 0 THEN least(cardinality(jobs.ids), room.n) ELSE 0 END AS n) adds
 		CROSS JOIN LATERAL (
 			SELECT CASE WHEN tier.same THEN s.filled ELSE 0 END + CASE WHEN next.single THEN 0 ELSE adds.n END AS filled,
 				CASE WHEN tier.same THEN s.skipped ELSE 0 END + CASE WHEN adds.n > 0 THEN 0 ELSE 1 END AS skipped,

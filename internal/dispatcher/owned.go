@@ -58,15 +58,19 @@ func mayName(result []byte) bool {
 			return true
 		}
 	}
-	key := []byte(`object"`)
-	for {
-		quote := bytes.IndexByte(result, '"')
-		if quote < 0 {
-			return false
-		}
-		result = result[quote+1:]
-		if len(result) >= len(key) && bytes.EqualFold(result[:len(key)], key) {
-			return true
+	const key = `object"`
+	for _, end := range []string{`t"`, `T"`} { // a fast search, with few hits
+		for rest := result; ; {
+			at := bytes.Index(rest, []byte(end))
+			if at < 0 {
+				break
+			}
+			at += len(end)
+			if at >= len(key) && bytes.EqualFold(rest[at-len(key):at], []byte(key)) {
+				return true
+			}
+			rest = rest[at:]
 		}
 	}
+	return false
 }

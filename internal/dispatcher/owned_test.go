@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -61,5 +62,26 @@ func TestResultsAboveTheLimitAreRefused(t *testing.T) {
 	_, err := new(recorder).HandleFinish(t.Context(), control.FinishRequest{Worker: "w", Finishes: []store.Finish{f, {}}})
 	if !errors.Is(err, job.ErrTooLarge) || !strings.Contains(err.Error(), "32Mi") || !strings.Contains(err.Error(), string(f.Job)) {
 		t.Errorf("got %v, want one that names the job and the limit", err)
+	}
+}
+
+// TestResultsAreJSON checks that the dispatcher accepts exactly the results that encoding/json accepts.
+func TestResultsAreJSON(t *testing.T) {
+	texts := []string{
+		`{}`, ` {"a" : [1, 2.5e-7, null, true, "x"]} `, `{"a":1,"a":2}`, "{\"a\":\"\xff\xfe\"}", `"\ud800"`, `"\udc00\ud800"`, `1e999`, `-0`, "\t1\r\n",
+		`01`, `1.`, `.5`, `+1`, `nul`, `{"a"}`, `{"a":1,}`, `[1,]`, `[1 2]`, `{a:1}`, `'a'`, "\"\n\"", `"\x"`, `"\u12g4"`, `{} {}`, `[`, `"`, "\ufeff{}", "\x00",
+	}
+	for _, depth := range []int{9_999, 10_000, 10_001} {
+		texts = append(texts, strings.Repeat("[", depth)+strings.Repeat("]", depth), strings.Repeat(`{"a":`, depth)+"1"+strings.Repeat("}", depth))
+	}
+	for _, text := range texts {
+		if got, want := isJSON([]byte(text)), json.Valid([]byte(text)); got != want {
+			t.Errorf("%.40q: %v, want %v", text, got, want)
+		}
+	}
+	f := store.Finish{LeaseRef: store.LeaseRef{Job: job.NewID(), Lease: 7}, Result: []byte(`{"outcome":`)}
+	_, err := new(recorder).HandleFinish(t.Context(), control.FinishRequest{Worker: "w", Finishes: []store.Finish{f}})
+	if !errors.Is(err, job.ErrInvalid) || !strings.Contains(err.Error(), string(f.Job)) {
+		t.Errorf("got %v, want one that names the job", err)
 	}
 }

@@ -195,14 +195,17 @@ func (r *recorder) refuse(ctx context.Context, w control.WorkerInfo, reply *cont
 	}
 }
 
-// HandleFinish records results and answers after the commit. It rejects results above job.MaxResult, and those
-// that name objects of other attempts.
+// HandleFinish records results and answers after the commit. It rejects results above job.MaxResult, texts that are
+// not JSON, and results that name objects of other attempts.
 func (r *recorder) HandleFinish(ctx context.Context, req control.FinishRequest) (control.FinishReply, error) {
 	for i := range req.Finishes {
 		f := &req.Finishes[i]
 		f.Worker = req.Worker
 		if n := len(f.Result); n > int(job.MaxResult) {
 			return control.FinishReply{}, fmt.Errorf("%w: result of job %s has %d bytes, and %s are the most", job.ErrTooLarge, f.Job, n, job.MaxResult)
+		}
+		if len(f.Result) > 0 && !isJSON(f.Result) { // the store checks empty results
+			return control.FinishReply{}, job.Invalid("result", "the result of job %s is not JSON", f.Job)
 		}
 		if err := ownArtifacts(f); err != nil {
 			return control.FinishReply{}, err

@@ -73,7 +73,6 @@ func TestResultsThatAreNotThere(t *testing.T) {
 		`{"finishes":[{"result":null}],"sizes":[3]}` + "\n{}",
 		`{"finishes":[{"result":null}],"sizes":[-1]}` + "\n{}",
 		`{"finishes":[{"result":null}],"sizes":[2]}` + "\n{}{}",
-		`{"finishes":[{"result":null}],"sizes":[2]}` + "\n{]",
 		`{"finishes":[{"result":null}],"sizes":[2]}`,
 	} {
 		var got FinishRequest

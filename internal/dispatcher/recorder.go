@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/assay-run/assay/internal/dispatcher/fleet"
 	"github.com/assay-run/assay/internal/telemetry"
 	"github.com/assay-run/assay/pkg/control"
@@ -193,6 +195,11 @@ func (r *recorder) refuse(ctx context.Context, w control.WorkerInfo, reply *cont
 		r.log.ErrorContext(ctx, "worker rejected: a process that started later has the same name",
 			"worker", w.ID, "refused_started_at", w.StartedAt, "started_at", owner.Time())
 	}
+}
+
+// isJSON reports whether encoding/json accepts a text. jsontext takes a third of its time, which matters for each result.
+func isJSON(text []byte) bool {
+	return jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // HandleFinish records results and answers after the commit. It rejects results above job.MaxResult, texts that are

@@ -55,7 +55,7 @@ const (
 	headSize = 1 + 8 + 8 + 4
 )
 
-// ErrEnded is the error of Append and Finish after the end.
+// ErrEnded is the error of Append and Finish after the end, and after Remove.
 var ErrEnded = errors.New("the journal has ended")
 
 // Journal is the journal of one command. All methods are safe for concurrent use.
@@ -75,7 +75,7 @@ type Journal struct {
 	more    chan struct{} // closed at the next entry
 }
 
-// file is a file of a journal. Journal.mu guards its fields. The first size bytes of f never change.
+// file is a file of a journal. Journal.mu guards its fields. The bytes of f before behind.at never change.
 type file struct {
 	f      *os.File
 	start  mark
@@ -125,7 +125,7 @@ func (j *Journal) Append(kind Kind, data []byte) (err error) {
 func (j *Journal) Finish(data []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.end != nil {
+	if j.end != nil || j.removed {
 		return ErrEnded
 	}
 	j.end = &Entry{Seq: j.next, Kind: End, At: time.Since(j.began), Offset: j.written, Data: data}

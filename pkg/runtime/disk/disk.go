@@ -176,7 +176,10 @@ func (s *Store) copyOf(image string, size int64, files int) (_ *Disk, err error)
 		return nil, err
 	}
 	defer device.Close() // the mount keeps it
-	return d, unix.Mount(device.Name(), d.Dir, "ext4", unix.MS_NODEV|unix.MS_NOATIME, "discard,noinit_itable,barrier=0,errors=remount-ro")
+	if err := unix.Mount(device.Name(), d.Dir, "ext4", unix.MS_NODEV|unix.MS_NOATIME, "discard,noinit_itable,barrier=0,errors=remount-ro"); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 func (d *Disk) image() string { return filepath.Join(d.at, "image") }
@@ -194,7 +197,10 @@ func (d *Disk) Copy() (*Disk, error) {
 	}
 	c, err := d.store.copyOf(d.image(), d.size, d.files)
 	if terr := unix.IoctlSetInt(int(root.Fd()), thaw, 0); terr != nil {
-		err = errors.Join(err, fmt.Errorf("copy a disk: thaw it: %w", terr))
+		if err == nil {
+			err = c.Close()
+		}
+		return nil, errors.Join(err, fmt.Errorf("copy a disk: thaw it: %w", terr))
 	}
 	return c, err
 }

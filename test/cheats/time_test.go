@@ -26,7 +26,7 @@ def f(x): return work(x)
 import os, time
 _sleep = time.sleep
 def f(x):
-    _sleep(4)
+    _sleep(12)
     return x + 1
 `
 	// whole finds the solution's side that answers the worker.

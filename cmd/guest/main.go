@@ -1,14 +1,21 @@
-// Command guest is process 1 of a sandbox: see package internal/guest/launcher. The worker mounts
-// it into every sandbox; it is not for use by hand.
+// Command guest is process 1 of a sandbox: see package internal/guest/launcher. In a sandbox for
+// agents it also runs the agents' programs and changes files for them: see packages
+// internal/guest/processes and internal/guest/files. The worker mounts it into every sandbox; it is
+// not for use by hand.
 package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/assay-run/assay/internal/guest"
+	"github.com/assay-run/assay/internal/guest/files"
 	"github.com/assay-run/assay/internal/guest/launcher"
+	"github.com/assay-run/assay/internal/guest/processes"
 	"github.com/assay-run/assay/internal/sysmon"
 	"github.com/assay-run/assay/internal/version"
 )
@@ -43,7 +50,25 @@ func run(args []string) error {
 	if len(args) == 1 && args[0] == "probe" {
 		return launcher.Probe()
 	}
-	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task SOCKET, guest cell SOCKET SHARE, or guest limit PID SHARE", args)
+	if len(args) == 1 && args[0] == "serve" {
+		sysmon.RelaxTimer()
+		return serve()
+	}
+	if len(args) == 2 && args[0] == "file" {
+		os.Exit(files.Main(args[1], os.Stdin, os.Stdout, os.Stderr))
+	}
+	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task SOCKET, guest cell SOCKET SHARE, guest limit PID SHARE, guest serve, or guest file REQUEST", args)
+}
+
+// serve runs programs for the worker behind the descriptor guest.StreamFD.
+func serve() error {
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil { // programs inherit nothing
+		return err
+	}
+	if err := unix.SetNonblock(guest.StreamFD, true); err != nil {
+		return err
+	}
+	return processes.Serve(os.NewFile(guest.StreamFD, "stream"))
 }
 
 // limit sets the container's share of the host's inotify, given one of its processes.

@@ -13,7 +13,6 @@ const smallLines = 100
 
 // coveredBy names, for each package without tests of its own, the package with the suite that covers it.
 var coveredBy = map[string]string{
-	"cmd/guest":                                  "test/e2e",
 	"images":                                     "internal/cli/dev",
 	"internal/daemon":                            "internal/cli/dev",
 	"internal/dispatcher/httpapi/account":        "internal/dispatcher/httpapi",

@@ -138,6 +138,8 @@ var table = map[string]row{
 	"internal/worker/journal":           {"output of a command on disk, for readers from any position", nil},
 	"internal/worker/awake":             {"processors that do not sleep while somebody waits", nil},
 	"internal/guest":                    {"the protocol with the inside of a sandbox", []string{"internal/frame", "pkg/job"}},
+	"internal/guest/files":              {"files of a sandbox, read and changed as one of its users", nil},
+	"internal/guest/processes":          {"many programs at once in one sandbox, and their streams", []string{"internal/frame"}},
 	"internal/guest/launcher":           {"the programs inside of a sandbox: the wall around unsafe forks", []string{"internal/guest", "internal/frame"}},
 	"internal/boundedjson":              {"JSON that an enemy wrote", []string{"internal/budget"}},
 	"internal/budget":                   {"memory, divided between tenants", nil},
@@ -166,7 +168,7 @@ var table = map[string]row{
 	"internal/cli/operate":  {"what tenants are granted, their keys, and who did what", []string{"api", "internal/cli/show", "internal/transfer", "pkg/client", "pkg/fleet", "pkg/job"}},
 	"internal/cli/show":     {"what a fleet says, for people", []string{"pkg/client", "pkg/job"}},
 	"internal/cli/top":      {"a fleet or a batch, live, on a terminal", []string{"api", "pkg/fleet", "pkg/job", "pkg/placement", "pkg/policy", "pkg/store", "internal/cli/show"}},
-	"cmd/guest":             {"the first process of a sandbox", []string{"internal/guest", "internal/guest/launcher", "internal/sysmon", "internal/version"}},
+	"cmd/guest":             {"the first process of a sandbox", []string{"internal/guest", "internal/guest/files", "internal/guest/launcher", "internal/guest/processes", "internal/sysmon", "internal/version"}},
 
 	"images":                      {"recipes of images, embedded", nil},
 	"images/mkimage":              {"builds image archives", []string{"internal/ociimage"}},

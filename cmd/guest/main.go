@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/signal"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -50,25 +51,27 @@ func run(args []string) error {
 	if len(args) == 1 && args[0] == "probe" {
 		return launcher.Probe()
 	}
-	if len(args) == 1 && args[0] == "serve" {
+	if len(args) == 2 && args[0] == "machine" {
 		sysmon.RelaxTimer()
-		return serve()
+		return machine(args[1])
 	}
 	if len(args) == 2 && args[0] == "file" {
 		os.Exit(files.Main(args[1], os.Stdin, os.Stdout, os.Stderr))
 	}
-	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task SOCKET, guest cell SOCKET SHARE, guest limit PID SHARE, guest serve, or guest file REQUEST", args)
+	return fmt.Errorf("unknown arguments %q; the worker starts it as: guest task SOCKET, guest cell SOCKET SHARE, guest machine SOCKET, guest limit PID SHARE, or guest file REQUEST", args)
 }
 
-// serve runs programs for the worker behind the descriptor guest.StreamFD.
-func serve() error {
+// machine runs programs for the worker that listens on a socket.
+func machine(socket string) error {
+	conn, err := launcher.Machine(socket)
+	if err != nil {
+		return err
+	}
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil { // programs inherit nothing
 		return err
 	}
-	if err := unix.SetNonblock(guest.StreamFD, true); err != nil {
-		return err
-	}
-	return processes.Serve(os.NewFile(guest.StreamFD, "stream"))
+	signal.Notify(make(chan os.Signal)) // no program can end process 1; programs do not inherit the handlers
+	return processes.Serve(conn)
 }
 
 // limit sets the container's share of the host's inotify, given one of its processes.

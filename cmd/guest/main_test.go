@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/internal/guest/processes"
 )
@@ -31,29 +29,32 @@ func command(args ...string) *exec.Cmd {
 	return c
 }
 
-// The guest starts programs for the other end of its stream, which they do not inherit, and ends with it.
-func TestServe(t *testing.T) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+// The guest starts programs for the worker, which inherit nothing, and ends with the connection.
+func TestMachine(t *testing.T) {
+	socket := t.TempDir() + "/socket"
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = ours.Close()
+	defer listener.Close()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	server := command("serve")
-	server.ExtraFiles = []*os.File{guest.RequestFD - 3: null, guest.ResultFD - 3: null, guest.StreamFD - 3: theirs}
+	server := command("machine", socket)
+	server.ExtraFiles = []*os.File{null, null}
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_ = theirs.Close()
+	conn, err := listener.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hello guest.Hello
+	if err := guest.Decode(conn, &hello, guest.MaxWord); err != nil || hello.Version != guest.Version {
+		t.Fatalf("%+v, %v", hello, err)
+	}
 	c := processes.NewClient(conn)
 	over := make(chan error, 1)
 	go func() { over <- c.Run(conn) }()

@@ -48,7 +48,7 @@ var table = map[string]row{
 
 	"pkg/runtime": {"running one attempt: the idea", []string{"pkg/job", "pkg/policy"}},
 	"pkg/runtime/containerd": {"over containerd", []string{
-		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/background", "pkg/runtime/cell", "pkg/runtime/cgroup", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
+		"pkg/job", "pkg/policy", "pkg/runtime", "pkg/runtime/background", "pkg/runtime/cell", "pkg/runtime/cgroup", "pkg/runtime/cores", "pkg/runtime/disk", "pkg/runtime/containerd/filter", "pkg/runtime/egress",
 		"pkg/runtime/containerd/engine", "pkg/runtime/containerd/image", "pkg/runtime/containerd/overlay", "pkg/runtime/containerd/registry", "pkg/runtime/environment", "pkg/runtime/hostcheck", "pkg/runtime/meter",
 		"pkg/runtime/packet", "pkg/runtime/pool", "pkg/runtime/process", "pkg/runtime/sandbox", "internal/guest", "guest/python"}},
 	"pkg/runtime/containerd/engine":  {"containers, made and destroyed", []string{"pkg/runtime/process", "pkg/runtime/sandbox", "internal/guest"}},

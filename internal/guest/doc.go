@@ -46,6 +46,13 @@
 // sets. Then it enters its directory and installs Start.Filter, if any. When the program ends, the
 // guest kills its remaining processes, waits for them, and sends ExitStatus.
 //
+// # Isolation task: machines
+//
+// A machine is a sandbox for an agent: a container with a writable root, in which many programs run
+// at once. Its process 1 connects and sends Hello like the guest of a task. Then the connection
+// carries the messages of package processes. Programs get their privileges from the container: root
+// has the capabilities of engine.MachineCaps, over the container's own users.
+//
 // # Isolation cell: one container for many jobs
 //
 // Process 1 of the container is the launcher. The container's root is the operator's image or an

@@ -29,11 +29,8 @@ func Task(socket string) error {
 		return errors.New("the guest must be process 1 of a sandbox")
 	}
 	upLoopback()
-	conn, err := dial(socket)
+	conn, err := connect(socket)
 	if err != nil {
-		return fmt.Errorf("connect to the worker: %w", err)
-	}
-	if err := send(conn, guest.Hello{Version: guest.Version}); err != nil {
 		return err
 	}
 	requests := make(chan request)
@@ -44,6 +41,15 @@ func Task(socket string) error {
 		}
 	}
 	return nil
+}
+
+// connect connects to the worker and sends Hello.
+func connect(socket string) (int, error) {
+	conn, err := dial(socket)
+	if err != nil {
+		return -1, fmt.Errorf("connect to the worker: %w", err)
+	}
+	return conn, send(conn, guest.Hello{Version: guest.Version})
 }
 
 // receive passes requests on. The end of the connection ends the guest at once, and the kernel then

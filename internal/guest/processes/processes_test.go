@@ -485,6 +485,11 @@ func TestUsers(t *testing.T) {
 	if end(t, p); k.get(Stdout) != "/root\n/elsewhere\n" {
 		t.Errorf("home: %q", k.get(Stdout))
 	}
+	command.User = "nobody" // whose home does not exist
+	p, k = start(t, c, command)
+	if end(t, p); k.get(Stdout) != "/\n/elsewhere\n" {
+		t.Errorf("no home: %q", k.get(Stdout))
+	}
 }
 
 func TestServerGone(t *testing.T) {

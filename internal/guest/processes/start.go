@@ -24,14 +24,8 @@ func (s *Server) begin(id uint32, c *Command) (*program, *Refusal) {
 		return nil, refusal
 	}
 	p := &program{server: s, id: id, mark: strconv.FormatUint(uint64(id), 10), end: make(chan Status, 1), room: newRoom(Window)}
-	dir := who.home
-	switch {
-	case filepath.IsAbs(c.Dir):
-		dir = c.Dir
-	case c.Dir != "":
-		dir = filepath.Join(who.home, c.Dir)
-	}
-	if info, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir() {
+	dir, exists := who.dir(c.Dir)
+	if !exists {
 		return nil, &Refusal{NoDirectory, fmt.Sprintf("the working directory %q does not exist", dir)}
 	}
 	env := who.environ(append(c.Env[:len(c.Env):len(c.Env)], markName+"="+p.mark))
@@ -245,6 +239,21 @@ func lookUser(asked string) (*account, *Refusal) {
 	}
 	a.credential.Gid = uint32(gid)
 	return a, nil
+}
+
+// dir returns the working directory for a command, and whether it exists. The home of a system's user often does not: then
+// "/" takes its place, unless the command asks for the home.
+func (a *account) dir(asked string) (string, bool) {
+	dir := filepath.Join(a.home, asked)
+	if filepath.IsAbs(asked) {
+		dir = asked
+	}
+	info, err := os.Stat(dir)
+	exists := err == nil && info.IsDir() || err != nil && !errors.Is(err, os.ErrNotExist)
+	if !exists && asked == "" {
+		return "/", true
+	}
+	return dir, exists
 }
 
 // groups returns the further groups of a user.

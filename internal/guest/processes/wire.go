@@ -51,7 +51,8 @@ type Command struct {
 	Argv []string `json:"argv"`
 	// Env is the environment. Without HOME, USER, LOGNAME or PATH it gets the user's.
 	Env []string `json:"env,omitempty"`
-	// Dir is the working directory. A relative one, like an empty one, starts at the user's home.
+	// Dir is the working directory. A relative one starts at the user's home. Empty: the home, or "/" if
+	// it does not exist.
 	Dir string `json:"dir,omitempty"`
 	// User is a name or number, optionally with ":" and a group. Empty: the server's own.
 	User string `json:"user,omitempty"`

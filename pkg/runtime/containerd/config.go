@@ -27,6 +27,7 @@ type Config struct {
 	Namespace string // containerd namespace of our containers and images
 	StateDir  string // mounts and sockets are below it, in Run; nothing there outlives the runtime
 	Guest     string // path of the static guest binary
+	Disks     string // directory for the disks of machines, which end with the runtime; empty: below StateDir
 
 	// ImageArchives are OCI archives to import when the runtime starts, unless their images exist.
 	ImageArchives []string

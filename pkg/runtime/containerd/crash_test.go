@@ -56,7 +56,7 @@ func victim(config string) error {
 }
 
 // processes lists the processes of the host whose command line contains mark.
-func processes(t *testing.T, mark string) (found []string) {
+func processesOf(t *testing.T, mark string) (found []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -110,7 +110,7 @@ func TestKilledWorker(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "running\n" {
 		t.Fatalf("the victim says %q, %v", line, err)
 	}
-	eventually(t, "the victim's programs run", func() bool { return len(processes(t, "sleep\x00477")) == 2 })
+	eventually(t, "the victim's programs run", func() bool { return len(processesOf(t, "sleep\x00477")) == 2 })
 	if _, err := New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Fatalf("a second worker on the same state directory: %v", err)
 	}
@@ -118,7 +118,7 @@ func TestKilledWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	eventually(t, "the programs of a killed worker die", func() bool { return len(processes(t, "sleep\x00477")) == 0 })
+	eventually(t, "the programs of a killed worker die", func() bool { return len(processesOf(t, "sleep\x00477")) == 0 })
 
 	r := newRuntime(t, func(c *Config) { *c = cfg; c.Warm = 0 })
 	if left := leftovers(t, r); len(left) > 0 {
@@ -217,7 +217,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		_, err := busy.Run(t.Context(), a)
 		done <- err
 	}()
-	eventually(t, "the program runs", func() bool { return len(processes(t, "sleep\x004773")) > 0 })
+	eventually(t, "the program runs", func() bool { return len(processesOf(t, "sleep\x004773")) > 0 })
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	client "github.com/containerd/containerd/v2/client"
+	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/assay-run/assay/internal/guest"
 	"github.com/assay-run/assay/pkg/job"
@@ -26,6 +28,7 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd/engine"
 	"github.com/assay-run/assay/pkg/runtime/containerd/filter"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
+	"github.com/assay-run/assay/pkg/runtime/disk"
 	"github.com/assay-run/assay/pkg/runtime/egress"
 	"github.com/assay-run/assay/pkg/runtime/hostcheck"
 	slotpool "github.com/assay-run/assay/pkg/runtime/pool"
@@ -57,9 +60,14 @@ type Runtime struct {
 	filters filter.Filters
 	host    policy.Host
 
+	machineFilter *specs.LinuxSeccomp
+
 	background *background.Group // Close waits for it
 	parallel   chan struct{}     // limits concurrent creation and clean-up
 	patience   time.Duration     // time limit of one attempt to create a container
+
+	disks   *disk.Store
+	noDisks error // why there are none
 
 	mu   sync.Mutex
 	live map[*slot]bool
@@ -99,6 +107,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if r.filter, err = filter.Compile(filter.Program()); err != nil {
 		return nil, err
 	}
+	r.machineFilter = filter.Machine(engine.MachineCaps)
 	state, err := cfg.stateDir()
 	if err != nil {
 		return nil, err
@@ -123,6 +132,7 @@ func New(ctx context.Context, cfg Config) (_ *Runtime, err error) {
 	if err := layGuest(cfg.Guest, filepath.Join(r.dir, "guest")); err != nil {
 		return nil, err
 	}
+	r.disks, r.noDisks = disk.Open(cmp.Or(cfg.Disks, filepath.Join(r.dir, "disks")))
 	r.share = hostcheck.ShareOf("/", cfg.Jobs)
 	if err := r.openLevels(); err != nil {
 		return nil, err
@@ -323,7 +333,10 @@ func (r *Runtime) Close(ctx context.Context) error {
 	select {
 	case <-done:
 		r.cells.Destroy(ctx)
-		r.closeErr = errors.Join(r.images.Close(ctx), r.sweep(ctx), r.removeState())
+		if r.noDisks == nil {
+			r.closeErr = r.disks.Close()
+		}
+		r.closeErr = errors.Join(r.closeErr, r.images.Close(ctx), r.sweep(ctx), r.removeState())
 	case <-ctx.Done():
 		r.closeErr = fmt.Errorf("close the runtime: %w", context.Cause(ctx))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,8 @@ import (
 	"github.com/assay-run/assay/pkg/runtime/containerd/engine"
 	"github.com/assay-run/assay/pkg/runtime/containerd/image"
 	"github.com/assay-run/assay/pkg/runtime/containerd/overlay"
+	"github.com/assay-run/assay/pkg/runtime/cores"
+	"github.com/assay-run/assay/pkg/runtime/disk"
 	"github.com/assay-run/assay/pkg/runtime/process"
 	"github.com/assay-run/assay/pkg/runtime/sandbox"
 )
@@ -42,6 +45,10 @@ type slot struct {
 	pid       int           // on the host, of the running program
 	life      sandbox.Life
 	release   func() // releases its image; nil: none held
+
+	disk *disk.Disk // of a machine
+	conn net.Conn   // to the server in a machine
+	seat *cores.Seat
 }
 
 // The labels of a container about its attempt.
@@ -312,6 +319,9 @@ func (s *slot) destroy(ctx context.Context) error {
 	if s.link != nil {
 		s.link.Close()
 	}
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
 	var errs []error
 	if s.container != nil {
 		errs = append(errs, s.container.Destroy(ctx))
@@ -323,6 +333,13 @@ func (s *slot) destroy(ctx context.Context) error {
 		errs = append(errs, s.Scratch.Close())
 	}
 	errs = append(errs, removeSlotDir(s.dir))
+	if s.disk != nil {
+		errs = append(errs, s.disk.Close())
+	}
+	if s.seat != nil {
+		s.seat.Leave()
+		s.seat = nil
+	}
 	err := errors.Join(errs...)
 	if err == nil && s.release != nil { // otherwise the remaining processes would lose their files
 		s.release()

@@ -41,7 +41,7 @@ func (r *Runtime) sweep(ctx context.Context) error {
 // well, if it is empty.
 func (r *Runtime) removeState() error {
 	var errs []error
-	for _, d := range []string{"slots", "cells", "dev", "bare", "images", "guest", "runsc", "environments", "lock"} {
+	for _, d := range []string{"slots", "cells", "dev", "bare", "images", "guest", "runsc", "environments", "disks", "lock"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(r.dir, d)))
 	}
 	_ = os.Remove(r.dir)

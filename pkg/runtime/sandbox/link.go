@@ -56,6 +56,17 @@ type Link struct {
 
 // Accept waits for the guest, process p, to connect and send its Hello.
 func Accept(ctx context.Context, l *net.UnixListener, p *process.Process) (*Link, error) {
+	conn, err := AcceptConn(ctx, l, p)
+	if err != nil {
+		return nil, err
+	}
+	k := &Link{conn: conn, Ended: make(chan guest.ExitStatus, 1), Gone: make(chan struct{})}
+	go k.read()
+	return k, nil
+}
+
+// AcceptConn is Accept for a guest with another protocol after its Hello.
+func AcceptConn(ctx context.Context, l *net.UnixListener, p *process.Process) (*net.UnixConn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -83,9 +94,7 @@ func Accept(ctx context.Context, l *net.UnixListener, p *process.Process) (*Link
 		return nil, fmt.Errorf("greet the guest: %w", err)
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	k := &Link{conn: conn, Ended: make(chan guest.ExitStatus, 1), Gone: make(chan struct{})}
-	go k.read()
-	return k, nil
+	return conn, nil
 }
 
 // read forwards the guest's messages until its end or a violation of the protocol.

@@ -25,6 +25,21 @@ func pin(pid int, p *Program) error {
 	return nil
 }
 
+// Seat binds a process, whose programs start later, to as many cores as they may use. The caller
+// calls Leave when all have ended.
+func Seat(pid int, cpu float64) (*cores.Seat, error) {
+	seat, err := allocator.Take(CoresOf(cpu), 0, true)
+	if err != nil {
+		return nil, err
+	}
+	set := seat.Set()
+	if err := unix.SchedSetaffinity(pid, &set); err != nil {
+		seat.Leave()
+		return nil, fmt.Errorf("bind process %d to its cores: %w", pid, err)
+	}
+	return seat, nil
+}
+
 // bind moves all threads of a program to other cores. Processes forked meanwhile keep the old ones;
 // the control group limits their CPU.
 func (s *Place) bind(set unix.CPUSet) error {

@@ -30,6 +30,15 @@ func (s *Scratch) show(cores int, memory job.Size) error {
 	if s.cores == cores && s.memory == memory {
 		return nil
 	}
+	if err := WriteView(s.Dir, cores, memory); err != nil {
+		return err
+	}
+	s.cores, s.memory = cores, memory
+	return nil
+}
+
+// WriteView writes the files guest.ViewCPUs and guest.ViewMemory into a directory.
+func WriteView(dir string, cores int, memory job.Size) error {
 	online := "0\n"
 	if cores > 1 {
 		online = fmt.Sprintf("0-%d\n", cores-1)
@@ -38,11 +47,10 @@ func (s *Scratch) show(cores int, memory job.Size) error {
 	info := fmt.Sprintf("MemTotal:       %8d kB\nMemFree:        %8d kB\nMemAvailable:   %8d kB\n"+
 		"Buffers:               0 kB\nCached:                0 kB\nSwapCached:            0 kB\n"+
 		"SwapTotal:             0 kB\nSwapFree:              0 kB\n", kib, kib, kib)
-	cpus, mem := s.View()
-	if err := errors.Join(os.WriteFile(cpus, []byte(online), 0o444), os.WriteFile(mem, []byte(info), 0o444)); err != nil {
+	err := errors.Join(os.WriteFile(filepath.Join(dir, guest.ViewCPUs), []byte(online), 0o444), os.WriteFile(filepath.Join(dir, guest.ViewMemory), []byte(info), 0o444))
+	if err != nil {
 		return fmt.Errorf("show the limits: %w", err)
 	}
-	s.cores, s.memory = cores, memory
 	return nil
 }
 

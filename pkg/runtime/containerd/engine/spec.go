@@ -14,6 +14,13 @@ import (
 // remaining processes and bring up loopback. They are only valid in the sandbox's own namespaces.
 var GuestCaps = []string{"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_NET_ADMIN"}
 
+// MachineCaps are the capabilities of root in a machine, over the users and files of its own namespaces: those with which
+// packages are installed, users created and services started.
+var MachineCaps = []string{
+	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_NET_BIND_SERVICE", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID",
+	"CAP_SYS_CHROOT",
+}
+
 // Spec holds the differences between our containers. A zero field means none.
 type Spec struct {
 	Rootfs  string
@@ -29,11 +36,19 @@ type Spec struct {
 	Memory  int64               // bytes; for process 1 and processes outside of a job's group
 	Pids    int64
 	CPU     float64 // cores; 0: all
+
+	// Machine makes the root writable and lets programs gain privileges by setuid files.
+	Machine bool
+	Env     []string // of process 1; nil: for a guest that only starts one program
 }
 
 // OCI returns the configuration of a container.
 func (s *Spec) OCI() *specs.Spec {
 	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: uint32(s.UID), Size: sandbox.IDs}}
+	env := s.Env
+	if env == nil {
+		env = []string{"GOMAXPROCS=1", "GOGC=off"} // one thread suffices, and it ends before a garbage collection
+	}
 	umask := uint32(0o022)
 	oom := 500 // kill sandboxes before any process of the host
 	noSwap := s.Memory
@@ -45,12 +60,11 @@ func (s *Spec) OCI() *specs.Spec {
 	return &specs.Spec{
 		Version:  "1.0.2",
 		Hostname: "assay",
-		Root:     &specs.Root{Path: s.Rootfs, Readonly: true},
+		Root:     &specs.Root{Path: s.Rootfs, Readonly: !s.Machine},
 		Process: &specs.Process{
 			Args: s.Args,
 			Cwd:  "/",
-			// One thread suffices, and it ends before a garbage collection.
-			Env:  []string{"GOMAXPROCS=1", "GOGC=off"},
+			Env:  env,
 			User: specs.User{UID: 0, GID: 0, Umask: &umask},
 			Capabilities: &specs.LinuxCapabilities{
 				Bounding: s.Caps, Effective: s.Caps, Permitted: s.Caps,
@@ -59,7 +73,7 @@ func (s *Spec) OCI() *specs.Spec {
 				{Type: "RLIMIT_CORE", Hard: 0, Soft: 0},
 				{Type: "RLIMIT_MSGQUEUE", Hard: 0, Soft: 0},
 			}, s.Limits...),
-			NoNewPrivileges: true,
+			NoNewPrivileges: !s.Machine,
 			OOMScoreAdj:     &oom,
 		},
 		Mounts: append(s.baseMounts(), s.Mounts...),

@@ -11,8 +11,8 @@ import (
 // with these exceptions: calls with host-wide or uncounted resources, uretprobe, which is internal
 // to the kernel, and the newest calls. Each program gets it from its guest, compiled once, because
 // leaving it to runc costs an eighth of a container. The guest itself has no filter.
-func engineSeccomp() *specs.LinuxSeccomp {
-	p := seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
+func engineSeccomp(caps ...string) *specs.LinuxSeccomp {
+	p := seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: caps}}})
 	calls := slices.DeleteFunc(p.Syscalls, func(s specs.LinuxSyscall) bool {
 		return len(s.Names) == 1 && s.Names[0] == "socket"
 	})

@@ -53,6 +53,15 @@ func Program() *specs.LinuxSeccomp {
 	} {
 		p.Syscalls = append(p.Syscalls, specs.LinuxSyscall{Names: []string{"prlimit64"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{a}})
 	}
+	return withoutNewest(p)
+}
+
+// Machine returns the profile of a machine, whose root has these capabilities: the engine's, for
+// process 1 and all programs.
+func Machine(caps []string) *specs.LinuxSeccomp { return withoutNewest(engineSeccomp(caps...)) }
+
+// withoutNewest has the calls in newest return ENOSYS.
+func withoutNewest(p *specs.LinuxSeccomp) *specs.LinuxSeccomp {
 	missing := uint(unix.ENOSYS)
 	p.Syscalls = append(p.Syscalls, specs.LinuxSyscall{Names: newest, Action: specs.ActErrno, ErrnoRet: &missing})
 	return p

@@ -84,6 +84,11 @@ func (m *Store) OwnRoot(dir, rootfs string) (string, error) {
 	return overlay.View(dir, layers)
 }
 
+// WritableRoot mounts a writable view of an image on a disk: see overlay.Root.
+func (m *Store) WritableRoot(img *Image, target, disk string, first int, stage string) error {
+	return overlay.Root(target, m.beneath(img), disk, first, stage)
+}
+
 // Trouble classifies an error from using img. For a tenant's image it returns runtime.ErrImage: the
 // image may be at fault, so the error does not count against this worker.
 func (img *Image) Trouble(err error) error {

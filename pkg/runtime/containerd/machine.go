@@ -34,8 +34,10 @@ const machineMemory = 16 << 20
 func (r *Runtime) Machine(ctx context.Context, spec runtime.MachineSpec) (runtime.Machine, error) {
 	p := &spec.Plan.Policy
 	switch {
-	case p.Isolation != policy.Task:
-		return nil, job.Invalid("policy.isolation", "%s has no sandboxes for agents yet: choose %s", p.Isolation, policy.Task)
+	case p.Isolation != policy.Task && p.Isolation != policy.GVisor:
+		return nil, job.Invalid("policy.isolation", "%s has no sandboxes for agents yet: choose %s or %s", p.Isolation, policy.Task, policy.GVisor)
+	case r.levels[p.Isolation] == nil:
+		return nil, job.Invalid("policy.isolation", "%s is not available on this worker", p.Isolation)
 	case p.Network.Mode != policy.NetworkNone:
 		return nil, job.Invalid("policy.network.mode", "sandboxes for agents have no network yet: choose %s", policy.NetworkNone)
 	case r.noDisks != nil:
@@ -79,7 +81,7 @@ func (r *Runtime) newMachine(ctx context.Context, img *image.Image, p *policy.Po
 	}
 	token, name, uid := r.another()
 	m := &machine{&slot{rt: r, release: release, level: r.levels[p.Isolation], of: img, dir: filepath.Join(r.dir, "slots", token)}}
-	m.Image = img.SandboxImage()
+	m.Image, m.Foreign = img.SandboxImage(), m.level.foreign
 	defer func() {
 		if err != nil {
 			m.Close()
@@ -96,6 +98,9 @@ func (r *Runtime) newMachine(ctx context.Context, img *image.Image, p *policy.Po
 	}
 	// Process 1 and its threads are in the group, too.
 	limits := cgroup.Limits{Memory: int64(p.Memory) + machineMemory, CPU: p.CPU, Processes: int64(p.Processes) + machineThreads}
+	if m.Foreign {
+		limits.Memory, limits.Processes = int64(p.Memory)+sandbox.ForeignMemory, sandbox.ForeignPids
+	}
 	box.Memory, box.Pids, box.CPU = limits.Memory, limits.Processes, limits.CPU
 	if err := m.Group.Limit(limits); err != nil {
 		return nil, err
@@ -105,14 +110,16 @@ func (r *Runtime) newMachine(ctx context.Context, img *image.Image, p *policy.Po
 		return nil, err
 	}
 	defer listener.Close()
-	if m.container, err = r.engine.Create(ctx, name, box.OCI()); err != nil {
+	if m.container, err = m.level.engine.Create(ctx, name, box.OCI()); err != nil {
 		return nil, err
 	}
-	if err := r.limitWatches(ctx, m.container.Proc.PID); err != nil {
-		return nil, err
-	}
-	if m.seat, err = sandbox.Seat(m.container.Proc.PID, p.CPU); err != nil {
-		return nil, err
+	if !m.Foreign {
+		if err := r.limitWatches(ctx, m.container.Proc.PID); err != nil {
+			return nil, err
+		}
+		if m.seat, err = sandbox.Seat(m.container.Proc.PID, p.CPU); err != nil {
+			return nil, err
+		}
 	}
 	if err := m.container.Start(ctx); err != nil {
 		return nil, err
@@ -151,6 +158,20 @@ func (m *machine) lay(ctx context.Context, uid int, p *policy.Policy) (_ *engine
 	if err != nil {
 		return nil, err
 	}
+	files := uint64(p.OpenFiles)
+	box := &engine.Spec{
+		Rootfs: below("rootfs"), Args: []string{sandbox.GuestPath, "machine", sandbox.SlotDir + "/" + sandbox.SocketName},
+		UID: uid, Caps: append([]string{"CAP_NET_ADMIN"}, engine.MachineCaps...), Share: m.rt.share, Machine: true, Env: []string{"GOMAXPROCS=1", "GOGC=50"},
+		Limits: append(engine.Limits(m.rt.share), specs.POSIXRlimit{Type: "RLIMIT_NOFILE", Hard: files, Soft: files}),
+		Mounts: []specs.Mount{
+			{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", int64(p.Memory)/2)}},
+			engine.Bind(guestFiles, sandbox.GuestDir, "ro"),
+			engine.Bind(below("slot"), sandbox.SlotDir),
+		},
+	}
+	if m.Foreign { // its kernel has devices, filters and views of its own
+		return box, nil
+	}
 	if err := engine.LayDevices(below("dev")); err != nil {
 		return nil, err
 	}
@@ -160,20 +181,9 @@ func (m *machine) lay(ctx context.Context, uid int, p *policy.Policy) (_ *engine
 	if err := sandbox.WriteView(below("view"), sandbox.CoresOf(p.CPU), p.Memory); err != nil {
 		return nil, err
 	}
-	files := uint64(p.OpenFiles)
-	return &engine.Spec{
-		Rootfs: below("rootfs"), Devices: below("dev"), Args: []string{sandbox.GuestPath, "machine", sandbox.SlotDir + "/" + sandbox.SocketName},
-		UID: uid, Caps: append([]string{"CAP_NET_ADMIN"}, engine.MachineCaps...), Share: m.rt.share, Machine: true, Env: []string{"GOMAXPROCS=1", "GOGC=50"},
-		Limits: append(engine.Limits(m.rt.share), specs.POSIXRlimit{Type: "RLIMIT_NOFILE", Hard: files, Soft: files}),
-		Mounts: []specs.Mount{
-			{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", int64(p.Memory)/2)}},
-			engine.Bind(below("view/"+guest.ViewCPUs), guest.CPUOnline, "ro"),
-			engine.Bind(below("view/"+guest.ViewMemory), guest.MemInfo, "ro"),
-			engine.Bind(guestFiles, sandbox.GuestDir, "ro"),
-			engine.Bind(below("slot"), sandbox.SlotDir),
-		},
-		Seccomp: m.rt.machineFilter,
-	}, nil
+	box.Devices, box.Seccomp = below("dev"), m.rt.machineFilter
+	box.Mounts = append(box.Mounts, engine.Bind(below("view/"+guest.ViewCPUs), guest.CPUOnline, "ro"), engine.Bind(below("view/"+guest.ViewMemory), guest.MemInfo, "ro"))
+	return box, nil
 }
 
 // Conn implements runtime.Machine.

@@ -135,6 +135,7 @@ var table = map[string]row{
 	"internal/worker/grade/value":       {"values of python, read and compared", []string{"pkg/job", "internal/boundedjson"}},
 	"internal/dispatcher/session":       {"jobs that stay: the dispatcher's side", with(ideas, "api", "internal/dispatcher/admit", "internal/dispatcher/fleet", "internal/pause", "internal/telemetry")},
 	"internal/worker/live":              {"jobs that stay: the worker's side", with(ideas, "pkg/runtime/toll", "internal/worker/awake", "internal/boundedjson", "internal/budget", "internal/frame", "internal/pause", "internal/telemetry")},
+	"internal/worker/machines":          {"commands in the sandboxes of agents, and their ends", []string{"internal/frame", "internal/guest/processes", "internal/worker/journal", "pkg/job", "pkg/runtime"}},
 	"internal/worker/journal":           {"output of a command on disk, for readers from any position", nil},
 	"internal/worker/awake":             {"processors that do not sleep while somebody waits", nil},
 	"internal/guest":                    {"the protocol with the inside of a sandbox", []string{"internal/frame", "pkg/job"}},

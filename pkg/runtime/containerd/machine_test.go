@@ -178,7 +178,7 @@ func testMachine(t *testing.T, isolation policy.Isolation) {
 	t.Run("killing everything", func(t *testing.T) {
 		m.says(t, "", "sleep 300 >/dev/null 2>&1 & kill -9 -1; while cat /proc/[0-9]*/comm 2>/dev/null | grep -q sleep; do :; done")
 		signals := "$(seq 64)"
-		if isolation == policy.GVisor { // its kernel spares process 1 no signal that it has no handler for
+		if isolation == policy.GVisor { // its kernel passes process 1 every signal
 			signals = "HUP INT QUIT USR1 USR2 ALRM TERM"
 		}
 		m.says(t, "", "for s in "+signals+"; do kill -$s 1 2>/dev/null; done; true")
